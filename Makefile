@@ -1,0 +1,42 @@
+.DEFAULT_GOAL := help
+.PHONY: help test quick lint demo clean
+
+VENV := .venv
+TOX := $(VENV)/bin/tox
+
+help:  ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: $(TOX)  ## lint, then the whole suite on Spark 3.5 (with coverage) and on Spark 4.0
+	$(TOX) run -e lint,$$($(VENV)/bin/python -c 'import sys; print("py%d%d" % sys.version_info[:2])')-spark35,spark40
+
+quick: $(TOX)  ## lint and the tests that start neither a JVM nor a server
+	$(TOX) run -e quick
+
+lint: $(TOX)  ## ruff, mypy --strict, import-linter
+	$(TOX) run -e lint
+
+demo: $(VENV)/.installed  ## a real run on this machine: change events in, lakehouse tables out
+	$(VENV)/bin/headrace demo
+
+clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)
+	rm -rf $(VENV) .tox build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name '*.egg-info' -prune -exec rm -rf {} +
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The first Python of 3.11 or newer; a name on the PATH may be a shim without a Python behind it.
+$(VENV)/bin/python:
+	@for python in python3.11 python3 python3.12 python3.13; do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "$$python -m venv $(VENV)"; exec $$python -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "headrace needs Python 3.11 or newer; none is on the PATH" >&2; exit 1
+
+$(TOX): | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet 'tox>=4.20'
+
+$(VENV)/.installed: setup.cfg | $(VENV)/bin/python
+	@echo "installing headrace with PySpark and a Java into $(VENV) (once: about 400 MB)"
+	$(VENV)/bin/python -m pip install --quiet -e '.[spark]'
+	@touch $@

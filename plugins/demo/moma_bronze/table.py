@@ -1,0 +1,69 @@
+"""A table of the database: its columns, its row images, and what events make of it."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from moma_bronze.history import DATES, Row
+
+TEXT: Any = "string"
+TEXT_ARRAY: Any = {"type": "array", "items": ["null", "string"]}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, the museum's field that fills it, its Avro type, and the date at which it was added."""
+
+    name: str
+    field: str
+    type: Any = TEXT
+    since: str = DATES[0]
+
+    def value(self, row: Row) -> Any:
+        """The column's value in a row of the museum's."""
+        value = row.get(self.field)
+        return int(value) if self.type == "int" and value is not None else value
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the schema public; its first column is its key."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def topic(self) -> str:
+        """The topic of the table's events."""
+        return f"moma.public.{self.name}"
+
+    @property
+    def key(self) -> str:
+        """The key's column name."""
+        return self.columns[0].name
+
+    def at(self, date: str) -> "Table":
+        """The table as it was defined at a date."""
+        return replace(self, columns=tuple(column for column in self.columns if column.since <= date))
+
+    def image(self, row: Row | None) -> Row | None:
+        """A row of the museum's as a row of the table."""
+        return None if row is None else {column.name: column.value(row) for column in self.columns}
+
+    def replay(self, state: dict[Any, Row], events: Iterable[Row]) -> None:
+        """Apply events in order to the rows by key."""
+        for event in events:
+            if event["op"] == "d":
+                del state[event["before"][self.key]]
+            else:
+                state[event["after"][self.key]] = event["after"]
+
+    def digest(self, rows: Iterable[Row]) -> str:
+        """SHA-256 of the rows by ascending key, each a compact JSON array of all columns and a line feed."""
+        out = hashlib.sha256()
+        for row in sorted(rows, key=lambda row: int(row[self.key])):
+            values = [row.get(column.name) for column in self.columns]
+            out.update(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        return out.hexdigest()

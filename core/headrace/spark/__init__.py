@@ -1,0 +1,1 @@
+"""The Spark that headrace runs on: its Java, its jars, its sessions."""

@@ -1,0 +1,64 @@
+"""headrace keeps lakehouse tables true to databases: change events in, Hudi, Iceberg and S3 tables out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
+    from headrace.hookspecs import hookimpl
+    from headrace.pipeline import Pipeline, Summary
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "FatalError",
+    "HeadraceError",
+    "Pipeline",
+    "PluginError",
+    "RetriableError",
+    "Summary",
+    "hookimpl",
+    "read",
+    "session",
+]
+
+# Imported on first use: `headrace --help` needs neither pydantic nor Spark.
+_HOME = {
+    "Pipeline": "headrace.pipeline",
+    "Summary": "headrace.pipeline",
+    "hookimpl": "headrace.hookspecs",
+    **dict.fromkeys(("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"),
+}
+
+
+def session(pipeline: Pipeline) -> SparkSession:
+    """A SparkSession that fits a pipeline: jars, extensions, catalogs, serializer."""
+    return pipeline.session()
+
+
+def read(
+    pipeline: Pipeline,
+    table: str,
+    as_of: str | None = None,
+    *,
+    sink: str | None = None,
+    own_columns: bool = False,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """A table of a pipeline as a DataFrame of business columns.
+
+    ``as_of``: a timestamp or a version; ``sink``: which one, when there are several; ``own_columns``: headrace's too.
+    """
+    return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,48 @@
+"""The base of every config model: unknown keys are refused, options of others pass through under their own names."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Config(BaseModel):
+    """A block of the pipeline file.
+
+    Keys that match a pattern in ``passthrough`` (``"hoodie.*"``) are kept as they are and given by ``options``.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
+
+    passthrough: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """The names a user may write, as they are written in the file."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        if data is None:
+            return {}
+        if not isinstance(data, dict):
+            return data
+        known = {*cls.keys(), *cls.model_fields}
+        for key in data:
+            if key not in known and not any(fnmatchcase(str(key), pattern) for pattern in cls.passthrough):
+                names = [*cls.keys(), *(p for p in cls.passthrough if "*" not in p)]
+                raise PydanticCustomError("unknown_key", "unknown key", {"key": str(key), "known": names})
+        return data
+
+    def options(self) -> dict[str, str]:
+        """The keys that passed through, as text, as Spark's options want them."""
+        return {key: option_text(value) for key, value in (self.model_extra or {}).items()}
+
+
+def option_text(value: Any) -> str:
+    """A YAML value as the text that Spark, Hudi and Iceberg expect: booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

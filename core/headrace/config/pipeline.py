@@ -1,0 +1,145 @@
+"""The pipeline file: its keys, and how their plugins are found."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from headrace.config.base import Config
+
+#: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.
+Block = dict[str, Any]
+
+_NAME = re.compile(r"[\w][\w.-]*")
+_PART = re.compile(r"\w[\w-]*")
+
+
+class TableRule(Config):
+    """Which topics become which table."""
+
+    #: A topic, a glob (``moma.public.*``) or a ``/regular expression/``.
+    source: str
+    #: The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name.
+    target: str | None = None
+    #: Key columns, named as in the event. Only where the event carries no key.
+    key: tuple[str, ...] = ()
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("source")
+    @classmethod
+    def _regular_expression(cls, value: str) -> str:
+        if is_regex(value):
+            try:
+                re.compile(value[1:-1])
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from None
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _fields(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                name = value.format(**dict.fromkeys(TARGET_FIELDS, "x"))
+            except (KeyError, IndexError, ValueError, AttributeError):
+                fields = ", ".join("{" + f + "}" for f in TARGET_FIELDS)
+                raise ValueError(f"{value!r} uses a field that does not exist; there are {fields}") from None
+            check_table_name(name)
+        return value
+
+
+TARGET_FIELDS = ("topic", "prefix", "db", "schema", "table")
+
+
+class PipelineConfig(Config):
+    """A pipeline file."""
+
+    #: Names the pipeline in tables, logs and the checkpoint.
+    name: str
+    #: One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes.
+    source: Block
+    #: Which topics become which tables. Default: every topic becomes a table of its own name.
+    tables: tuple[TableRule, ...] = ()
+    #: In this order.
+    transforms: tuple[Block, ...] = ()
+    #: One sink.
+    sink: Block | None = None
+    #: Several sinks, fed from one read.
+    sinks: tuple[Block, ...] = ()
+    #: Folder for what has been read, progress and dead letters.
+    checkpoint: str
+    #: Settings of Spark (``spark.…``), under their own names.
+    spark: dict[str, Any] = Field(default_factory=dict)
+    #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: as soon as the last one has ended.
+    trigger: str | None = None
+
+    FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is not a name: letters, digits, '_', '-' and '.'")
+        return value
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _source(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            named = [key for key in value if key not in cls.FORMAT_KEYS]
+            if len(named) != 1:
+                raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
+        return value
+
+    @field_validator("transforms", "sinks", mode="before")
+    @classmethod
+    def _blocks(cls, value: Any) -> Any:
+        return [_block(item) for item in value] if isinstance(value, list | tuple) else value
+
+    @field_validator("sink", mode="before")
+    @classmethod
+    def _sink(cls, value: Any) -> Any:
+        return None if value is None else _block(value)
+
+    @field_validator("spark")
+    @classmethod
+    def _spark(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for key in value:
+            if not str(key).startswith("spark."):
+                raise ValueError(f"{key!r} is not a setting of Spark: they start with 'spark.'")
+        return value
+
+    @model_validator(mode="after")
+    def _one_or_several_sinks(self) -> PipelineConfig:
+        if bool(self.sink) == bool(self.sinks):
+            raise ValueError("write either `sink:` or `sinks:` with a list" + ("" if self.sink else "; there is neither"))
+        return self
+
+    @property
+    def all_sinks(self) -> tuple[Block, ...]:
+        return (self.sink,) if self.sink else self.sinks
+
+
+def is_regex(pattern: str) -> bool:
+    return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
+
+
+def check_table_name(name: str) -> str:
+    """A dotted table name, or ValueError: names become paths and SQL identifiers."""
+    if not name or not all(_PART.fullmatch(part) for part in name.split(".")):
+        raise ValueError(f"{name!r} is not a table name: parts of letters, digits, '_' and '-', joined by '.'")
+    return name
+
+
+def _block(item: Any) -> Any:
+    if isinstance(item, str):
+        return {item: {}}
+    if isinstance(item, dict) and len(item) != 1:
+        raise ValueError(f"one item names one plugin, not {', '.join(map(repr, item)) or 'none'}: put each behind its own '-'")
+    return item

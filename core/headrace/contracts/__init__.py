@@ -1,0 +1,1 @@
+"""What a plugin is: one module per kind."""

@@ -1,0 +1,110 @@
+"""Changes: what dialects give, transforms map and sinks apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headrace.errors import DataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+PREFIX = "_headrace_"
+#: headrace's own columns, beside those of the event. Only POSITION is kept in a table.
+OP = PREFIX + "op"  # string: c, u, d, r
+DELETED = PREFIX + "deleted"  # boolean: the row is to be removed
+KEY = PREFIX + "key"  # struct of the key columns; transforms treat it like a row image
+POSITION = PREFIX + "position"  # string: sorts all changes of a key as the database made them
+COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
+ERROR = PREFIX + "error"  # string: why this record cannot become a row, else null
+TOPIC = PREFIX + "topic"
+PARTITION = PREFIX + "partition"
+OFFSET = PREFIX + "offset"
+FILE = PREFIX + "file"
+RAW = PREFIX + "raw"
+
+IMAGES = ("before", "after")
+
+ColumnMap = Callable[["Column"], "Column"]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A DataFrame of changes.
+
+    ``envelope`` True: the event's own columns, with row images ``before`` and ``after``. False: flat rows.
+    Columns that start with ``_headrace_`` are headrace's and travel along.
+    """
+
+    frame: DataFrame
+    envelope: bool
+
+    @property
+    def own_columns(self) -> list[str]:
+        return [c for c in self.frame.columns if c.startswith(PREFIX)]
+
+    @property
+    def event_columns(self) -> list[str]:
+        return [c for c in self.frame.columns if not c.startswith(PREFIX)]
+
+    @property
+    def key_columns(self) -> list[str]:
+        return _fields(self.frame.schema, KEY) if KEY in self.frame.columns else []
+
+    @property
+    def row_columns(self) -> list[str]:
+        """The columns of the row, whatever image they are in, in order."""
+        if not self.envelope:
+            return self.event_columns
+        names = [name for image in reversed(IMAGES) if image in self.frame.columns for name in _fields(self.frame.schema, image)]
+        return list(dict.fromkeys(names))
+
+    def map_rows(self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None) -> Changes:
+        """Every row image and the key with ``values`` applied to columns and ``names`` (old → new) to their names."""
+        from pyspark.sql import functions as F
+
+        values, names = values or {}, names or {}
+
+        def mapped(name: str, column: Column) -> Column:
+            return values.get(name, _same)(column).alias(names.get(name, name))
+
+        def struct(name: str) -> Column:
+            whole = F.col(quoted(name))
+            inner = [mapped(f, whole.getField(f)) for f in _fields(self.frame.schema, name)]
+            return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole
+
+        structs = {KEY, *(IMAGES if self.envelope else ())}
+        columns = []
+        for name in self.frame.columns:
+            if name in structs:
+                columns.append(struct(name))
+            elif self.envelope or name.startswith(PREFIX):
+                columns.append(F.col(quoted(name)))
+            else:
+                columns.append(mapped(name, F.col(quoted(name))))
+        result = [self._target(c, names) for c in self.row_columns]
+        twice = sorted({n for n in result if result.count(n) > 1})
+        if twice:
+            raise DataError(f"two columns would be called {twice[0]!r}", fix="rename to a name that is not taken")
+        return replace(self, frame=self.frame.select(*columns))
+
+    @staticmethod
+    def _target(name: str, names: Mapping[str, str]) -> str:
+        return names.get(name, name)
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark's SQL reads it literally."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _fields(schema: StructType, name: str) -> list[str]:
+    kind = schema[name].dataType
+    return list(kind.names) if hasattr(kind, "names") else []
+
+
+def _same(column: Column) -> Column:
+    return column

@@ -1,0 +1,39 @@
+"""Dialects: where an event keeps its op, key, images and position."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from headrace.contracts.plugin import Plugin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.contracts.changes import Changes
+    from headrace.contracts.events import Events
+
+
+class Dialect(Plugin, ABC):
+    """Reads events of one shape. The first dialect that recognises a topic's schema gets it."""
+
+    #: Dialects are asked from low to high: a shape that says more goes first.
+    priority: int = 50
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, schema: StructType) -> bool:
+        """Whether events of this schema are of this dialect."""
+
+    def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+        """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
+        return schema
+
+    @abstractmethod
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
+
+        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither.
+        """

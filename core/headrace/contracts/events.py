@@ -1,0 +1,34 @@
+"""The decoded records of one topic in one batch: what sources give and dialects read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+#: Columns of an events frame.
+VALUE = "value"  # struct: the decoded body; null for a tombstone and for a body that could not be decoded
+KEY = "key"  # struct: the decoded key; absent where the transport carries none
+PARTITION = "partition"  # int
+OFFSET = "offset"  # bigint: the record's offset, or the first offset of its file
+FILE = "file"  # string: the file, null for a record of a broker
+PLACE = "place"  # string: sorts as the records lie in the source
+ERROR = "error"  # string: why the body could not be decoded, else null
+RAW = "raw"  # binary: the body as it arrived, where a record has bytes of its own
+
+
+@dataclass(frozen=True)
+class Events:
+    """One topic's events. ``load`` reads them, restricted to the fields of the given schema, in the given session.
+
+    Reading is late because only the engine knows which fields a pipeline needs.
+    """
+
+    topic: str
+    schema: StructType
+    load: Callable[[SparkSession, StructType], DataFrame]
+    key_schema: StructType | None = None

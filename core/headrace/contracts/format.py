@@ -1,0 +1,46 @@
+"""Formats: bytes → a struct, inside the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headrace.contracts.plugin import Plugin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from headrace.engine.schemas import SchemaLog
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Files of one schema. ``read`` takes the fields of a struct from them, as columns of a plain file scan."""
+
+    files: tuple[str, ...]
+    schema: StructType
+
+
+class Format(Plugin):
+    """How bytes become a struct. A format of files brings ``scans`` and ``read``; one of single records ``decode``."""
+
+    #: True for files that carry their schema and are read whole (Avro, Parquet); False for one record a line.
+    container: ClassVar[bool] = False
+
+    def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
+        """The files grouped by schema. DataError names a file that is not of this format."""
+        raise NotImplementedError(f"{type(self).__name__} does not read container files")
+
+    def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+        """The scan's files with the columns of ``schema``, ``_metadata`` still there."""
+        raise NotImplementedError(f"{type(self).__name__} does not read container files")
+
+    def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
+        """The struct that the bytes of ``column`` hold; remembered under ``subject`` so that types never flip."""
+        raise NotImplementedError(f"{type(self).__name__} does not decode single records")
+
+    def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+        """``column`` (binary) decoded to ``schema``; where that fails it is null and column ``error`` says why."""
+        raise NotImplementedError(f"{type(self).__name__} does not decode single records")

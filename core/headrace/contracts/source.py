@@ -1,0 +1,76 @@
+"""Sources: where records come from. Native ones are Spark's own streams; ranged ones plan offsets on the driver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.events import Events
+from headrace.contracts.plugin import Plugin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.engine.schemas import SchemaLog
+
+#: A place in a ranged source: anything JSON can hold. Two offsets are equal when their JSON is.
+Offset = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """What a source may use while it turns a batch into events."""
+
+    spark: SparkSession
+    schemas: SchemaLog
+
+
+class Source(Plugin, ABC):
+    """Gives events per batch. Derive from NativeSource or RangedSource."""
+
+    #: True when the frames of a batch hold undecoded records (Spark's Kafka columns): the core decodes key and value
+    #: with the formats named beside the source. False when the source decodes by itself in ``events``.
+    gives_records: bool = True
+
+    def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
+        """The events of a batch's frame by topic. Only for sources that decode by themselves."""
+        raise NotImplementedError(f"{type(self).__name__} has gives_records = False and no events()")
+
+    def peek(self, context: SourceContext) -> Sequence[Events]:
+        """What is known of the topics before the stream starts; empty when nothing is."""
+        return ()
+
+
+class NativeSource(Source):
+    """A source that Spark reads by itself: Spark keeps its offsets, retries and rate limits."""
+
+    @abstractmethod
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The streaming DataFrame."""
+
+
+class RangedSource(Source):
+    """A source that plans ranges of offsets; the core writes every range down before it is read.
+
+    A batch id always means the same range, also after a crash. Reading happens on executors, through the DataFrame.
+    """
+
+    @abstractmethod
+    def initial(self) -> Offset:
+        """Where a stream without a checkpoint starts."""
+
+    @abstractmethod
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        """The end of the next batch after ``start``, at most ``limit`` records on; ``start`` when there is nothing."""
+
+    @abstractmethod
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        """The records after ``start`` up to and including ``end``: key, value, headers, topic, partition, offset, timestamp."""
+
+    def commit(self, end: Offset) -> None:  # noqa: B027 - most sources have nothing to do
+        """Everything up to ``end`` is in the tables: the source may forget it."""
+
+    def prepare_for_trigger_available_now(self) -> None:  # noqa: B027 - only a source that never rests needs it
+        """From now on ``latest`` must not go beyond what is there at this moment."""

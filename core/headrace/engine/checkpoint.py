@@ -1,0 +1,80 @@
+"""The checkpoint folder. docs/checkpoint.md describes its layout.
+
+``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
+``stream/``        Spark's own checkpoint of a native source
+``ranged/``        offsets/ and commits/ of a ranged source
+``schemas/``       the schema of each topic
+``progress/``      the last batches
+``dead_letters/``  records that could not become a change or a row
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+from headrace.engine.progress import ProgressLog
+from headrace.engine.schemas import SchemaLog
+from headrace.engine.storage import Folder
+from headrace.errors import ConfigError, HeadraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LAYOUT = 1
+_HEAD = "headrace.json"
+
+
+class Checkpoint:
+    """A pipeline's checkpoint, made when it is not there."""
+
+    def __init__(self, spark: SparkSession, path: str, pipeline: str) -> None:
+        self.folder = Folder(spark, path)
+        self.id = self._open(pipeline)
+        self.schemas = SchemaLog(self.folder.folder("schemas"))
+        self.progress = ProgressLog(self.folder.folder("progress"))
+
+    @property
+    def stream(self) -> str:
+        return f"{self.folder.path}/stream"
+
+    @property
+    def dead_letters(self) -> str:
+        return f"{self.folder.path}/dead_letters"
+
+    def _open(self, pipeline: str) -> str:
+        path = self.folder.path
+        try:
+            text = self.folder.read(_HEAD)
+            if text is None:
+                head = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
+                self.folder.write(_HEAD, json.dumps(head))
+            else:
+                head = json.loads(text)
+        except HeadraceError:
+            raise
+        except ValueError:
+            raise ConfigError(f"{_HEAD} is damaged", where=f"checkpoint {path}", fix="restore it, or use a new checkpoint folder") from None
+        except Exception as error:
+            raise ConfigError(f"cannot be used: {first_line(error)}", where=f"checkpoint {path}", fix="check the path and its permissions") from error
+        if head.get("layout") != LAYOUT:
+            raise ConfigError(
+                f"has layout {head.get('layout')}, this headrace knows {LAYOUT}",
+                where=f"checkpoint {path}",
+                fix="use the headrace that wrote it, or a new checkpoint folder",
+            )
+        if head["pipeline"] != pipeline:
+            raise ConfigError(
+                f"belongs to the pipeline {head['pipeline']!r}, this one is {pipeline!r}",
+                where=f"checkpoint {path}",
+                fix="give every pipeline a checkpoint of its own",
+            )
+        return str(head["id"])
+
+
+def first_line(error: BaseException) -> str:
+    """The sentence in an error of the JVM, without Python's and Java's stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString() if java is not None else error)
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

@@ -1,0 +1,45 @@
+"""Records that could not become a change or a row: kept with their bytes, place and reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from headrace.contracts.changes import ERROR, FILE, OFFSET, PARTITION, RAW, TOPIC, Changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.engine.storage import Folder
+
+#: The name by which ``headrace show`` reads them.
+TABLE = "dead_letters"
+
+
+def write(changes: Changes, folder: str, *, batch: int, table: str, hide: bool) -> None:
+    """Replaces the dead letters of this batch and table. ``hide``: keep the transformed event, not the bytes it came as."""
+    from pyspark.sql import functions as F
+
+    event = F.to_json(F.struct(*[F.col(c) for c in changes.event_columns])).cast("binary")
+    body = F.when(F.size(F.array_compact(F.array(*[F.col(c).isNotNull() for c in changes.event_columns]))) == 0, None).otherwise(event)
+    value = F.coalesce(body if hide else F.col(RAW), F.col(RAW) if hide else event)
+    letters = changes.frame.where(F.col(ERROR).isNotNull()).select(
+        F.col(ERROR).alias("reason"),
+        F.lit(table).alias("table"),
+        F.col(TOPIC).alias("topic"),
+        F.col(PARTITION).alias("partition"),
+        F.col(OFFSET).alias("offset"),
+        F.col(FILE).alias("file"),
+        value.alias("value"),
+        F.lit(batch).cast("bigint").alias("batch"),
+        F.current_timestamp().alias("seen"),
+    )
+    letters.coalesce(1).write.mode("overwrite").parquet(f"{folder}/{batch:010d}/{quote(table, safe='')}")
+
+
+def read(spark: SparkSession, folder: Folder) -> DataFrame | None:
+    """All dead letters; None when there are none."""
+    batches = [f"{folder.path}/{name}/*" for name in folder.names()]
+    if not batches:
+        return None
+    return spark.read.parquet(*batches).orderBy("batch", "topic", "partition", "offset")

@@ -1,0 +1,132 @@
+"""A pipeline with its plugins built: what the engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.config.suggest import did_you_mean
+from headrace.contracts.changes import ERROR, KEY, Changes
+from headrace.contracts.dialect import Dialect
+from headrace.contracts.events import Events
+from headrace.contracts.format import Format
+from headrace.contracts.plugin import Plugin
+from headrace.contracts.sink import Mode, Sink
+from headrace.contracts.source import Source, SourceContext
+from headrace.contracts.transform import Transform
+from headrace.engine.records import decoded
+from headrace.engine.routing import Route, Routes
+from headrace.errors import ConfigError, DataError, HeadraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs but a session."""
+
+    name: str
+    source: Source
+    sinks: tuple[Sink, ...]
+    checkpoint: str
+    routes: Routes
+    dialects: tuple[Dialect, ...]
+    transforms: tuple[Transform, ...] = ()
+    value_format: Format | None = None
+    key_format: Format | None = None
+    spark_conf: dict[str, str] = field(default_factory=dict)
+    trigger: str | None = None
+    redact: Callable[[str], str] = str
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        formats = [f for f in (self.value_format, self.key_format) if f]
+        return [self.source, *formats, *self.dialects, *self.transforms, *self.sinks]
+
+    @property
+    def hides(self) -> bool:
+        return any(transform.hides for transform in self.transforms)
+
+    def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
+        """A batch's frame as events by topic."""
+        if not self.source.gives_records:
+            return self.source.events(context, frame)
+        assert self.value_format is not None, "a source of records has a value format; built so"
+        return decoded(context, frame, self.value_format, self.key_format)
+
+    def dialect(self, events: Events) -> Dialect:
+        for dialect in self.dialects:
+            if dialect.recognises(events.schema):
+                return dialect
+        raise DataError(
+            f"no dialect recognises its events: {', '.join(events.schema.names)}",
+            where=f"topic {events.topic}",
+            fix="install a plugin that knows this shape, or leave the topic out of `tables:`",
+        )
+
+    def changes(self, session: SparkSession, events: Events, route: Route) -> Changes:
+        """A topic's events as transformed changes; not yet read."""
+        dialect = self.dialect(events)
+        before = any(transform.needs_before for transform in self.transforms) or not self.transforms
+        schema = dialect.needed(events.schema, key=route.key, whole_before=before)
+        changes = dialect.changes(events, events.load(session, schema), route.key)
+        for transform in self.transforms:
+            try:
+                changes = transform.apply(changes)
+            except HeadraceError as error:
+                error.where = error.where or f"transform {transform.name}, topic {events.topic}"
+                raise
+        return self._keys_checked(changes)
+
+    def mode(self, sink: Sink, changes: Changes) -> Mode:
+        """What a sink is asked to do with these changes."""
+        wanted: Mode | None = sink.config.mode
+        if wanted == "upsert" and changes.envelope:
+            raise DataError(
+                "mode upsert needs rows, and these are envelopes", where=f"sink {sink.name}", fix="add `- unwrap: {}` to `transforms:`"
+            )
+        if wanted:
+            return wanted
+        return "upsert" if sink.capabilities.upsert and not changes.envelope else "append"
+
+    def check_names(self, known: Sequence[Changes | tuple[str, ...]]) -> None:
+        """Every column that a transform names must be in at least one table."""
+        columns = {c for item in known for c in (item.row_columns if isinstance(item, Changes) else item)}
+        if not columns:
+            return
+        for transform in self.transforms:
+            for name in transform.reads():
+                if name not in columns:
+                    raise ConfigError(
+                        f"there is no column {name!r} in any table", where=f"transform {transform.name}", fix=did_you_mean(name, columns)
+                    )
+
+    def check_static(self) -> None:
+        """What can be known without Spark: whether sinks can keep what the transforms ask of them."""
+        for sink in self.sinks:
+            mode = sink.config.mode
+            if mode == "upsert" and not sink.capabilities.upsert:
+                raise ConfigError("cannot keep one row per key", where=f"sink {sink.name}", fix="write `mode: append`, or use another sink")
+            appends = mode == "append" or not sink.capabilities.upsert
+            if any(t.asks_deletes for t in self.transforms) and (appends or not sink.capabilities.delete):
+                raise ConfigError(
+                    "it appends, and cannot remove the rows that the database deletes",
+                    where=f"sink {sink.name}",
+                    fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
+                )
+
+    def _keys_checked(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        from headrace.contracts.changes import quoted
+
+        if not changes.key_columns:
+            return changes
+        whole = F.col(KEY)
+        missing = reduce(lambda a, b: a | b, [whole.getField(k).isNull() for k in changes.key_columns], whole.isNull())
+        wrong = F.coalesce(F.col(ERROR), F.when(missing, F.lit("key-missing")))
+        others = [F.col(quoted(c)) for c in changes.frame.columns if c != ERROR]
+        return Changes(changes.frame.select(*others, wrong.alias(ERROR)), changes.envelope)

@@ -1,0 +1,75 @@
+"""What a batch did, per table: kept beside the checkpoint, read by the screen, ``status`` and any page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headrace.engine.storage import Folder
+
+#: Batches whose progress is kept.
+KEEP = 100
+
+
+@dataclass(frozen=True)
+class TableProgress:
+    """One table in one sink. None means: not known without reading the table."""
+
+    table: str
+    sink: str
+    #: Records that arrived for the table, bad ones included.
+    rows_in: int | None
+    #: Rows written or removed.
+    applied: int | None
+    #: Changes that lost against a newer stored row.
+    late: int | None
+    dead_letters: int
+    #: Milliseconds from the newest change's commit in the database to the row being readable.
+    latency_ms: int | None
+    bytes: int | None
+    #: Snapshot id, instant or batch folder, as ``show --as-of`` takes it.
+    version: str | None
+    seconds: float
+    #: The batch had been applied before: a crash came between the write and its mark.
+    skipped: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """One batch. ``started`` is UTC, ISO 8601; ``seconds`` the whole batch."""
+
+    pipeline: str
+    batch: int
+    started: str
+    seconds: float
+    tables: tuple[TableProgress, ...]
+    #: Topics that no rule of ``tables:`` names, left out because the file says so.
+    unrouted: tuple[str, ...] = ()
+
+    def json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> BatchProgress:
+        data: dict[str, Any] = json.loads(text)
+        tables = tuple(TableProgress(**table) for table in data.pop("tables"))
+        return cls(**{**data, "tables": tables, "unrouted": tuple(data["unrouted"])})
+
+
+class ProgressLog:
+    """The last batches' progress in a folder, one file each."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def add(self, progress: BatchProgress) -> None:
+        self._folder.write(f"{progress.batch:010d}.json", progress.json())
+        old = progress.batch - KEEP
+        if old >= 0:
+            self._folder.delete(f"{old:010d}.json")
+
+    def all(self) -> list[BatchProgress]:
+        texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))
+        return [BatchProgress.from_json(text) for text in texts if text]

@@ -1,0 +1,240 @@
+"""The handle of a running pipeline: the same for native and ranged sources."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.source import NativeSource, RangedSource
+from headrace.engine.batch import BatchRunner
+from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.plan import Plan
+from headrace.engine.progress import KEEP, BatchProgress
+from headrace.engine.ranged import RangedLog, seconds_of
+from headrace.engine.storage import Folder
+from headrace.engine.trouble import explained
+from headrace.errors import ConfigError, HeadraceError
+from headrace.spark.sessions import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+#: Continuous mode looks for new data this often when the pipeline says nothing.
+DEFAULT_TRIGGER = "500 milliseconds"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the pipeline does now; ``behind_ms``: the newest applied change's age when it became readable."""
+
+    active: bool
+    message: str
+    batch: int | None
+    behind_ms: int | None
+
+
+class Query(ABC):
+    """A started pipeline."""
+
+    def __init__(self, plan: Plan, spark: SparkSession, on_progress: Callable[[BatchProgress], None] | None) -> None:
+        self._plan, self._spark = plan, spark
+        self._on_progress = on_progress
+        self._progress: deque[BatchProgress] = deque(maxlen=KEEP)
+        self._stopping = threading.Event()
+        self._in_batch = threading.Lock()
+        self._error: HeadraceError | None = None
+        self._batch_id: int | None = None
+        self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
+        self._runner = BatchRunner(plan, self.checkpoint, Sessions(spark, plan.spark_conf), self._record)
+
+    @property
+    @abstractmethod
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+
+    @abstractmethod
+    def _wait(self, timeout: float | None) -> bool:
+        """Waits for the end, at most ``timeout`` seconds; whether it came."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Ends it; no batch is under way."""
+
+    @property
+    def last_progress(self) -> BatchProgress | None:
+        """The newest batch of this run."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recent_progress(self) -> list[BatchProgress]:
+        """The batches of this run, at most the last hundred."""
+        return list(self._progress)
+
+    @property
+    def status(self) -> Status:
+        last = self.last_progress
+        latencies = [t.latency_ms for t in last.tables if t.latency_ms is not None] if last else []
+        if not self.is_active:
+            message = f"stopped: {self._error.what}" if self._error else "stopped"
+        else:
+            message = f"applying batch {self._batch_id}" if self._in_batch.locked() else "waiting for data"
+        return Status(self.is_active, message, last.batch if last else None, max(latencies, default=None))
+
+    @property
+    def exception(self) -> HeadraceError | None:
+        """Why it ended, when it failed."""
+        return self._error
+
+    def stop(self) -> None:
+        """Ends the run after the batch that is under way."""
+        self._stopping.set()
+        with self._in_batch:
+            self._end()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Waits for the end, at most ``timeout`` seconds. Raises when the pipeline failed; else whether it ended."""
+        ended = self._wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
+    def _apply(self, frame: DataFrame, batch_id: int) -> None:
+        with self._in_batch:
+            if self._stopping.is_set():
+                raise _StopRequestedError
+            self._batch_id = batch_id
+            try:
+                self._runner(frame, batch_id)
+            except HeadraceError as error:
+                self._error = error
+                raise
+            except BaseException as error:
+                self._error = explained(error, self._plan)
+                raise
+
+    def _record(self, progress: BatchProgress) -> None:
+        self._progress.append(progress)
+        if self._on_progress:
+            self._on_progress(progress)
+
+
+class _StopRequestedError(Exception):
+    """Keeps a batch from starting after stop(): it stays unread in the source."""
+
+
+class NativeQuery(Query):
+    """A source that Spark streams by itself; Spark's StreamingQuery is ``streaming_query``."""
+
+    def __init__(
+        self, plan: Plan, spark: SparkSession, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
+    ) -> None:
+        super().__init__(plan, spark, on_progress)
+        assert isinstance(plan.source, NativeSource)
+        try:
+            writer = plan.source.stream(spark).writeStream.queryName(plan.name).foreachBatch(self._apply)
+            writer = writer.option("checkpointLocation", self.checkpoint.stream)
+            when: dict[str, Any] = {"availableNow": True} if trigger is None else {"processingTime": trigger}
+            self.streaming_query: StreamingQuery = writer.trigger(**when).start()
+        except Exception as error:
+            raise explained(error, plan) from error
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.streaming_query.isActive)
+
+    def _wait(self, timeout: float | None) -> bool:
+        from pyspark.errors import PySparkException
+
+        try:
+            if timeout is None:
+                self.streaming_query.awaitTermination()
+                return True
+            return bool(self.streaming_query.awaitTermination(timeout))
+        except PySparkException as error:
+            if self._error is None and not self._stopping.is_set():
+                self._error = explained(error, self._plan)
+            return True
+
+    def _end(self) -> None:
+        self._await_commit()
+        self.streaming_query.stop()
+
+    def _await_commit(self) -> None:
+        """Spark notes a batch as done just after our part of it ends; stopping before would repeat the batch."""
+        commits = Folder(self._spark, f"{self.checkpoint.stream}/commits")
+        deadline = time.monotonic() + 5
+        while self._batch_id is not None and self._error is None and self.is_active and time.monotonic() < deadline:
+            if str(self._batch_id) in commits.names():
+                return
+            time.sleep(0.02)
+
+
+class RangedQuery(Query):
+    """A source whose ranges the core plans, writes down, reads and commits, in a thread of its own."""
+
+    def __init__(
+        self, plan: Plan, spark: SparkSession, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
+    ) -> None:
+        super().__init__(plan, spark, on_progress)
+        assert isinstance(plan.source, RangedSource)
+        self._source = plan.source
+        self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
+        self._pause = None if trigger is None else seconds_of(trigger)
+        self._wake = threading.Event()
+        self._session = Sessions(spark, plan.spark_conf).of("ranged")
+        self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_active(self) -> bool:
+        return self._thread.is_alive()
+
+    def _wait(self, timeout: float | None) -> bool:
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _end(self) -> None:
+        self._wake.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=60)
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except _StopRequestedError:
+            return
+        except Exception as error:  # noqa: BLE001 - await_termination raises it
+            self._error = self._error or explained(error, self._plan)
+
+    def _loop(self) -> None:
+        if self._pause is None:
+            self._source.prepare_for_trigger_available_now()
+        limit = getattr(self._source.config, "limit", None)
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            batch = self._log.next(self._source, limit)
+            if batch is not None:
+                self._apply(self._source.read(self._session, batch.start, batch.end), batch.id)
+                self._log.commit(batch)
+                self._source.commit(batch.end)
+            elif self._pause is None:
+                return
+            if self._pause is not None:
+                self._wake.wait(max(0.0, self._pause - (time.monotonic() - began)))
+
+
+def start(
+    plan: Plan, spark: SparkSession, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None = None
+) -> Query:
+    """Starts a plan. ``trigger``: an interval for continuous mode, None for all that is there now."""
+    if isinstance(plan.source, NativeSource):
+        return NativeQuery(plan, spark, trigger, on_progress)
+    if isinstance(plan.source, RangedSource):
+        return RangedQuery(plan, spark, trigger, on_progress)
+    raise ConfigError(f"the source {plan.source.name!r} is neither native nor ranged", fix="derive it from NativeSource or RangedSource")

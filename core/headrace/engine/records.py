@@ -1,0 +1,55 @@
+"""Undecoded records (Spark's Kafka columns) → events, by the formats named beside the source."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.contracts import events as E
+from headrace.contracts.events import Events
+from headrace.contracts.position import sortable
+from headrace.spark.sessions import moved
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from headrace.contracts.format import Format
+    from headrace.contracts.source import SourceContext
+
+
+def decoded(context: SourceContext, frame: DataFrame, value: Format, key: Format | None) -> list[Events]:
+    """The events of each topic in a frame of records."""
+    from pyspark.sql import functions as F
+
+    topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
+    result = []
+    for topic in topics:
+        records = frame.where(F.col("topic") == topic)
+        schema = value.schema(context.spark, records, "value", f"{topic}-value", context.schemas)
+        key_schema = key.schema(context.spark, records, "key", f"{topic}-key", context.schemas) if key else None
+        load = partial(_load, records=records, value=value, key=key, key_schema=key_schema)
+        result.append(Events(topic, schema, load, key_schema))
+    return result
+
+
+def _load(
+    session: SparkSession, schema: StructType, *, records: DataFrame, value: Format, key: Format | None, key_schema: StructType | None
+) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    frame = moved(records, session)
+    frame = frame.select(
+        F.col("value").alias(E.VALUE),
+        *([F.col("key").alias(E.KEY)] if key else []),
+        F.col("partition").cast("int").alias(E.PARTITION),
+        F.col("offset").cast("bigint").alias(E.OFFSET),
+        F.lit(None).cast("string").alias(E.FILE),
+        sortable(F.col("offset")).alias(E.PLACE),
+        F.col("value").cast("binary").alias(E.RAW),
+    )
+    frame = value.decode(frame, E.VALUE, schema, E.ERROR)
+    if key and key_schema:
+        frame = key.decode(frame, E.KEY, key_schema, "_key_error")
+        frame = frame.withColumn(E.ERROR, F.coalesce(E.ERROR, "_key_error")).drop("_key_error")
+    return frame

@@ -1,0 +1,56 @@
+"""Topics → tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from headrace.config.pipeline import TableRule, check_table_name, is_regex
+from headrace.errors import DataError
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a topic's changes go, and the key columns the pipeline file names for it."""
+
+    table: str
+    key: tuple[str, ...] = ()
+
+
+class Routes:
+    """The rules of ``tables:`` in their order; the first that matches a topic decides."""
+
+    def __init__(self, rules: Sequence[TableRule]) -> None:
+        self._rules = rules
+
+    def of(self, topic: str) -> Route | None:
+        """The topic's route; None when there are rules and none of them matches."""
+        if not self._rules:
+            return Route(_table_name(None, topic))
+        for rule in self._rules:
+            if _matches(rule.source, topic):
+                return Route(_table_name(rule.target, topic), rule.key)
+        return None
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    if is_regex(pattern):
+        return re.fullmatch(pattern[1:-1], topic) is not None
+    return fnmatchcase(topic, pattern)
+
+
+def _table_name(target: str | None, topic: str) -> str:
+    parts = topic.split(".")
+    fields = {
+        "topic": topic,
+        "prefix": parts[0],
+        "db": parts[-3] if len(parts) > 2 else parts[0],
+        "schema": parts[-2] if len(parts) > 1 else parts[0],
+        "table": parts[-1],
+    }
+    try:
+        return check_table_name(target.format(**fields) if target else topic)
+    except ValueError as error:
+        raise DataError(str(error), where=f"topic {topic}", fix="name a `target:` for it under `tables:`") from None

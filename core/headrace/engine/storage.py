@@ -1,0 +1,78 @@
+"""Small text files in a folder of any Hadoop filesystem, written whole or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def qualified(spark: SparkSession, path: str) -> str:
+    """``path`` with its filesystem and from its root, as Hadoop understands it: ``lake/`` → ``file:/home/me/lake``."""
+    return Folder(spark, path).path
+
+
+class Folder:
+    """A folder of a local, HDFS or object-store path."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
+        self._conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        java = self._jvm.org.apache.hadoop.fs.Path(path)
+        self.path = str(java.getFileSystem(self._conf).makeQualified(java).toString())
+
+    def folder(self, name: str) -> Folder:
+        return Folder(self._spark, f"{self.path}/{name}")
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None when there is none."""
+        path = self._path(name)
+        files = path.getFileSystem(self._conf)
+        if not files.exists(path):
+            return None
+        stream = files.open(path)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Creates or replaces a file; a reader sees the old text or the new one."""
+        path = self._path(name)
+        path.getFileSystem(self._conf).mkdirs(path.getParent())
+        package = self._jvm.org.apache.spark.sql.execution.streaming
+        stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
+        out = stream.createAtomic(path, True)
+        try:
+            out.write(text.encode())
+        except BaseException:
+            out.cancel()
+            raise
+        out.close()
+
+    def names(self) -> list[str]:
+        """The names of files and folders in it, hidden ones left out; empty when the folder is not there."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self.path)
+        files = path.getFileSystem(self._conf)
+        if not files.exists(path):
+            return []
+        names = [str(status.getPath().getName()) for status in files.listStatus(path)]
+        return sorted(name for name in names if not name.startswith((".", "_")))
+
+    def exists(self) -> bool:
+        path = self._jvm.org.apache.hadoop.fs.Path(self.path)
+        return bool(path.getFileSystem(self._conf).exists(path))
+
+    def delete(self, name: str) -> None:
+        path = self._path(name)
+        path.getFileSystem(self._conf).delete(path, True)
+
+    def make(self) -> None:
+        """Creates the folder and its parents; raises what the filesystem says when that is not allowed."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self.path)
+        path.getFileSystem(self._conf).mkdirs(path)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.path, name)

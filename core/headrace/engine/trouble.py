@@ -1,0 +1,61 @@
+"""Errors of Spark, Hadoop and the JVM in headrace's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.engine.checkpoint import first_line
+from headrace.errors import FatalError, HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.contracts.plugin import Plugin
+    from headrace.engine.plan import Plan
+
+_KNOWN = (
+    (("No space left on device", "Disk quota exceeded"), "there is no space left on the disk", "free some and start again: nothing is lost"),
+    (
+        ("Permission denied", "AccessDeniedException", "AccessControlException", "Mkdirs failed", "Read-only file system"),
+        "it may not be written there",
+        "give this user the right to write, or use another path",
+    ),
+    (("OutOfMemoryError", "GC overhead limit"), "the memory is used up", "raise spark.driver.memory under `spark:`, or limit the batch"),
+)
+
+
+def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
+    """``error`` as one of ours: by the plugin concerned, by the source, by what the machine says, else as it is."""
+    for link in causes(error):
+        if isinstance(link, HeadraceError):
+            return link
+    for candidate in [plugin, plan.source, plan.value_format, *plan.sinks]:
+        if candidate is not None and (found := candidate.explain(error)) is not None:
+            return found
+    text = full_text(error)
+    for signs, what, fix in _KNOWN:
+        if any(sign in text for sign in signs):
+            detail = next((line.strip() for line in text.splitlines() if any(sign in line for sign in signs)), "")
+            return FatalError(f"{what}: {detail}", fix=fix)
+    return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error and what Python says it came from."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    return chain
+
+
+def full_text(error: BaseException) -> str:
+    """Everything an error says, the JVM's causes included."""
+    texts = []
+    for link in causes(error):
+        texts.append(str(link))
+        java = getattr(link, "java_exception", None)
+        seen = 0
+        while java is not None and seen < 20:
+            texts.append(str(java.toString()))
+            java, seen = java.getCause(), seen + 1
+    return "\n".join(texts)

@@ -1,0 +1,310 @@
+"""Pipelines: from a file, from a mapping, or from objects; checked, run, started, read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from headrace.config.base import option_text
+from headrace.config.document import Document, load
+from headrace.config.pipeline import Block, PipelineConfig, TableRule
+from headrace.config.references import PROVIDERS, Resolver
+from headrace.contracts.changes import Changes
+from headrace.contracts.dialect import Dialect
+from headrace.contracts.format import Format
+from headrace.contracts.plugin import Plugin
+from headrace.contracts.sink import Sink, Table
+from headrace.contracts.source import Source, SourceContext
+from headrace.contracts.transform import Transform
+from headrace.engine import dead_letters, query
+from headrace.engine.plan import Plan
+from headrace.engine.progress import BatchProgress
+from headrace.engine.query import Query
+from headrace.engine.routing import Routes
+from headrace.engine.schemas import SchemaLog
+from headrace.engine.storage import Folder
+from headrace.engine.trouble import explained
+from headrace.errors import ConfigError, PluginError
+from headrace.registry import Registry, registry
+from headrace.spark import session as sessions
+from headrace.spark.sessions import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """One table in one sink over a whole run. None: not known without reading the table."""
+
+    table: str
+    sink: str
+    rows_in: int | None = 0
+    applied: int | None = 0
+    late: int | None = 0
+    dead_letters: int = 0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What ``run`` did. ``seconds``: the sum of its batches."""
+
+    pipeline: str
+    batches: int
+    seconds: float
+    tables: tuple[TableSummary, ...]
+    unrouted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckItem:
+    """One thing that ``check`` looked at and what it found."""
+
+    what: str
+    found: str
+
+
+@dataclass
+class Pipeline:
+    """A pipeline built from objects; ``from_file`` and ``from_dict`` build the same from YAML and from a mapping.
+
+    ``value`` and ``key`` are the formats of a source that gives bytes.
+    """
+
+    name: str
+    source: Source
+    sinks: Sequence[Sink]
+    checkpoint: str
+    tables: Sequence[TableRule | Mapping[str, Any]] = ()
+    transforms: Sequence[Transform] = ()
+    value: Format | None = None
+    key: Format | None = None
+    spark: Mapping[str, Any] = field(default_factory=dict)
+    trigger: str | None = None
+    redact: Callable[[str], str] = field(default=str, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.sinks:
+            raise ConfigError("the pipeline has no sink", fix="give it at least one")
+        if self.source.gives_records and self.value is None:
+            raise ConfigError(f"the source {self.source.name!r} gives bytes and no format says how to read them", fix="add `value: {json: {}}` beside it")
+        self.plan = Plan(
+            name=self.name,
+            source=self.source,
+            sinks=tuple(self.sinks),
+            checkpoint=self.checkpoint,
+            routes=Routes([rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]),
+            dialects=_dialects(registry()),
+            transforms=tuple(self.transforms),
+            value_format=self.value,
+            key_format=self.key,
+            spark_conf={key: option_text(value) for key, value in self.spark.items()},
+            trigger=self.trigger,
+            redact=self.redact,
+        )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Pipeline:
+        """The pipeline of a YAML file. ConfigError and PluginError name the line."""
+        return _Builder(load(path)).pipeline()
+
+    @classmethod
+    def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:
+        """The pipeline of a mapping with the keys of the file."""
+        return _Builder(Document(dict(config), "config")).pipeline()
+
+    def check(self, spark: SparkSession | None = None) -> list[CheckItem]:
+        """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing."""
+        self.plan.check_static()
+        items = [CheckItem("plugins", ", ".join(dict.fromkeys(p.name for p in self.plan.plugins if not isinstance(p, Dialect))))]
+        spark = self._session(spark)
+        items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
+        clones = Sessions(spark, self.plan.spark_conf)
+        for plugin in self.plan.plugins:
+            plugin.check(clones.of("check"))
+        items += self._peek(clones)
+        return items
+
+    def run(self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None) -> Summary:
+        """Applies all that is there now and returns what it did. Raises when it failed."""
+        batches: list[BatchProgress] = []
+
+        def record(progress: BatchProgress) -> None:
+            batches.append(progress)
+            if on_progress:
+                on_progress(progress)
+
+        self._start(spark, None, record).await_termination()
+        return _summary(self.name, batches)
+
+    def start(
+        self,
+        spark: SparkSession | None = None,
+        trigger: str | None = None,
+        *,
+        on_progress: Callable[[BatchProgress], None] | None = None,
+    ) -> Query:
+        """Starts it in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's own, else half a second."""
+        return self._start(spark, trigger or self.trigger or query.DEFAULT_TRIGGER, on_progress)
+
+    def start_available_now(
+        self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
+    ) -> Query:
+        """Like ``run``, but returns the handle at once."""
+        return self._start(spark, None, on_progress)
+
+    def session(self, say: Say = lambda text: None) -> SparkSession:
+        """A SparkSession that fits; ``say`` gets a line for each jar that has to be fetched."""
+        return sessions.build(self.plan.plugins, self.plan.spark_conf, say)
+
+    def read(
+        self, table: str, *, as_of: str | None = None, sink: str | None = None, own_columns: bool = False, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
+        spark = self._session(spark)
+        if table == dead_letters.TABLE:
+            letters = dead_letters.read(spark, Folder(spark, self.checkpoint).folder("dead_letters"))
+            if letters is None:
+                raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
+            return letters
+        chosen = next((s for s in self.sinks if sink is None or s.name == sink), None)
+        if chosen is None:
+            raise ConfigError(f"the pipeline has no sink {sink!r}", fix=f"its sinks: {', '.join(s.name for s in self.sinks)}")
+        if as_of is not None and not chosen.capabilities.time_travel:
+            raise ConfigError("it keeps no older versions", where=f"sink {chosen.name}", fix="leave out --as-of")
+        try:
+            frame = chosen.read_back(spark, Table(table), as_of)
+            columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
+            return frame.select(*["`" + c.replace("`", "``") + "`" for c in columns])
+        except Exception as error:
+            raise explained(error, self.plan, chosen) from error
+
+    def _start(self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None) -> Query:
+        self.plan.check_static()
+        spark = self._session(spark)
+        clones = Sessions(spark, self.plan.spark_conf)
+        for plugin in self.plan.plugins:
+            plugin.check(clones.of("check"))
+        self._peek(clones)
+        return query.start(self.plan, spark, trigger, on_progress)
+
+    def _session(self, spark: SparkSession | None) -> SparkSession:
+        sessions.spark_version()
+        from pyspark.sql import SparkSession
+
+        spark = spark or SparkSession.getActiveSession()
+        if spark is None:
+            return self.session()
+        sessions.fits(spark, self.plan.plugins)
+        return spark
+
+    def _peek(self, clones: Sessions) -> list[CheckItem]:
+        """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
+        session = clones.of("check")
+        items: list[CheckItem] = []
+        known: list[Changes] = []
+        try:
+            for events in self.plan.source.peek(SourceContext(session, SchemaLog())):
+                route = self.plan.routes.of(events.topic)
+                if route is None:
+                    items.append(CheckItem(f"topic {events.topic}", "no rule of `tables:` names it: left out"))
+                    continue
+                changes = self.plan.changes(session, events, route)
+                known.append(changes)
+                key = ", ".join(changes.key_columns) or "none: every change is appended"
+                items.append(CheckItem(f"topic {events.topic}", f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}"))
+        except Exception as error:
+            raise explained(error, self.plan) from error
+        self.plan.check_names(known)
+        return items
+
+
+class _Builder:
+    """Finds the plugins that a document names and builds them, with the line in every error."""
+
+    def __init__(self, document: Document) -> None:
+        self._registry = registry()
+        self._resolver = Resolver({**PROVIDERS, **dict(self._registry.all("secret"))})
+        data = self._resolver.resolve(document.data if document.data is not None else {}, document.where)
+        self._document = replace(document, data=data)
+
+    def pipeline(self) -> Pipeline:
+        data = self._document.data
+        if not isinstance(data, dict):
+            raise ConfigError("a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`")
+        try:
+            config = PipelineConfig.model_validate(data)
+        except ValidationError as error:
+            raise self._document.invalid(error) from None
+        source_name = next(key for key in config.source if key not in PipelineConfig.FORMAT_KEYS)
+        formats = {key: self._format(config.source[key], ("source", key)) for key in PipelineConfig.FORMAT_KEYS if key in config.source}
+        sinks = [
+            self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i)) for i, block in enumerate(config.all_sinks)
+        ]
+        try:
+            return Pipeline(
+                name=config.name,
+                source=self._plugin("source", {source_name: config.source[source_name]}, ("source",)),
+                sinks=sinks,
+                checkpoint=config.checkpoint,
+                tables=config.tables,
+                transforms=[self._plugin("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)],
+                spark=config.spark,
+                trigger=config.trigger,
+                redact=self._resolver.redact,
+                **formats,
+            )
+        except ConfigError as error:
+            error.where = error.where or self._document.origin
+            raise
+
+    def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
+        block = {block: {}} if isinstance(block, str) else block
+        if not isinstance(block, dict) or len(block) != 1:
+            raise self._document.error(loc, "name exactly one format", "write it like `value: {json: {}}`")
+        return self._plugin("format", block, loc)
+
+    def _plugin(self, kind: str, block: Block, loc: tuple[Any, ...]) -> Any:
+        name, config = next(iter(block.items()))
+        try:
+            plugin: type[Plugin] = self._registry.get(kind, name)
+        except PluginError as error:
+            error.where = error.where or self._document.where((*loc, name))
+            raise
+        if config is not None and not isinstance(config, dict):
+            raise self._document.error((*loc, name), f"the options of {name!r} are a mapping", f"write `{name}: {{…}}`")
+        try:
+            return plugin(plugin.Config.model_validate(config or {}))
+        except ValidationError as error:
+            raise self._document.invalid(error, (*loc, name)) from None
+
+
+def _dialects(plugins: Registry) -> tuple[Dialect, ...]:
+    found: list[type[Dialect]] = [plugin for _, plugin in plugins.all("dialect")]
+    return tuple(plugin() for plugin in sorted(found, key=lambda d: d.priority))
+
+
+def _summary(name: str, batches: list[BatchProgress]) -> Summary:
+    totals: dict[tuple[str, str], TableSummary] = {}
+    for batch in batches:
+        for t in batch.tables:
+            so_far = totals.get((t.table, t.sink), TableSummary(t.table, t.sink))
+            totals[t.table, t.sink] = replace(
+                so_far,
+                rows_in=_sum(so_far.rows_in, t.rows_in),
+                applied=_sum(so_far.applied, t.applied),
+                late=_sum(so_far.late, t.late),
+                dead_letters=so_far.dead_letters + t.dead_letters,
+            )
+    unrouted = tuple(sorted({topic for batch in batches for topic in batch.unrouted}))
+    return Summary(name, len(batches), round(sum(b.seconds for b in batches), 3), tuple(totals.values()), unrouted)
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

@@ -1,0 +1,134 @@
+"""Sessions: one that fits a pipeline, and whether one that somebody else built does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.contracts.plugin import Plugin
+from headrace.errors import ConfigError, PluginError
+from headrace.spark.jars import resolve_jars
+from headrace.spark.java import find_java, use_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSIONS = "spark.sql.extensions"
+
+
+def spark_version() -> str:
+    """The installed PySpark's version. ConfigError when there is none."""
+    try:
+        import pyspark
+    except ModuleNotFoundError:
+        raise ConfigError("PySpark is not installed", fix="pip install 'headrace[spark]'") from None
+    return str(pyspark.__version__)
+
+
+def line_of(version: str) -> str:
+    """``3.5`` of ``3.5.7``: the line by which plugins name their jars."""
+    return ".".join(version.split(".")[:2])
+
+
+def coordinates(plugins: Iterable[Plugin], line: str) -> list[str]:
+    """The Maven coordinates that plugins need on a Spark line, each once."""
+    return list(dict.fromkeys(c for plugin in plugins for c in plugin.jars.get(line, ())))
+
+
+def refuse(plugins: Iterable[Plugin], line: str) -> None:
+    """ConfigError when a plugin cannot work on a Spark line."""
+    for plugin in plugins:
+        if line in plugin.refuses:
+            raise ConfigError(f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}", fix="pip install 'pyspark==3.5.7'")
+
+
+def settings(plugins: Iterable[Plugin]) -> dict[str, str]:
+    """What the plugins need a session to be built with; extensions are joined."""
+    conf: dict[str, str] = {}
+    for plugin in plugins:
+        for key, value in plugin.session_conf().items():
+            if key == EXTENSIONS and key in conf:
+                value = ",".join(dict.fromkeys([*conf[key].split(","), *value.split(",")]))
+            elif conf.get(key, value) != value:
+                raise ConfigError(f"two plugins want different values of {key}: {conf[key]!r} and {value!r}", fix=f"set {key} yourself under `spark:`")
+            conf[key] = value
+    return conf
+
+
+def build(plugins: list[Plugin], conf: Mapping[str, str], say: Callable[[str], None] = lambda text: None) -> SparkSession:
+    """A new session for these plugins; ``conf`` (the pipeline's ``spark:``) wins over what they ask."""
+    version = spark_version()
+    refuse(plugins, line_of(version))
+    use_java(find_java(version))
+    jars = resolve_jars(coordinates(plugins, line_of(version)), spark_version=version, say=say)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    merged = {"spark.master": os.environ.get("MASTER", "local[*]"), **_defaults(), **settings(plugins), **conf}
+    if jars:
+        own = merged.get("spark.jars", "")
+        merged["spark.jars"] = ",".join([*([own] if own else []), *map(str, jars)])
+        if merged["spark.master"].startswith("local"):
+            # The driver is the only JVM: on its class path the jars need not be copied for executors.
+            merged["spark.driver.extraClassPath"] = os.pathsep.join([*own.split(","), *map(str, jars)] if own else map(str, jars))
+            merged.pop("spark.jars")
+    builder = SparkSession.builder.appName("headrace")
+    for key, value in merged.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigError(f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets") from error
+    if "spark.log.level" not in conf:
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _defaults() -> dict[str, str]:
+    cores = os.cpu_count() or 2
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        # headrace needs no log of Spark's; a user's own spark.driver.extraJavaOptions or log4j file still wins.
+    }
+
+
+def fits(spark: SparkSession, plugins: list[Plugin]) -> None:
+    """PluginError with the lines to add, when a session that somebody else built lacks something."""
+    line = line_of(spark.version)
+    refuse(plugins, line)
+    lines: list[str] = []
+    missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not _has_class(spark, p.jvm_class)]
+    if missing:
+        lines.append(f'.config("spark.jars.packages", "{",".join(coordinates(missing, line))}")')
+    for key, value in settings(plugins).items():
+        have = spark.conf.get(key, None) or spark.sparkContext.getConf().get(key, None)
+        if key == EXTENSIONS:
+            lacking = [name for name in value.split(",") if name not in (have or "").split(",")]
+            if lacking:
+                lines.append(f'.config("{key}", "{",".join([*(have.split(",") if have else []), *lacking])}")')
+        elif have is None or (have != value and not key.startswith("spark.sql.catalog.")):
+            lines.append(f'.config("{key}", "{value}")')
+    if lines:
+        raise PluginError(
+            "this Spark session lacks what the pipeline needs",
+            where="the session that was given",
+            fix="build it with these lines, or let headrace.session(pipeline) build it:\n    SparkSession.builder\n      " + "\n      ".join(lines),
+        )
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    jvm = spark._jvm  # noqa: SLF001 - the only way to ask the JVM
+    assert jvm is not None
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    except Exception:  # noqa: BLE001 - py4j wraps ClassNotFoundException
+        return False
+    return True

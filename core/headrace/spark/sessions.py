@@ -1,0 +1,58 @@
+"""Sessions of headrace's own, cloned from the caller's: what is set on them the caller never sees."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+#: The same SQL on every Spark line: a value that cannot be cast is null, and headrace decides what becomes of it.
+_CONF = {"spark.sql.ansi.enabled": "false"}
+
+
+class Sessions:
+    """One clone per name, kept: a fresh session's first write costs a second or two."""
+
+    def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
+        self._spark, self._conf = spark, {**_CONF, **(conf or {})}
+        self._clones: dict[str, SparkSession] = {}
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> SparkSession:
+        with self._lock:
+            if name not in self._clones:
+                self._clones[name] = clone(self._spark, self._conf)
+            return self._clones[name]
+
+
+def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session with the caller's settings and catalogs, whose own settings are its own."""
+    from pyspark.rdd import RDD
+    from pyspark.sql import SparkSession
+
+    to_df = getattr(RDD, "toDF", None)
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # type: ignore[arg-type]  # noqa: SLF001
+    if to_df is not None:  # PySpark binds RDD.toDF to the newest session: give it back to the caller's
+        RDD.toDF = to_df  # type: ignore[method-assign]
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    return session
+
+
+def moved(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same DataFrame in another session; a cached one stays cached."""
+    name = "headrace_" + uuid.uuid4().hex
+    frame.createGlobalTempView(name)
+    try:
+        return session.table(f"{global_temp(session)}.{name}")
+    finally:
+        frame.sparkSession.catalog.dropGlobalTempView(name)
+
+
+def global_temp(session: SparkSession) -> str:
+    return session.conf.get("spark.sql.globalTempDatabase", "global_temp") or "global_temp"

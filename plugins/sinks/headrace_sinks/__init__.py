@@ -1,0 +1,13 @@
+"""Built-in sinks."""
+
+from headrace.hookspecs import hookimpl
+
+
+@hookimpl
+def headrace_sinks() -> dict[str, str]:
+    return {
+        "iceberg": "headrace_sinks.iceberg:IcebergSink",
+        "hudi": "headrace_sinks.hudi:HudiSink",
+        "files": "headrace_sinks.files:FilesSink",
+        "console": "headrace_sinks.console:ConsoleSink",
+    }

@@ -1,0 +1,25 @@
+"""Built-in sources, formats and dialects."""
+
+from headrace.hookspecs import hookimpl
+
+
+@hookimpl
+def headrace_sources() -> dict[str, str]:
+    return {"files": "headrace_sources.files:FilesSource"}
+
+
+@hookimpl
+def headrace_formats() -> dict[str, str]:
+    return {
+        "avro": "headrace_sources.avro:AvroFormat",
+        "json": "headrace_sources.json:JsonFormat",
+        "parquet": "headrace_sources.parquet:ParquetFormat",
+    }
+
+
+@hookimpl
+def headrace_dialects() -> dict[str, str]:
+    return {
+        "debezium": "headrace_sources.debezium:DebeziumDialect",
+        "flat": "headrace_sources.flat:FlatDialect",
+    }

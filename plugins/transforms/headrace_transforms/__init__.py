@@ -1,0 +1,12 @@
+"""Built-in transforms."""
+
+from headrace.hookspecs import hookimpl
+
+
+@hookimpl
+def headrace_transforms() -> dict[str, str]:
+    return {
+        "unwrap": "headrace_transforms.unwrap:Unwrap",
+        "rename": "headrace_transforms.rename:Rename",
+        "mask": "headrace_transforms.mask:Mask",
+    }

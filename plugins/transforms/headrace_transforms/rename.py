@@ -1,0 +1,46 @@
+"""Gives columns other names, in every row image and in the key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pydantic import Field, field_validator
+
+from headrace.config.base import Config
+from headrace.contracts.changes import PREFIX, Changes
+from headrace.contracts.transform import Transform
+
+
+class RenameConfig(Config):
+    """New names for columns."""
+
+    #: Old name → new name.
+    columns: dict[str, str] = Field(min_length=1)
+
+    @field_validator("columns")
+    @classmethod
+    def _free_names(cls, value: dict[str, str]) -> dict[str, str]:
+        for new in value.values():
+            if not new or new.startswith(PREFIX):
+                raise ValueError(f"{new!r} cannot be a column's name")
+        twice = {new for new in value.values() if list(value.values()).count(new) > 1}
+        if twice:
+            raise ValueError(f"two columns would be called {twice.pop()!r}")
+        return value
+
+
+class Rename(Transform):
+    """``rename: {columns: {nationality: country}}``."""
+
+    name = "rename"
+    api_version = 1
+    Config = RenameConfig
+    config: RenameConfig
+
+    def reads(self) -> Collection[str]:
+        return self.config.columns
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes.map_rows(names=self.config.columns)
+
+

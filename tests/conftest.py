@@ -1,0 +1,29 @@
+"""One Spark session per test process, with the jars of every built-in plugin that works on this Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from headrace.contracts.plugin import Plugin
+    from headrace.spark import session as sessions
+    from headrace_sinks.files import FilesSink
+    from headrace_sinks.hudi import HudiSink
+    from headrace_sinks.iceberg import IcebergSink
+    from headrace_sources.avro import AvroFormat
+
+    line = sessions.line_of(sessions.spark_version())
+    plugins: list[Plugin] = [AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
+    if line not in HudiSink.refuses:
+        plugins.append(HudiSink(path="/tmp"))
+    session = sessions.build(plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"})
+    yield session
+    session.stop()

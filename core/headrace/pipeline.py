@@ -13,7 +13,6 @@ from headrace.config.base import option_text
 from headrace.config.document import Document, load
 from headrace.config.pipeline import Block, PipelineConfig, TableRule
 from headrace.config.references import PROVIDERS, Resolver
-from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
@@ -21,7 +20,7 @@ from headrace.contracts.sink import Sink, Table
 from headrace.contracts.source import Source, SourceContext
 from headrace.contracts.transform import Transform
 from headrace.engine import dead_letters, query
-from headrace.engine.plan import Plan
+from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.progress import BatchProgress
 from headrace.engine.query import Query
 from headrace.engine.routing import Routes
@@ -191,8 +190,7 @@ class Pipeline:
         clones = Sessions(spark, self.plan.spark_conf)
         for plugin in self.plan.plugins:
             plugin.check(clones.of("check"))
-        self._peek(clones)
-        return query.start(self.plan, spark, trigger, on_progress)
+        return query.start(self.plan, spark, trigger, on_progress, names_checked=bool(self._peek(clones)))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         sessions.spark_version()
@@ -208,20 +206,19 @@ class Pipeline:
         """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
         session = clones.of("check")
         items: list[CheckItem] = []
-        known: list[Changes] = []
+        seen: SeenColumns = {}
         try:
             for events in self.plan.source.peek(SourceContext(session, SchemaLog())):
                 route = self.plan.routes.of(events.topic)
                 if route is None:
                     items.append(CheckItem(f"topic {events.topic}", "no rule of `tables:` names it: left out"))
                     continue
-                changes = self.plan.changes(session, events, route)
-                known.append(changes)
+                changes = self.plan.changes(session, events, route, seen)
                 key = ", ".join(changes.key_columns) or "none: every change is appended"
                 items.append(CheckItem(f"topic {events.topic}", f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}"))
         except Exception as error:
             raise explained(error, self.plan) from error
-        self.plan.check_names(known)
+        self.plan.check_names(seen)
         return items
 
 

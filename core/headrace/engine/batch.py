@@ -18,7 +18,7 @@ from headrace.contracts.source import SourceContext
 from headrace.engine import dead_letters
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.fold import newest_per_key
-from headrace.engine.plan import Plan
+from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.progress import BatchProgress, TableProgress
 from headrace.engine.routing import Route
 from headrace.engine.trouble import explained
@@ -47,16 +47,17 @@ class _Target:
 class BatchRunner:
     """Applies batches. The same batch id always brings the same records; applying it again changes nothing."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, listener: Listener) -> None:
+    def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, listener: Listener, *, names_checked: bool) -> None:
         self._plan, self._checkpoint, self._sessions, self._listener = plan, checkpoint, sessions, listener
         self._context = SourceContext(sessions.of("batch"), checkpoint.schemas)
-        self._columns: dict[str, tuple[str, ...]] = {}
+        self._names_checked = names_checked
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Applies one batch; raises what stops the run, after every table had its turn."""
         started, clock = datetime.now(UTC), time.monotonic()
         try:
             targets, unrouted = self._targets(self._plan.events(self._context, frame))
+            self._check_names(targets, batch_id)
         except Exception as error:
             raise explained(error, self._plan) from error
         with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL, len(targets))), thread_name_prefix="headrace-table") as pool:
@@ -102,7 +103,6 @@ class BatchRunner:
         clock = time.monotonic()
         session = self._sessions.of(f"{target.name}/{self._plan.sinks[0].name}/0")
         parts = [self._plan.changes(session, events, route) for events, route in target.sources]
-        self._check_columns(target, parts)
         changes = _united(parts, target.name)
         table = Table(target.name, tuple(changes.key_columns))
         modes = {sink: self._plan.mode(sink, changes) for sink in self._plan.sinks}
@@ -185,8 +185,16 @@ class BatchRunner:
                 time.sleep(PAUSE * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
 
-    def _check_columns(self, target: _Target, parts: list[Changes]) -> None:
-        self._columns[target.name] = tuple(c for part in parts for c in part.row_columns)
+    def _check_names(self, targets: list[_Target], batch_id: int) -> None:
+        """On the very first batch: a source that could not show its columns before the start shows them here."""
+        if self._names_checked or batch_id > 0 or not targets:
+            return
+        seen: SeenColumns = {}
+        for target in targets:
+            for events, route in target.sources:
+                self._plan.changes(self._context.spark, events, route, seen)
+        self._plan.check_names(seen)
+        self._names_checked = True
 
 
 def _united(parts: list[Changes], table: str) -> Changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -22,6 +22,9 @@ from headrace.errors import ConfigError, DataError, HeadraceError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+#: Transform → the columns of all tables that it was given.
+SeenColumns = dict[Transform, set[str]]
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,15 @@ class Plan:
             fix="install a plugin that knows this shape, or leave the topic out of `tables:`",
         )
 
-    def changes(self, session: SparkSession, events: Events, route: Route) -> Changes:
-        """A topic's events as transformed changes; not yet read."""
+    def changes(self, session: SparkSession, events: Events, route: Route, seen: SeenColumns | None = None) -> Changes:
+        """A topic's events as transformed changes; not yet read. ``seen`` notes what each transform was given."""
         dialect = self.dialect(events)
         before = any(transform.needs_before for transform in self.transforms) or not self.transforms
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
         for transform in self.transforms:
+            if seen is not None:
+                seen.setdefault(transform, set()).update(changes.row_columns)
             try:
                 changes = transform.apply(changes)
             except HeadraceError as error:
@@ -92,12 +97,9 @@ class Plan:
             return wanted
         return "upsert" if sink.capabilities.upsert and not changes.envelope else "append"
 
-    def check_names(self, known: Sequence[Changes | tuple[str, ...]]) -> None:
-        """Every column that a transform names must be in at least one table."""
-        columns = {c for item in known for c in (item.row_columns if isinstance(item, Changes) else item)}
-        if not columns:
-            return
-        for transform in self.transforms:
+    def check_names(self, seen: SeenColumns) -> None:
+        """Every column that a transform names must have been in at least one table that it was given."""
+        for transform, columns in seen.items():
             for name in transform.reads():
                 if name not in columns:
                     raise ConfigError(

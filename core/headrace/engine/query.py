@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.source import NativeSource, RangedSource
+from headrace.contracts.source import NativeSource, RangedSource, Source
 from headrace.engine.batch import BatchRunner
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
@@ -42,7 +42,9 @@ class Status:
 class Query(ABC):
     """A started pipeline."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, on_progress: Callable[[BatchProgress], None] | None) -> None:
+    def __init__(
+        self, plan: Plan, spark: SparkSession, on_progress: Callable[[BatchProgress], None] | None, *, names_checked: bool
+    ) -> None:
         self._plan, self._spark = plan, spark
         self._on_progress = on_progress
         self._progress: deque[BatchProgress] = deque(maxlen=KEEP)
@@ -51,7 +53,7 @@ class Query(ABC):
         self._error: HeadraceError | None = None
         self._batch_id: int | None = None
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
-        self._runner = BatchRunner(plan, self.checkpoint, Sessions(spark, plan.spark_conf), self._record)
+        self._runner = BatchRunner(plan, self.checkpoint, Sessions(spark, plan.spark_conf), self._record, names_checked=names_checked)
 
     @property
     @abstractmethod
@@ -132,9 +134,15 @@ class NativeQuery(Query):
     """A source that Spark streams by itself; Spark's StreamingQuery is ``streaming_query``."""
 
     def __init__(
-        self, plan: Plan, spark: SparkSession, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        trigger: str | None,
+        on_progress: Callable[[BatchProgress], None] | None,
+        *,
+        names_checked: bool,
     ) -> None:
-        super().__init__(plan, spark, on_progress)
+        super().__init__(plan, spark, on_progress, names_checked=names_checked)
         assert isinstance(plan.source, NativeSource)
         try:
             writer = plan.source.stream(spark).writeStream.queryName(plan.name).foreachBatch(self._apply)
@@ -179,9 +187,15 @@ class RangedQuery(Query):
     """A source whose ranges the core plans, writes down, reads and commits, in a thread of its own."""
 
     def __init__(
-        self, plan: Plan, spark: SparkSession, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        trigger: str | None,
+        on_progress: Callable[[BatchProgress], None] | None,
+        *,
+        names_checked: bool,
     ) -> None:
-        super().__init__(plan, spark, on_progress)
+        super().__init__(plan, spark, on_progress, names_checked=names_checked)
         assert isinstance(plan.source, RangedSource)
         self._source = plan.source
         self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
@@ -230,11 +244,19 @@ class RangedQuery(Query):
 
 
 def start(
-    plan: Plan, spark: SparkSession, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None = None
+    plan: Plan,
+    spark: SparkSession,
+    trigger: str | None,
+    on_progress: Callable[[BatchProgress], None] | None = None,
+    *,
+    names_checked: bool = False,
 ) -> Query:
-    """Starts a plan. ``trigger``: an interval for continuous mode, None for all that is there now."""
-    if isinstance(plan.source, NativeSource):
-        return NativeQuery(plan, spark, trigger, on_progress)
-    if isinstance(plan.source, RangedSource):
-        return RangedQuery(plan, spark, trigger, on_progress)
+    """Starts a plan. ``trigger``: an interval for continuous mode, None for all that is there now.
+
+    ``names_checked``: the columns that transforms name were found before the start.
+    """
+    kinds: dict[type[Source], type[NativeQuery | RangedQuery]] = {NativeSource: NativeQuery, RangedSource: RangedQuery}
+    for kind, query in kinds.items():
+        if isinstance(plan.source, kind):
+            return query(plan, spark, trigger, on_progress, names_checked=names_checked)
     raise ConfigError(f"the source {plan.source.name!r} is neither native nor ranged", fix="derive it from NativeSource or RangedSource")

@@ -65,4 +65,4 @@ def headrace_secret_providers() -> Mapping[str, SecretProvider | str]:  # type: 
 
 @hookspec
 def headrace_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]
-    """Commands of the ``headrace`` program."""
+    """Commands of the ``headrace`` program; ``"package.module:command|What it does."`` is listed without an import."""

@@ -17,7 +17,6 @@ import pluggy
 
 from headrace import hookspecs
 from headrace.config.suggest import did_you_mean
-from headrace.contracts.plugin import API_VERSION, Plugin
 from headrace.errors import PluginError
 
 GROUP = "headrace"
@@ -110,10 +109,13 @@ class Registry:
         return working
 
     def _load(self, registration: Registration) -> Any:
+        # Here, for pydantic comes with it: the names alone are known without.
+        from headrace.contracts.plugin import API_VERSION, Plugin
+
         what = f"the {registration.kind} {registration.name!r} of {registration.distribution}"
         target = registration.target
         if isinstance(target, str):
-            module, _, attribute = target.partition(":")
+            module, _, attribute = target.partition("|")[0].partition(":")
             try:
                 target = getattr(importlib.import_module(module), attribute)
             except Exception as error:

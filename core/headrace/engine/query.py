@@ -8,25 +8,31 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
 
 from headrace.contracts.source import NativeSource, RangedSource, Source
-from headrace.engine.batch import BatchRunner
+from headrace.engine.batch import PAUSE, TRIES, BatchRunner
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
 from headrace.engine.progress import KEEP, BatchProgress
 from headrace.engine.ranged import RangedLog, seconds_of
-from headrace.engine.storage import Folder
+from headrace.engine.storage import Folder, qualified
 from headrace.engine.trouble import explained
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 #: Continuous mode looks for new data this often when the pipeline says nothing.
 DEFAULT_TRIGGER = "500 milliseconds"
+#: Seconds that a ranged source is left alone at least when it had nothing, as Spark does it.
+_REST = 0.01
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,25 @@ class Query(ABC):
     """A started pipeline."""
 
     def __init__(
-        self, plan: Plan, spark: SparkSession, on_progress: Callable[[BatchProgress], None] | None, *, names_checked: bool
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        on_progress: Callable[[BatchProgress], None] | None,
+        *,
+        names_checked: bool,
     ) -> None:
         self._plan, self._spark = plan, spark
         self._on_progress = on_progress
         self._progress: deque[BatchProgress] = deque(maxlen=KEEP)
         self._stopping = threading.Event()
         self._in_batch = threading.Lock()
+        self._batch_thread: int | None = None
         self._error: HeadraceError | None = None
         self._batch_id: int | None = None
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
-        self._runner = BatchRunner(plan, self.checkpoint, Sessions(spark, plan.spark_conf), self._record, names_checked=names_checked)
+        self._runner = BatchRunner(
+            plan, self.checkpoint, Sessions(spark, plan.spark_conf), self._record, names_checked=names_checked
+        )
 
     @property
     @abstractmethod
@@ -83,7 +97,7 @@ class Query(ABC):
         last = self.last_progress
         latencies = [t.latency_ms for t in last.tables if t.latency_ms is not None] if last else []
         if not self.is_active:
-            message = f"stopped: {self._error.what}" if self._error else "stopped"
+            message = f"stopped: {self.exception.what}" if self.exception else "stopped"
         else:
             message = f"applying batch {self._batch_id}" if self._in_batch.locked() else "waiting for data"
         return Status(self.is_active, message, last.batch if last else None, max(latencies, default=None))
@@ -91,13 +105,19 @@ class Query(ABC):
     @property
     def exception(self) -> HeadraceError | None:
         """Why it ended, when it failed."""
+        if not self.is_active:
+            self._wait(0)
         return self._error
 
     def stop(self) -> None:
-        """Ends the run after the batch that is under way."""
+        """Ends the run after the batch that is under way and returns then; inside ``on_progress`` it returns at once."""
         self._stopping.set()
-        with self._in_batch:
-            self._end()
+        if threading.get_ident() == self._batch_thread:
+            threading.Thread(target=self.stop, name=f"headrace-stop-{self._plan.name}", daemon=True).start()
+            return
+        with self._in_batch:  # the batch under way ends; the next one is refused, so nobody may wait for the lock below
+            pass
+        self._end()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits for the end, at most ``timeout`` seconds. Raises when the pipeline failed; else whether it ended."""
@@ -110,7 +130,7 @@ class Query(ABC):
         with self._in_batch:
             if self._stopping.is_set():
                 raise _StopRequestedError
-            self._batch_id = batch_id
+            self._batch_id, self._batch_thread = batch_id, threading.get_ident()
             try:
                 self._runner(frame, batch_id)
             except HeadraceError as error:
@@ -119,6 +139,8 @@ class Query(ABC):
             except BaseException as error:
                 self._error = explained(error, self._plan)
                 raise
+            finally:
+                self._batch_thread = None
 
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)
@@ -137,7 +159,7 @@ class NativeQuery(Query):
         self,
         plan: Plan,
         spark: SparkSession,
-        trigger: str | None,
+        pause: float | None,
         on_progress: Callable[[BatchProgress], None] | None,
         *,
         names_checked: bool,
@@ -147,8 +169,11 @@ class NativeQuery(Query):
         try:
             writer = plan.source.stream(spark).writeStream.queryName(plan.name).foreachBatch(self._apply)
             writer = writer.option("checkpointLocation", self.checkpoint.stream)
-            when: dict[str, Any] = {"availableNow": True} if trigger is None else {"processingTime": trigger}
-            self.streaming_query: StreamingQuery = writer.trigger(**when).start()
+            if pause is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=f"{round(pause * 1000)} milliseconds")
+            self.streaming_query: StreamingQuery = writer.start()
         except Exception as error:
             raise explained(error, plan) from error
 
@@ -163,7 +188,8 @@ class NativeQuery(Query):
             if timeout is None:
                 self.streaming_query.awaitTermination()
                 return True
-            return bool(self.streaming_query.awaitTermination(timeout))
+            # Spark takes fractions of a second, whatever its types say, and no zero.
+            return bool(self.streaming_query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
         except PySparkException as error:
             if self._error is None and not self._stopping.is_set():
                 self._error = explained(error, self._plan)
@@ -190,7 +216,7 @@ class RangedQuery(Query):
         self,
         plan: Plan,
         spark: SparkSession,
-        trigger: str | None,
+        pause: float | None,
         on_progress: Callable[[BatchProgress], None] | None,
         *,
         names_checked: bool,
@@ -199,7 +225,7 @@ class RangedQuery(Query):
         assert isinstance(plan.source, RangedSource)
         self._source = plan.source
         self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
-        self._pause = None if trigger is None else seconds_of(trigger)
+        self._pause = pause
         self._wake = threading.Event()
         self._session = Sessions(spark, plan.spark_conf).of("ranged")
         self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
@@ -215,8 +241,7 @@ class RangedQuery(Query):
 
     def _end(self) -> None:
         self._wake.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=60)
+        self._thread.join(timeout=60)
 
     def _run(self) -> None:
         try:
@@ -227,20 +252,44 @@ class RangedQuery(Query):
             self._error = self._error or explained(error, self._plan)
 
     def _loop(self) -> None:
+        source, log, limit = self._source, self._log, getattr(self._source.config, "limit", None)
         if self._pause is None:
-            self._source.prepare_for_trigger_available_now()
-        limit = getattr(self._source.config, "limit", None)
+            self._ask(source.prepare_for_trigger_available_now)
+        if (applied := log.applied) is not None:  # a crash may have come before the source heard of it
+            self._ask(partial(source.commit, applied))
         while not self._stopping.is_set():
             began = time.monotonic()
-            batch = self._log.next(self._source, limit)
+            batch = log.next(
+                lambda: self._ask(source.initial), lambda start: self._ask(partial(source.latest, start, limit))
+            )
             if batch is not None:
-                self._apply(self._source.read(self._session, batch.start, batch.end), batch.id)
-                self._log.commit(batch)
-                self._source.commit(batch.end)
+                self._apply(self._ask(partial(source.read, self._session, batch.start, batch.end)), batch.id)
+                log.commit(batch)
+                self._ask(partial(source.commit, batch.end))
             elif self._pause is None:
                 return
             if self._pause is not None:
-                self._wake.wait(max(0.0, self._pause - (time.monotonic() - began)))
+                rest = self._pause - (time.monotonic() - began)
+                self._wake.wait(max(rest, 0 if batch else _REST))
+
+    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+        """What the source answers; it is asked again when it says that this is worth a try."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return question()
+            except Exception as raised:
+                error = explained(raised, self._plan)
+                error.where = error.where or f"source {self._source.name}"
+                if attempt == TRIES or not isinstance(error, RetriableError):
+                    raise error from raised
+            if self._wake.wait(PAUSE * 2 ** (attempt - 1)):
+                raise _StopRequestedError
+        raise AssertionError("unreachable")
+
+
+#: Checkpoint → the last query that this process started on it.
+_STARTED: WeakValueDictionary[str, Query] = WeakValueDictionary()
+_STARTING = threading.Lock()
 
 
 def start(
@@ -255,8 +304,17 @@ def start(
 
     ``names_checked``: the columns that transforms name were found before the start.
     """
+    pause = None if trigger is None else seconds_of(trigger)
+    path = qualified(spark, plan.checkpoint)
     kinds: dict[type[Source], type[NativeQuery | RangedQuery]] = {NativeSource: NativeQuery, RangedSource: RangedQuery}
     for kind, query in kinds.items():
         if isinstance(plan.source, kind):
-            return query(plan, spark, trigger, on_progress, names_checked=names_checked)
-    raise ConfigError(f"the source {plan.source.name!r} is neither native nor ranged", fix="derive it from NativeSource or RangedSource")
+            with _STARTING:
+                running = _STARTED.get(path)
+                if running is not None and running.is_active:
+                    raise ConfigError(
+                        "is in use by a run that goes on", where=f"checkpoint {path}", fix="stop that one first"
+                    )
+                _STARTED[path] = started = query(plan, spark, pause, on_progress, names_checked=names_checked)
+            return started
+    raise ConfigError(f"the source {plan.source.name!r} is neither native nor ranged", fix="derive it from one of them")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.contracts.source import Offset, RangedSource
+from headrace.contracts.source import Offset
 from headrace.engine.storage import Folder
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, FatalError
 
 #: Ranges whose files are kept.
 KEEP = 100
+
+_SECONDS = {"millisecond": 0.001, "ms": 0.001, "second": 1, "s": 1, "minute": 60, "m": 60, "hour": 3600, "h": 3600}
+_PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|ms|s|m|h)s?\b"
 
 
 @dataclass(frozen=True)
@@ -24,28 +28,40 @@ class Range:
 
 
 class RangedLog:
-    """``offsets/<batch>`` and ``commits/<batch>``, as Spark keeps them for its own sources."""
+    """``offsets/<batch>`` and ``commits/<batch>``, as Spark keeps them for its own sources, and ``initial``."""
 
     def __init__(self, folder: Folder) -> None:
-        self._offsets, self._commits = folder.folder("offsets"), folder.folder("commits")
+        self._folder, self._offsets, self._commits = folder, folder.folder("offsets"), folder.folder("commits")
+        self._initial: Offset | None = None
         self._last: Range | None = None
-        planned = self._newest(self._offsets)
         self._open: Range | None = None
+        planned = self._newest(self._offsets)
         if planned is not None:
-            text = json.loads(self._offsets.read(str(planned)) or "null")
+            text = self._read(self._offsets, str(planned), ("start", "end"))
             self._last = Range(planned, text["start"], text["end"])
             if self._newest(self._commits) != planned:
                 self._open = self._last
 
-    def next(self, source: RangedSource, limit: int | None) -> Range | None:
+    @property
+    def applied(self) -> Offset | None:
+        """The end of the last range when that one is in the tables."""
+        return self._last.end if self._last and not self._open else None
+
+    def next(self, initial: Callable[[], Offset], latest: Callable[[Offset], Offset]) -> Range | None:
         """The range to apply now: the one a crash left open, else the next there is. Nothing is written when idle."""
         if self._open is not None:
             return self._open
-        start = self._last.end if self._last else source.initial()
-        end = source.latest(start, limit)
+        start = self._last.end if self._last else self._first(initial)
+        end = latest(start)
         if _same(start, end):
             return None
         found = Range(self._last.id + 1 if self._last else 0, start, end)
+        if self._offsets.read(str(found.id)) is not None:
+            raise FatalError(
+                f"batch {found.id} was planned by another run",
+                where=f"checkpoint {self._folder.path}",
+                fix="let one run at a time use it",
+            )
         self._offsets.write(str(found.id), json.dumps({"start": start, "end": end}, sort_keys=True))
         self._last = self._open = found
         return found
@@ -58,18 +74,34 @@ class RangedLog:
             self._offsets.delete(str(applied.id - KEEP))
             self._commits.delete(str(applied.id - KEEP))
 
+    def _first(self, initial: Callable[[], Offset]) -> Offset:
+        """The source's initial offset. Kept: "from the newest record on" means the newest at the first start."""
+        if self._initial is None:
+            if self._folder.read("initial") is None:
+                self._folder.write("initial", json.dumps({"start": initial()}, sort_keys=True))
+            self._initial = self._read(self._folder, "initial", ("start",))["start"]
+        return self._initial
+
+    @staticmethod
+    def _read(folder: Folder, name: str, keys: tuple[str, ...]) -> dict[str, Offset]:
+        try:
+            text = json.loads(folder.read(name) or "")
+            return {key: text[key] for key in keys}
+        except (ValueError, TypeError, KeyError):
+            raise ConfigError(
+                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
+            ) from None
+
     @staticmethod
     def _newest(folder: Folder) -> int | None:
         return max((int(name) for name in folder.names() if name.isdigit()), default=None)
 
 
 def seconds_of(interval: str) -> float:
-    """``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute"``, ``"2 hours"`` in seconds, as Spark's triggers write them."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|ms|s|m|h)s?\s*", interval)
-    if not match:
+    """``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute 30 seconds"`` in seconds, as Spark's triggers write them."""
+    if not re.fullmatch(rf"(\s*{_PART})+\s*", interval):
         raise ConfigError(f"{interval!r} is not an interval", fix='write it like "10 seconds"')
-    unit = {"millisecond": 0.001, "ms": 0.001, "second": 1, "s": 1, "minute": 60, "m": 60, "hour": 3600, "h": 3600}
-    return float(match[1]) * unit[match[2]]
+    return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, interval))
 
 
 def _same(first: Offset, second: Offset) -> bool:

@@ -1,0 +1,190 @@
+"""The table equals the database: order, deletes, duplicates, replays, new columns, masks, on every table format."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.bronze import Bronze
+from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+BAUER = {"artist_id": 2, "name": "Bauer", "nationality": "Austrian"}
+COOL = {"artist_id": 3, "name": "Cool", "nationality": "American"}
+
+
+@pytest.fixture(params=TABLE_SINKS)
+def sink(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_snapshot_then_changes_deletes_and_a_new_column(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    for row in (ARP, BAUER, COOL):
+        artists.snapshot(row)
+    bronze.flush()
+    job = pipeline(tmp_path, sink)
+    job.run(spark)
+    assert rows(job, spark) == [ARP, BAUER, COOL]
+
+    artists.update(ARP, {**ARP, "nationality": "French"})
+    artists.update({**ARP, "nationality": "French"}, {**ARP, "nationality": "Swiss"})
+    artists.delete(BAUER)
+    artists.columns["born"] = "int"
+    artists.insert({"artist_id": 4, "name": "Dix", "nationality": "German", "born": 1891})
+    bronze.flush()
+    summary = job.run(spark)
+    assert rows(job, spark) == [
+        {**ARP, "nationality": "Swiss", "born": None},
+        {**COOL, "born": None},
+        {"artist_id": 4, "name": "Dix", "nationality": "German", "born": 1891},
+    ]
+    assert (summary.batches, summary.tables[0].rows_in, summary.tables[0].dead_letters) == (1, 4, 0)
+    assert job.run(spark).batches == 0, "nothing new: no batch"
+
+
+def test_late_events_lose_and_replays_change_nothing(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    artists.snapshot(BAUER)
+    (first,) = bronze.flush()
+    artists.update(ARP, {**ARP, "name": "Jean Arp"})
+    (second,) = bronze.flush()
+    artists.update({**ARP, "name": "Jean Arp"}, {**ARP, "name": "Hans Arp"})
+    artists.update(BAUER, {**BAUER, "name": "Rudolf Bauer"})
+    (third,) = bronze.flush()
+    for late in (first, second):
+        late.rename(tmp_path / late.name)
+    job = pipeline(tmp_path, sink)
+    job.run(spark)
+    newest = [{**ARP, "name": "Hans Arp"}, {**BAUER, "name": "Rudolf Bauer"}]
+    assert rows(job, spark) == newest
+
+    for late in (second, first):
+        (tmp_path / late.name).rename(late)
+        summary = job.run(spark)
+        assert rows(job, spark) == newest
+        if sink == "iceberg":
+            assert (summary.tables[0].applied, summary.tables[0].late) == (0, summary.tables[0].rows_in)
+
+    shutil.rmtree(tmp_path / "checkpoint")
+    job.run(spark)
+    assert rows(job, spark) == newest, "the whole history once more"
+
+
+def test_soft_deletes_keep_the_row_and_say_so(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    artists.snapshot(BAUER)
+    bronze.flush()
+    unwrap = {"delete.tombstone.handling.mode": "rewrite", "add.fields": "op,source.ts_ms"}
+    job = pipeline(tmp_path, sink, transforms=[{"unwrap": unwrap}])
+    job.run(spark)
+    artists.delete(ARP)
+    bronze.flush()
+    job.run(spark)
+    found = rows(job, spark)
+    assert [(r["artist_id"], r["name"], r["__deleted"], r["__op"]) for r in found] == [
+        (1, "Arp", "true", "d"),
+        (2, "Bauer", "false", "r"),
+    ]
+    assert all(r["__source_ts_ms"] for r in found)
+
+
+def test_rename_and_mask_reach_every_table(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    artists.snapshot({**BAUER, "nationality": None})
+    bronze.flush()
+    transforms = [
+        {"unwrap": {}},
+        {"rename": {"columns": {"artist_id": "id", "nationality": "country"}}},
+        {"mask": {"columns": {"name": {"sha256": {"salt": "pepper"}}, "id": {"sha256": {"salt": "pepper"}}}}},
+    ]
+    job = pipeline(tmp_path, *TABLE_SINKS, transforms=transforms)
+    job.run(spark)
+    artists.update(ARP, {**ARP, "nationality": "Swiss"})
+    artists.delete({**BAUER, "nationality": None})
+    bronze.flush()
+    job.run(spark)
+    for sink in TABLE_SINKS:
+        assert rows(job, spark, key="id", sink=sink) == [{"id": _hash("1"), "name": _hash("Arp"), "country": "Swiss"}]
+
+
+def test_time_travel(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    bronze.flush()
+    job = pipeline(tmp_path, sink)
+    versions = []
+    job.run(spark, on_progress=lambda progress: versions.append(progress.tables[0].version))
+    artists.update(ARP, BAUER | {"artist_id": 1})
+    bronze.flush()
+    job.run(spark)
+    assert rows(job, spark, as_of=versions[0]) == [ARP]
+    assert rows(job, spark) == [{**BAUER, "artist_id": 1}]
+
+
+def test_envelopes_without_unwrap_are_appended(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    artists.update(ARP, {**ARP, "name": "Hans Arp"})
+    bronze.flush()
+    job = pipeline(tmp_path, *TABLE_SINKS, transforms=[])
+    job.run(spark)
+    for sink in TABLE_SINKS:
+        found = job.read(TABLE, sink=sink, spark=spark).orderBy("source.lsn").collect()
+        assert [(r["op"], r["after"]["name"], r["before"] and r["before"]["name"]) for r in found] == [
+            ("r", "Arp", None),
+            ("u", "Hans Arp", "Arp"),
+        ]
+
+
+def test_real_flat_files_are_upserted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    """Rows as ExtractNewRecordState and the S3 sink really left them."""
+    shutil.copytree(Path("tests/data/msk_demo/flat"), tmp_path / "bronze")
+    tables = [{"source": "moma.public.artists", "key": "artist_id"}, {"source": "moma.public.artworks", "key": "artwork_id"}]
+    job = pipeline(tmp_path, sink, tables=tables, transforms=[])
+    summary = job.run(spark)
+    assert {(t.table, t.rows_in) for t in summary.tables} == {("moma.public.artists", 900), ("moma.public.artworks", 900)}
+    artists = job.read("moma.public.artists", spark=spark)
+    assert artists.count() == 900 == artists.select("artist_id").distinct().count()
+    assert artists.where("artist_id = 1").select("name", "nationality", "__op").collect() == [("Robert Arneson", "American", "r")]
+
+
+def test_several_topics_become_tables_of_their_own_names(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    bronze.topic("moma.public.artists", key="artist_id", columns=COLUMNS).snapshot(ARP)
+    bronze.topic("moma.public.works", key="work_id", columns={"work_id": "int", "title": "string"}).snapshot(
+        {"work_id": 7, "title": "Torso"}
+    )
+    bronze.topic("shop.public.orders", key="id", columns={"id": "int"}).snapshot({"id": 1})
+    bronze.flush()
+    rules = [
+        {"source": "moma.public.artists", "key": "artist_id", "target": "{db}_{schema}.{table}"},
+        {"source": "/moma\\..*/", "key": "work_id"},
+    ]
+    job = pipeline(tmp_path, *TABLE_SINKS, tables=rules)
+    summary = job.run(spark)
+    assert summary.unrouted == ("shop.public.orders",)
+    for sink in TABLE_SINKS:
+        assert rows(job, spark, "moma_public.artists", sink=sink) == [ARP]
+        assert rows(job, spark, "moma.public.works", "work_id", sink=sink) == [{"work_id": 7, "title": "Torso"}]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(f"pepper{text}".encode()).hexdigest()

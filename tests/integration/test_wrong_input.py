@@ -1,0 +1,228 @@
+"""Input that is wrong: one clear message or a dead letter; never a half-written table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.bronze import Bronze
+from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
+
+from headrace import ConfigError, DataError, HeadraceError, PluginError
+from headrace.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+BAUER = {"artist_id": 2, "name": "Bauer", "nationality": "Austrian"}
+
+
+def fails(job: Pipeline, spark: SparkSession, kind: type[HeadraceError], *texts: str) -> None:
+    """The run ends with an error that says all of this, and there is no table."""
+    with pytest.raises(kind) as caught:
+        job.run(spark)
+    for text in texts:
+        assert text in str(caught.value)
+    for sink in job.sinks:
+        with pytest.raises(ConfigError, match="there is no table"):
+            job.read(TABLE, sink=sink.name, spark=spark)
+
+
+@pytest.fixture
+def bronze(tmp_path: Path) -> Bronze:
+    bronze = Bronze(tmp_path / "bronze")
+    bronze.topic(TOPIC, key="artist_id", columns=COLUMNS).snapshot(ARP)
+    return bronze
+
+
+def file_in(bronze: Bronze) -> Path:
+    (path,) = bronze.flush()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "text"), [(b"name,age\nArp,3\n", "not an Avro file"), (b"", "the file is empty"), (b"Obj\x01\x02", "Avro file")]
+)
+def test_a_file_that_is_not_avro(tmp_path: Path, spark: SparkSession, bronze: Bronze, content: bytes, text: str) -> None:
+    good = file_in(bronze)
+    bad = good.with_name(f"{TOPIC}+0+0000000001.avro")
+    bad.write_bytes(content)
+    fails(pipeline(tmp_path, *TABLE_SINKS), spark, DataError, text, bad.name, "fix: move it out of the folder")
+    bad.unlink()
+
+
+def test_a_truncated_file_and_the_way_out(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    for n in range(2, 200):
+        bronze.topics[0].snapshot({**ARP, "artist_id": n})
+    path = file_in(bronze)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    job = pipeline(tmp_path, *TABLE_SINKS)
+    fails(job, spark, DataError, "cut short or damaged", path.name)
+    path.write_bytes(whole)
+    job.run(spark)
+    assert job.read(TABLE, spark=spark).count() == 199
+
+
+def test_a_file_that_vanishes_after_it_was_planned(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    path = file_in(bronze)
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    job = pipeline(tmp_path)
+    fails(job, spark, DataError, "the file is empty")
+    path.unlink()
+    fails(job, spark, DataError, "is gone", path.name, "ignoreMissingFiles")
+    path.write_bytes(whole)
+    job.run(spark)
+    assert rows(job, spark) == [ARP]
+
+
+def test_bad_records_become_dead_letters_and_the_rest_goes_on(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    artists = bronze.topics[0]
+    artists.event("x", None, BAUER)
+    artists.event("u", None, None)
+    artists.snapshot(BAUER)
+    path = file_in(bronze)
+    job = pipeline(tmp_path, *TABLE_SINKS)
+    summary = job.run(spark)
+    assert {(t.rows_in, t.dead_letters) for t in summary.tables} == {(4, 2)}
+    for sink in TABLE_SINKS:
+        assert rows(job, spark, sink=sink) == [ARP, BAUER]
+    letters = job.read("dead_letters", spark=spark).collect()
+    assert [(r["reason"], r["table"], r["topic"], r["partition"]) for r in letters] == [
+        ("op-unknown", TABLE, TOPIC, 0),
+        ("after-missing", TABLE, TOPIC, 0),
+    ]
+    assert letters[0]["file"].endswith(path.name)
+    assert [r["offset"] for r in letters] == [1, 2], "the record's own offset, not only its file's"
+    assert json.loads(letters[0]["value"])["after"] == BAUER
+
+
+def test_lines_that_are_not_json_are_kept_with_their_bytes(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze", format="json")
+    bronze.topic(TOPIC, key="artist_id", columns=COLUMNS).snapshot(ARP)
+    path = file_in(bronze)
+    with path.open("ab") as file:
+        file.write(b"{not json at all\n\xff\xfe\x00\n")
+    job = pipeline(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
+    summary = job.run(spark)
+    assert (summary.tables[0].rows_in, summary.tables[0].dead_letters) == (3, 2)
+    assert rows(job, spark) == [ARP]
+    assert [(r["reason"], bytes(r["value"])) for r in job.read("dead_letters", spark=spark).collect()] == [
+        ("undecodable", b"{not json at all"),
+        ("undecodable", b"\xff\xfe\x00"),
+    ]
+
+
+def test_dead_letters_of_a_masked_column_hold_the_mask(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    bronze.topics[0].event("x", None, {**BAUER, "name": "canary-4711"})
+    file_in(bronze)
+    mask = {"mask": {"columns": {"name": {"characters": 3}}}}
+    job = pipeline(tmp_path, transforms=[mask, {"unwrap": {}}])
+    job.run(spark)
+    (letter,) = job.read("dead_letters", spark=spark).collect()
+    assert b"***" in letter["value"]
+    assert b"canary" not in letter["value"]
+
+
+def test_nothing_but_text_that_is_not_json(tmp_path: Path, spark: SparkSession) -> None:
+    folder = tmp_path / "bronze" / TOPIC
+    folder.mkdir(parents=True)
+    (folder / "part-0.json").write_bytes(b"\x00\x01garbage\nmore garbage\n")
+    job = pipeline(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
+    fails(job, spark, DataError, "none of its records is a JSON object", TOPIC)
+
+
+def test_envelopes_without_op(tmp_path: Path, spark: SparkSession) -> None:
+    folder = tmp_path / "bronze" / TOPIC
+    folder.mkdir(parents=True)
+    event = {"before": None, "after": ARP, "source": {"connector": "postgresql", "lsn": 1}, "ts_ms": 1}
+    (folder / "part-0.json").write_text(json.dumps(event) + "\n")
+    job = pipeline(tmp_path, source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}})
+    fails(job, spark, DataError, "no `op`", TOPIC)
+
+
+def test_a_key_column_that_does_not_exist(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    job = pipeline(tmp_path, tables=[{"source": TOPIC, "key": ["artist"], "target": TABLE}])
+    fails(job, spark, DataError, "no key column 'artist'", "did you mean 'artist_id'?")
+
+
+def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    fails(pipeline(tmp_path, tables=[{"source": TOPIC, "target": TABLE}]), spark, DataError, "no key", "name the key columns")
+
+
+def test_a_column_that_a_transform_names_and_nobody_has(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    job = pipeline(tmp_path, transforms=[{"unwrap": {}}, {"rename": {"columns": {"nationalty": "country"}}}])
+    fails(job, spark, ConfigError, "no column 'nationalty'", "did you mean 'nationality'?", "transform rename")
+
+
+@pytest.mark.parametrize("target", ["../escape", "moma.art; DROP TABLE x", 'a"b', "a..b", "a/b", ""])
+def test_a_table_name_that_is_none(tmp_path: Path, target: str) -> None:
+    with pytest.raises(ConfigError, match="not a table name"):
+        pipeline(tmp_path, tables=[{"source": TOPIC, "target": target}])
+
+
+def test_a_topic_whose_name_is_no_table_name(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    bronze.topic("moma.public.a'; DROP", key="artist_id", columns=COLUMNS).snapshot(ARP)
+    bronze.flush()
+    fails(pipeline(tmp_path, tables=[]), spark, DataError, "not a table name", "name a `target:`")
+
+
+def test_no_right_to_write(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    with pytest.raises(ConfigError, match="checkpoint file:/proc/headrace"):
+        pipeline(tmp_path, checkpoint="/proc/headrace/checkpoint").run(spark)
+    with pytest.raises(HeadraceError, match="may not be written"):
+        pipeline(tmp_path, sinks=[{"iceberg": {"warehouse": "/proc/headrace"}}]).run(spark)
+
+
+def test_a_source_folder_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="there is no such folder"):
+        pipeline(tmp_path).run(spark)
+
+
+def test_upsert_of_envelopes(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    job = pipeline(tmp_path, transforms=[], sinks=[sink_block("iceberg", tmp_path, mode="upsert")])
+    fails(job, spark, DataError, "mode upsert needs rows", "unwrap")
+
+
+def test_a_checkpoint_of_another_pipeline_or_layout(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    pipeline(tmp_path).run(spark)
+    with pytest.raises(ConfigError, match="belongs to the pipeline 'artists'"):
+        pipeline(tmp_path, name="other").run(spark)
+    head = tmp_path / "checkpoint" / "headrace.json"
+    stored: dict[str, Any] = json.loads(head.read_text())
+    for crc in head.parent.glob(".headrace.json.crc"):
+        crc.unlink()
+    head.write_text(json.dumps({**stored, "layout": 99}))
+    with pytest.raises(ConfigError, match="has layout 99"):
+        pipeline(tmp_path).run(spark)
+
+
+def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    job = pipeline(tmp_path, sinks=[{"iceberg": {"catalog": "lake", "catalog.properties": {"type": "hadoop", "warehouse": "/w"}}}])
+    with pytest.raises(PluginError) as caught:
+        job.run(spark)
+    assert '.config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")' in str(caught.value)
+    assert '.config("spark.sql.catalog.lake.warehouse", "/w")' in str(caught.value)
+
+
+def test_the_callers_session_is_left_as_it_was(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    file_in(bronze)
+    conf = spark._jsparkSession.conf()  # type: ignore[union-attr]
+    before = (str(conf.getAll()), [t.name for t in spark.catalog.listTables()], spark.catalog.currentDatabase())
+    mask = {"mask": {"columns": {"name": {"sha256": {"salt": "pepper"}}}}}
+    pipeline(tmp_path, *TABLE_SINKS, transforms=[{"unwrap": {}}, mask], spark={"spark.sql.shuffle.partitions": 3}).run(spark)
+    assert (str(conf.getAll()), [t.name for t in spark.catalog.listTables()], spark.catalog.currentDatabase()) == before

@@ -1,0 +1,38 @@
+"""Pipelines for tests: the artists' table from a bronze folder to a lake, with what a test wants to be different."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from headrace import Pipeline
+
+#: Sinks that keep one row per key, on this Spark.
+TABLE_SINKS = ("iceberg",) if pyspark.__version__.startswith("4.") else ("iceberg", "hudi")
+TOPIC, TABLE = "moma.public.artists", "moma.artists"
+COLUMNS = {"artist_id": "int", "name": "string", "nationality": "string"}
+
+
+def sink_block(kind: str, folder: Path, **options: Any) -> dict[str, Any]:
+    where = {"iceberg": "warehouse"}.get(kind, "path")
+    return {kind: {where: str(folder / "lake" / kind), **options}}
+
+
+def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:
+    """Reads ``folder/bronze`` (Avro), writes ``folder/lake/<sink>``; ``changed`` replaces keys of the file."""
+    config: dict[str, Any] = {
+        "name": "artists",
+        "source": {"files": {"path": str(folder / "bronze"), "format": "avro"}},
+        "tables": [{"source": TOPIC, "key": ["artist_id"], "target": TABLE}],
+        "transforms": [{"unwrap": {}}],
+        "sinks": [sink_block(kind, folder) for kind in sinks or ("iceberg",)],
+        "checkpoint": str(folder / "checkpoint"),
+    }
+    return Pipeline.from_dict({**config, **changed})
+
+
+def rows(pipeline: Pipeline, spark: Any, table: str = TABLE, key: str = "artist_id", **options: Any) -> list[dict[str, Any]]:
+    """A table's business columns, ordered by key."""
+    return [row.asDict(recursive=True) for row in pipeline.read(table, spark=spark, **options).orderBy(key).collect()]

@@ -27,7 +27,7 @@ from headrace.engine.routing import Routes
 from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import explained
-from headrace.errors import ConfigError, PluginError
+from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry import Registry, registry
 from headrace.spark import session as sessions
 from headrace.spark.sessions import Sessions
@@ -190,7 +190,9 @@ class Pipeline:
         clones = Sessions(spark, self.plan.spark_conf)
         for plugin in self.plan.plugins:
             plugin.check(clones.of("check"))
-        return query.start(self.plan, spark, trigger, on_progress, names_checked=bool(self._peek(clones)))
+        named = any(transform.reads() for transform in self.plan.transforms)
+        known = not named or bool(self._peek(clones))
+        return query.start(self.plan, spark, trigger, on_progress, names_checked=known)
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         sessions.spark_version()
@@ -213,7 +215,7 @@ class Pipeline:
                 if route is None:
                     items.append(CheckItem(f"topic {events.topic}", "no rule of `tables:` names it: left out"))
                     continue
-                changes = self.plan.changes(session, events, route, seen)
+                changes = self.plan.changes(session, events, route, seen=seen)
                 key = ", ".join(changes.key_columns) or "none: every change is appended"
                 items.append(CheckItem(f"topic {events.topic}", f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}"))
         except Exception as error:
@@ -232,6 +234,14 @@ class _Builder:
         self._document = replace(document, data=data)
 
     def pipeline(self) -> Pipeline:
+        try:
+            return self._pipeline()
+        except HeadraceError as error:  # what a model refuses may have come from a reference
+            error.what = self._resolver.redact(error.what)
+            error.fix = self._resolver.redact(error.fix) if error.fix else None
+            raise
+
+    def _pipeline(self) -> Pipeline:
         data = self._document.data
         if not isinstance(data, dict):
             raise ConfigError("a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.engine.schemas import SchemaLog
+    from headrace.engine.storage import Folder
 
 #: A place in a ranged source: anything JSON can hold. Two offsets are equal when their JSON is.
 Offset = dict[str, Any]
@@ -25,6 +26,9 @@ class SourceContext:
 
     spark: SparkSession
     schemas: SchemaLog
+    #: The batch's id, and the folder in which Spark keeps the stream's offsets; None before the stream has started.
+    batch: int | None = None
+    stream: Folder | None = None
 
 
 class Source(Plugin, ABC):

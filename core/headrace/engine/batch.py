@@ -49,14 +49,15 @@ class BatchRunner:
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, listener: Listener, *, names_checked: bool) -> None:
         self._plan, self._checkpoint, self._sessions, self._listener = plan, checkpoint, sessions, listener
-        self._context = SourceContext(sessions.of("batch"), checkpoint.schemas)
+        self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
         self._names_checked = names_checked
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Applies one batch; raises what stops the run, after every table had its turn."""
         started, clock = datetime.now(UTC), time.monotonic()
         try:
-            targets, unrouted = self._targets(self._plan.events(self._context, frame))
+            context = replace(self._context, batch=batch_id)
+            targets, unrouted = self._targets(self._plan.events(context, frame))
             self._check_names(targets, batch_id)
         except Exception as error:
             raise explained(error, self._plan) from error
@@ -138,7 +139,8 @@ class BatchRunner:
             return [self._progress(target, sink, result, {}, {}, clock) for sink, result in zip(modes, written, strict=True)]
         seen = arrived.result()
         if seen.get("errors", 1) > 0:
-            dead_letters.write(changes, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides)
+            whole = _united([self._plan.changes(session, events, route, whole=True) for events, route in target.sources], target.name)
+            dead_letters.write(whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides)
         return [
             self._progress(target, sink, result, seen, kept[mode].result(), clock)
             for (sink, mode), result in zip(modes.items(), written, strict=True)
@@ -192,7 +194,7 @@ class BatchRunner:
         seen: SeenColumns = {}
         for target in targets:
             for events, route in target.sources:
-                self._plan.changes(self._context.spark, events, route, seen)
+                self._plan.changes(self._context.spark, events, route, seen=seen)
         self._plan.check_names(seen)
         self._names_checked = True
 
@@ -223,5 +225,5 @@ class _Count:
         # The listener that brings them runs behind the action: wait for it, but not for ever.
         waiter = threading.Thread(target=lambda: found.update(self._observation.get), daemon=True)
         waiter.start()
-        waiter.join(timeout=30)
+        waiter.join(timeout=10)
         return found

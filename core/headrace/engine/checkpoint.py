@@ -36,8 +36,8 @@ class Checkpoint:
         self.progress = ProgressLog(self.folder.folder("progress"))
 
     @property
-    def stream(self) -> str:
-        return f"{self.folder.path}/stream"
+    def stream(self) -> Folder:
+        return self.folder.folder("stream")
 
     @property
     def dead_letters(self) -> str:

@@ -70,10 +70,13 @@ class Plan:
             fix="install a plugin that knows this shape, or leave the topic out of `tables:`",
         )
 
-    def changes(self, session: SparkSession, events: Events, route: Route, seen: SeenColumns | None = None) -> Changes:
-        """A topic's events as transformed changes; not yet read. ``seen`` notes what each transform was given."""
+    def changes(self, session: SparkSession, events: Events, route: Route, *, seen: SeenColumns | None = None, whole: bool = False) -> Changes:
+        """A topic's events as transformed changes; not yet read.
+
+        ``seen`` notes what each transform was given; ``whole`` reads every field, not only those that tables need.
+        """
         dialect = self.dialect(events)
-        before = any(transform.needs_before for transform in self.transforms) or not self.transforms
+        before = whole or not self.transforms or any(transform.needs_before for transform in self.transforms)
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
         for transform in self.transforms:

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: The same SQL on every Spark line: a value that cannot be cast is null, and headrace decides what becomes of it.
-_CONF = {"spark.sql.ansi.enabled": "false"}
+_CONF = {
+    "spark.sql.ansi.enabled": "false",
+    # A write that turns out to change nothing would lose the part of its plan that counts what came in.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+}
 
 
 class Sessions:
@@ -40,7 +44,8 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     if to_df is not None:  # PySpark binds RDD.toDF to the newest session: give it back to the caller's
         RDD.toDF = to_df  # type: ignore[method-assign]
     for key, value in conf.items():
-        session.conf.set(key, value)
+        if session.conf.isModifiable(key):  # others were for whoever built the session
+            session.conf.set(key, value)
     return session
 
 

@@ -20,7 +20,7 @@ from headrace.config.suggest import did_you_mean
 from headrace.errors import PluginError
 
 GROUP = "headrace"
-#: Kind → hook. The kinds whose plugins are classes derived from Plugin are checked for their API version.
+#: Kind → hook.
 KINDS = {
     "source": "headrace_sources",
     "format": "headrace_formats",
@@ -30,6 +30,16 @@ KINDS = {
     "auth": "headrace_auth_providers",
     "secret": "headrace_secret_providers",
     "command": "headrace_commands",
+}
+#: Kind → the class that its plugins derive from. Imported on use, for pydantic comes with it: the names alone are known
+#: without.
+_BASES = {
+    "source": "headrace.contracts.source:Source",
+    "format": "headrace.contracts.format:Format",
+    "dialect": "headrace.contracts.dialect:Dialect",
+    "transform": "headrace.contracts.transform:Transform",
+    "sink": "headrace.contracts.sink:Sink",
+    "auth": "headrace.contracts.plugin:Plugin",
 }
 
 
@@ -109,9 +119,6 @@ class Registry:
         return working
 
     def _load(self, registration: Registration) -> Any:
-        # Here, for pydantic comes with it: the names alone are known without.
-        from headrace.contracts.plugin import API_VERSION, Plugin
-
         what = f"the {registration.kind} {registration.name!r} of {registration.distribution}"
         target = registration.target
         if isinstance(target, str):
@@ -119,21 +126,22 @@ class Registry:
             try:
                 target = getattr(importlib.import_module(module), attribute)
             except Exception as error:
-                fix = "pip install 'headrace[spark]'" if _lacks_pyspark(error) else "see the error above; reinstall or report it"
-                raise PluginError(f"{what} cannot be imported: {type(error).__name__}: {error}", fix=fix) from error
-        if isinstance(target, type) and issubclass(target, Plugin):
-            version = getattr(target, "api_version", None)
-            if version != API_VERSION:
-                raise PluginError(
-                    f"{what} was written for plugin API {version}, this headrace has {API_VERSION}",
-                    fix="upgrade the older one of the two",
+                fix = (
+                    "pip install 'headrace[spark]'"
+                    if _lacks_pyspark(error)
+                    else "see the error above; reinstall or report it"
                 )
+                raise PluginError(f"{what} cannot be imported: {type(error).__name__}: {error}", fix=fix) from error
+        if registration.kind in _BASES:
+            _check_class(what, target, _BASES[registration.kind])
         return target
 
     def _fix(self, kind: str, name: str) -> str:
         fix = did_you_mean(name, self.names(kind))
         if self.broken:
-            fix += "; not loaded: " + ", ".join(f"{b.distribution} ({type(b.error).__name__}: {b.error})" for b in self.broken)
+            fix += "; not loaded: " + ", ".join(
+                f"{b.distribution} ({type(b.error).__name__}: {b.error})" for b in self.broken
+            )
         return fix
 
 
@@ -145,6 +153,24 @@ def registry() -> Registry:
 
 def _distribution(entry_point: EntryPoint) -> str:
     return f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else "unknown"
+
+
+def _check_class(what: str, target: Any, base: str) -> None:
+    from headrace.contracts.plugin import API_VERSION
+
+    module, _, name = base.partition(":")
+    if not (isinstance(target, type) and issubclass(target, getattr(importlib.import_module(module), name))):
+        raise PluginError(f"{what} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
+    version = getattr(target, "api_version", None)
+    if version is None:
+        raise PluginError(
+            f"{what} does not say which plugin API it was written for", fix=f"give it `api_version = {API_VERSION}`"
+        )
+    if version != API_VERSION:
+        raise PluginError(
+            f"{what} was written for plugin API {version}, this headrace has {API_VERSION}",
+            fix="upgrade the older one of the two",
+        )
 
 
 def _lacks_pyspark(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
@@ -31,18 +32,25 @@ class Config(BaseModel):
             return {}
         if not isinstance(data, dict):
             return data
-        known = {*cls.keys(), *cls.model_fields}
+        known, patterns = {*cls.keys(), *cls.model_fields}, cls.passed(data)
         for key in data:
-            if key not in known and not any(fnmatchcase(str(key), pattern) for pattern in cls.passthrough):
-                names = [*cls.keys(), *(p for p in cls.passthrough if "*" not in p)]
-                raise PydanticCustomError("unknown_key", "unknown key", {"key": str(key), "known": names})
+            if key not in known and not any(fnmatchcase(str(key), pattern) for pattern in patterns):
+                names = [*cls.keys(), *(p for p in patterns if "*" not in p)]
+                raise PydanticCustomError("unknown_key", "unknown key {key}", {"key": str(key), "known": names})
         return data
 
+    @classmethod
+    def passed(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - a model whose keys decide overrides it
+        """The patterns of keys that pass through, in a block that holds ``data``."""
+        return cls.passthrough
+
     def options(self) -> dict[str, str]:
-        """The keys that passed through, as text, as Spark's options want them."""
-        return {key: option_text(value) for key, value in (self.model_extra or {}).items()}
+        """The keys that passed through, as text, as Spark's options want them; those without a value are left out."""
+        return {key: option_text(value) for key, value in (self.model_extra or {}).items() if value is not None}
 
 
 def option_text(value: Any) -> str:
-    """A YAML value as the text that Spark, Hudi and Iceberg expect: booleans in lower case."""
+    """A YAML value as the text that Spark, Hudi and Iceberg expect: booleans in lower case, lists with commas."""
+    if isinstance(value, list | tuple):
+        return ",".join(option_text(item) for item in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

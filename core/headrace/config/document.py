@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ from headrace.errors import ConfigError
 
 Location = tuple[Any, ...]
 
+#: What pydantic puts into a location that is not in the file.
+_TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]")
+
 
 @dataclass
 class Document:
@@ -22,6 +27,8 @@ class Document:
     data: Any
     origin: str
     lines: dict[Location, int] = field(default_factory=dict)
+    #: Takes out of a text what it must not show.
+    redact: Callable[[str], str] = field(default=str, repr=False)
 
     def where(self, loc: Location) -> str:
         """``pipeline.yaml:12 sink.hudi``, or what of it is known."""
@@ -31,14 +38,18 @@ class Document:
         return f"{origin} {path}".rstrip()
 
     def error(self, loc: Location, what: str, fix: str | None = None) -> ConfigError:
-        return ConfigError(what, where=self.where(loc), fix=fix)
+        return ConfigError(self.redact(what), where=self.where(loc), fix=fix)
 
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
         """A pydantic error in the words of the file; the first problem is the message, the others follow."""
         problems = [self._problem(item, prefix) for item in error.errors(include_url=False, include_input=False)]
         if len(problems) == 1:
             return problems[0]
-        return ConfigError("\n".join([f"{len(problems)} problems", *(f"  {str(p).replace(chr(10), chr(10) + '  ')}" for p in problems)]))
+        return ConfigError(
+            "\n".join(
+                [f"{len(problems)} problems", *(f"  {str(p).replace(chr(10), chr(10) + '  ')}" for p in problems)]
+            )
+        )
 
     def _problem(self, item: Any, prefix: Location) -> ConfigError:
         loc = (*prefix, *(part for part in item["loc"] if not _is_pydantic_tag(part)))
@@ -47,7 +58,7 @@ class Document:
             return self.error((*loc, key), f"unknown key {key!r}", did_you_mean(key, known))
         if item["type"] == "missing":
             return self.error(loc[:-1], f"{loc[-1]!r} is missing", f"add `{loc[-1]}:`")
-        return self.error(loc, item["msg"][0].lower() + item["msg"][1:])
+        return self.error(loc, *_in_words(item))
 
 
 def load(path: str | Path) -> Document:
@@ -61,7 +72,9 @@ def load(path: str | Path) -> Document:
     except UnicodeDecodeError as error:
         raise ConfigError(f"not UTF-8 text: {error}", where=str(path), fix="save the file as UTF-8") from None
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path and its permissions") from None
+        raise ConfigError(
+            f"cannot be read: {error.strerror}", where=str(path), fix="check the path and its permissions"
+        ) from None
     return parse(text, str(path))
 
 
@@ -75,9 +88,18 @@ def parse(text: str, origin: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{origin}:{mark.line + 1}" if mark else origin
-        raise ConfigError(f"not valid YAML: {error.problem}", where=where, fix="check the indentation and the quotes there") from None
+        what = f"{error.context}, {error.problem}" if (error.problem or "").startswith("but ") else error.problem
+        raise ConfigError(
+            f"not valid YAML: {what}", where=where, fix="check the indentation and the quotes there"
+        ) from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"not valid YAML: {error}", where=origin, fix="check the indentation and the quotes") from None
+        raise ConfigError(
+            f"not valid YAML: {error}", where=origin, fix="check the indentation and the quotes"
+        ) from None
+    except RecursionError:
+        raise ConfigError(
+            "it is nested too deeply, or holds itself", where=origin, fix="write it out without `*` aliases"
+        ) from None
     return document
 
 
@@ -87,16 +109,34 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
         built: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value)
+            line, first = key_node.start_mark.line + 1, document.lines.get((*loc, key))
+            document.lines[(*loc, key)] = line
             if key in built:
-                raise document.error((*loc, key), f"the key {key!r} is there twice", "keep one of them")
-            document.lines[(*loc, key)] = key_node.start_mark.line + 1
+                raise document.error(
+                    (*loc, key), f"the key {key!r} is there twice, first in line {first}", "keep one of them"
+                )
             built[key] = _build(value_node, (*loc, key), document)
         return built
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*loc, i), document) for i, item in enumerate(node.value)]
-    constructor = yaml.SafeLoader("")
-    return constructor.construct_object(node)  # type: ignore[no-untyped-call]
+    try:
+        return yaml.SafeLoader("").construct_object(node)
+    except ValueError as error:  # it looks like a date or a number, and is none
+        raise document.error(loc, f"{node.value!r} is not valid: {error}", "put it in quotes if it is text") from None
+
+
+def _in_words(item: Any) -> tuple[str, str | None]:
+    """What is wrong, and the fix, as somebody who writes YAML says it."""
+    if item["type"] == "value_error":
+        return str(item["ctx"]["error"]), None
+    if item["type"] == "string_type":
+        return "must be text", "put it in quotes"
+    if item["type"] in ("dict_type", "model_type"):
+        return "must be a mapping of keys", "write its keys below it, indented"
+    if item["type"] in ("tuple_type", "list_type"):
+        return "must be a list", "put a '-' before each item"
+    return item["msg"][0].lower() + item["msg"][1:], None
 
 
 def _is_pydantic_tag(part: Any) -> bool:
-    return isinstance(part, str) and part.startswith(("function-", "tagged-union", "union"))
+    return isinstance(part, str) and _TAG.fullmatch(part) is not None

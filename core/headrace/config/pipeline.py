@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from string import Formatter
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.config.base import Config
 
+
+def _block(item: Any) -> Any:
+    if isinstance(item, str):
+        return {item: {}}
+    if isinstance(item, dict) and len(item) != 1:
+        named = ", ".join(map(repr, item)) or "none"
+        raise ValueError(
+            f"one item names one plugin, not {named}: indent a plugin's options below its name, and give every plugin a '-'"
+        )
+    return item
+
+
 #: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.
-Block = dict[str, Any]
+Block = Annotated[dict[str, Any], BeforeValidator(_block)]
 
 _NAME = re.compile(r"[\w][\w.-]*")
 _PART = re.compile(r"\w[\w-]*")
@@ -45,12 +58,10 @@ class TableRule(Config):
     @classmethod
     def _fields(cls, value: str | None) -> str | None:
         if value is not None:
-            try:
-                name = value.format(**dict.fromkeys(TARGET_FIELDS, "x"))
-            except (KeyError, IndexError, ValueError, AttributeError):
+            if not _only_fields(value):
                 fields = ", ".join("{" + f + "}" for f in TARGET_FIELDS)
-                raise ValueError(f"{value!r} uses a field that does not exist; there are {fields}") from None
-            check_table_name(name)
+                raise ValueError(f"{value!r} uses a field that does not exist; there are {fields}")
+            check_table_name(value.format(**dict.fromkeys(TARGET_FIELDS, "x")))
         return value
 
 
@@ -63,7 +74,7 @@ class PipelineConfig(Config):
     #: Names the pipeline in tables, logs and the checkpoint.
     name: str
     #: One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes.
-    source: Block
+    source: dict[str, Any]
     #: Which topics become which tables. Default: every topic becomes a table of its own name.
     tables: tuple[TableRule, ...] = ()
     #: In this order.
@@ -73,7 +84,7 @@ class PipelineConfig(Config):
     #: Several sinks, fed from one read.
     sinks: tuple[Block, ...] = ()
     #: Folder for what has been read, progress and dead letters.
-    checkpoint: str
+    checkpoint: str = Field(min_length=1)
     #: Settings of Spark (``spark.…``), under their own names.
     spark: dict[str, Any] = Field(default_factory=dict)
     #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: as soon as the last one has ended.
@@ -97,16 +108,6 @@ class PipelineConfig(Config):
                 raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
         return value
 
-    @field_validator("transforms", "sinks", mode="before")
-    @classmethod
-    def _blocks(cls, value: Any) -> Any:
-        return [_block(item) for item in value] if isinstance(value, list | tuple) else value
-
-    @field_validator("sink", mode="before")
-    @classmethod
-    def _sink(cls, value: Any) -> Any:
-        return None if value is None else _block(value)
-
     @field_validator("spark")
     @classmethod
     def _spark(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +119,9 @@ class PipelineConfig(Config):
     @model_validator(mode="after")
     def _one_or_several_sinks(self) -> PipelineConfig:
         if bool(self.sink) == bool(self.sinks):
-            raise ValueError("write either `sink:` or `sinks:` with a list" + ("" if self.sink else "; there is neither"))
+            raise ValueError(
+                "write either `sink:` or `sinks:` with a list" + ("" if self.sink else "; there is neither")
+            )
         return self
 
     @property
@@ -127,7 +130,16 @@ class PipelineConfig(Config):
 
 
 def is_regex(pattern: str) -> bool:
+    """Whether a source is a ``/regular expression/``; else it is a name or a glob."""
     return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
+
+
+def _only_fields(target: str) -> bool:
+    try:
+        parts = list(Formatter().parse(target))
+    except ValueError:
+        return False
+    return all(name is None or (name in TARGET_FIELDS and not spec and not how) for _, name, spec, how in parts)
 
 
 def check_table_name(name: str) -> str:
@@ -135,11 +147,3 @@ def check_table_name(name: str) -> str:
     if not name or not all(_PART.fullmatch(part) for part in name.split(".")):
         raise ValueError(f"{name!r} is not a table name: parts of letters, digits, '_' and '-', joined by '.'")
     return name
-
-
-def _block(item: Any) -> Any:
-    if isinstance(item, str):
-        return {item: {}}
-    if isinstance(item, dict) and len(item) != 1:
-        raise ValueError(f"one item names one plugin, not {', '.join(map(repr, item)) or 'none'}: put each behind its own '-'")
-    return item

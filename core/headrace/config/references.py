@@ -1,4 +1,7 @@
-"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, and those that plugins bring."""
+"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, and those that plugins bring.
+
+``$${`` stands for a ``${`` that is none.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from typing import Any
 from headrace.config.suggest import did_you_mean
 from headrace.errors import ConfigError, HeadraceError
 
-_REFERENCE = re.compile(r"\$\{(?P<provider>[A-Za-z][\w-]*):(?P<name>[^${}]*)\}")
+_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
 
 #: Gives the value, or raises LookupError with a text that says where it looked.
 SecretProvider = Callable[[str], str]
+#: Path of a value → the words for its place.
+Where = Callable[[tuple[Any, ...]], str]
 
 
 def from_env(name: str) -> str:
@@ -30,7 +35,7 @@ def from_file(name: str) -> str:
     """``${file:PATH}``: the text of a file, without the line break at its end."""
     try:
         return Path(name).expanduser().read_text(encoding="utf-8").removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise LookupError(f"the file {name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
@@ -43,15 +48,16 @@ class Resolver:
     """Replaces references and remembers their values, so that no text made later shows one."""
 
     providers: Mapping[str, SecretProvider]
-    secrets: set[str] = field(default_factory=set)
+    secrets: set[str] = field(default_factory=set, repr=False)
 
-    def resolve(self, data: Any, where: Callable[[tuple[Any, ...]], str]) -> Any:
+    def resolve(self, data: Any, where: Where) -> Any:
         """``data`` with every reference replaced; raises one ConfigError that names all that are missing."""
         missing: list[str] = []
         resolved = self._walk(data, (), where, missing)
         if missing:
+            count = "1 reference" if len(missing) == 1 else f"{len(missing)} references"
             raise ConfigError(
-                "\n  ".join([f"{len(missing)} reference{'s' if len(missing) > 1 else ''} cannot be resolved:", *missing]),
+                "\n  ".join([f"{count} cannot be resolved:", *missing]),
                 fix="set them, or write the value into the file",
             )
         return resolved
@@ -62,27 +68,67 @@ class Resolver:
             text = text.replace(secret, "******")
         return text
 
-    def _walk(self, data: Any, loc: tuple[Any, ...], where: Callable[[tuple[Any, ...]], str], missing: list[str]) -> Any:
+    def _walk(self, data: Any, loc: tuple[Any, ...], where: Where, missing: list[str]) -> Any:
         if isinstance(data, dict):
             return {key: self._walk(value, (*loc, key), where, missing) for key, value in data.items()}
-        if isinstance(data, list):
+        if isinstance(data, list | tuple):
             return [self._walk(value, (*loc, i), where, missing) for i, value in enumerate(data)]
         if not isinstance(data, str):
             return data
+        problems: list[str] = []
+        text = self._expanded(data, problems)
+        missing += [f"{where(loc)}: {problem}" for problem in problems]
+        return text
 
-        def replace(match: re.Match[str]) -> str:
-            try:
-                value = self._look_up(match["provider"], match["name"])
-            except (LookupError, HeadraceError) as error:
-                missing.append(f"{where(loc)}: {match[0]}: {error.args[0] if error.args else error}")
+    def _expanded(self, text: str, problems: list[str]) -> str:
+        """``text`` with its references replaced. A reference's name may hold references; a value that comes may not."""
+        done, rest = "", text
+        while (start := _START.search(rest)) is not None:
+            done += rest[: start.start()]
+            if start["escaped"]:
+                done, rest = done + start["escaped"], rest[start.end() :]
+                continue
+            end = _closing(rest, start.end())
+            if end is None:
+                problems.append(f"{rest[start.start() :]}: it has no closing brace")
                 return ""
-            if value:
-                self.secrets.add(value)
-            return value
+            done += self._value(start["provider"], rest[start.end() : end], problems)
+            rest = rest[end + 1 :]
+        return done + rest
 
-        return _REFERENCE.sub(replace, data)
-
-    def _look_up(self, provider: str, name: str) -> str:
+    def _value(self, provider: str, written: str, problems: list[str]) -> str:
+        before = len(problems)
+        name = self._expanded(written, problems)
+        if len(problems) > before:
+            return ""
         if provider not in self.providers:
-            raise LookupError(f"no secret provider {provider!r}; {did_you_mean(provider, self.providers)}")
-        return self.providers[provider](name)
+            problems.append(
+                f"${{{provider}:{written}}}: no secret provider {provider!r}; {did_you_mean(provider, self.providers)}"
+            )
+            return ""
+        try:
+            value = self.providers[provider](name)
+        except Exception as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are told at once
+            problems.append(f"${{{provider}:{written}}}: {_said(error)}")
+            return ""
+        if value:
+            self.secrets.add(value)
+        return value
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, HeadraceError):
+        return f"{error.what}; {error.fix}" if error.fix else error.what
+    if isinstance(error, LookupError):
+        return str(error.args[0]) if error.args else "not found"
+    return f"{type(error).__name__}: {error}"
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace closes that opened before ``start``."""
+    depth = 1
+    for i, character in enumerate(text[start:], start):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth == 0:
+            return i
+    return None

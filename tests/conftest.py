@@ -24,6 +24,8 @@ def spark() -> Iterator[SparkSession]:
     plugins: list[Plugin] = [AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
-    session = sessions.build(plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"})
+    session = sessions.build(
+        plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
+    )
     yield session
     session.stop()

@@ -33,7 +33,9 @@ _HOME = {
     "Pipeline": "headrace.pipeline",
     "Summary": "headrace.pipeline",
     "hookimpl": "headrace.hookspecs",
-    **dict.fromkeys(("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"),
+    **dict.fromkeys(
+        ("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"
+    ),
 }
 
 

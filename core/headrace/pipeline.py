@@ -92,13 +92,18 @@ class Pipeline:
         if not self.sinks:
             raise ConfigError("the pipeline has no sink", fix="give it at least one")
         if self.source.gives_records and self.value is None:
-            raise ConfigError(f"the source {self.source.name!r} gives bytes and no format says how to read them", fix="add `value: {json: {}}` beside it")
+            raise ConfigError(
+                f"the source {self.source.name!r} gives bytes and no format says how to read them",
+                fix="add `value: {json: {}}` beside it",
+            )
         self.plan = Plan(
             name=self.name,
             source=self.source,
             sinks=tuple(self.sinks),
             checkpoint=self.checkpoint,
-            routes=Routes([rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]),
+            routes=Routes(
+                [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
+            ),
             dialects=_dialects(registry()),
             transforms=tuple(self.transforms),
             value_format=self.value,
@@ -121,7 +126,11 @@ class Pipeline:
     def check(self, spark: SparkSession | None = None) -> list[CheckItem]:
         """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing."""
         self.plan.check_static()
-        items = [CheckItem("plugins", ", ".join(dict.fromkeys(p.name for p in self.plan.plugins if not isinstance(p, Dialect))))]
+        items = [
+            CheckItem(
+                "plugins", ", ".join(dict.fromkeys(p.name for p in self.plan.plugins if not isinstance(p, Dialect)))
+            )
+        ]
         spark = self._session(spark)
         items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
         clones = Sessions(spark, self.plan.spark_conf)
@@ -130,7 +139,9 @@ class Pipeline:
         items += self._peek(clones)
         return items
 
-    def run(self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None) -> Summary:
+    def run(
+        self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
+    ) -> Summary:
         """Applies all that is there now and returns what it did. Raises when it failed."""
         batches: list[BatchProgress] = []
 
@@ -163,7 +174,13 @@ class Pipeline:
         return sessions.build(self.plan.plugins, self.plan.spark_conf, say)
 
     def read(
-        self, table: str, *, as_of: str | None = None, sink: str | None = None, own_columns: bool = False, spark: SparkSession | None = None
+        self,
+        table: str,
+        *,
+        as_of: str | None = None,
+        sink: str | None = None,
+        own_columns: bool = False,
+        spark: SparkSession | None = None,
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
         spark = self._session(spark)
@@ -174,7 +191,9 @@ class Pipeline:
             return letters
         chosen = next((s for s in self.sinks if sink is None or s.name == sink), None)
         if chosen is None:
-            raise ConfigError(f"the pipeline has no sink {sink!r}", fix=f"its sinks: {', '.join(s.name for s in self.sinks)}")
+            raise ConfigError(
+                f"the pipeline has no sink {sink!r}", fix=f"its sinks: {', '.join(s.name for s in self.sinks)}"
+            )
         if as_of is not None and not chosen.capabilities.time_travel:
             raise ConfigError("it keeps no older versions", where=f"sink {chosen.name}", fix="leave out --as-of")
         try:
@@ -184,7 +203,9 @@ class Pipeline:
         except Exception as error:
             raise explained(error, self.plan, chosen) from error
 
-    def _start(self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None) -> Query:
+    def _start(
+        self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
+    ) -> Query:
         self.plan.check_static()
         spark = self._session(spark)
         clones = Sessions(spark, self.plan.spark_conf)
@@ -217,7 +238,12 @@ class Pipeline:
                     continue
                 changes = self.plan.changes(session, events, route, seen=seen)
                 key = ", ".join(changes.key_columns) or "none: every change is appended"
-                items.append(CheckItem(f"topic {events.topic}", f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}"))
+                items.append(
+                    CheckItem(
+                        f"topic {events.topic}",
+                        f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}",
+                    )
+                )
         except Exception as error:
             raise explained(error, self.plan) from error
         self.plan.check_names(seen)
@@ -244,15 +270,22 @@ class _Builder:
     def _pipeline(self) -> Pipeline:
         data = self._document.data
         if not isinstance(data, dict):
-            raise ConfigError("a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`")
+            raise ConfigError(
+                "a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`"
+            )
         try:
             config = PipelineConfig.model_validate(data)
         except ValidationError as error:
             raise self._document.invalid(error) from None
         source_name = next(key for key in config.source if key not in PipelineConfig.FORMAT_KEYS)
-        formats = {key: self._format(config.source[key], ("source", key)) for key in PipelineConfig.FORMAT_KEYS if key in config.source}
+        formats = {
+            key: self._format(config.source[key], ("source", key))
+            for key in PipelineConfig.FORMAT_KEYS
+            if key in config.source
+        }
         sinks = [
-            self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i)) for i, block in enumerate(config.all_sinks)
+            self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i))
+            for i, block in enumerate(config.all_sinks)
         ]
         try:
             return Pipeline(
@@ -261,7 +294,9 @@ class _Builder:
                 sinks=sinks,
                 checkpoint=config.checkpoint,
                 tables=config.tables,
-                transforms=[self._plugin("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)],
+                transforms=[
+                    self._plugin("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)
+                ],
                 spark=config.spark,
                 trigger=config.trigger,
                 redact=self._resolver.redact,

@@ -62,7 +62,7 @@ def test_late_events_lose_and_replays_change_nothing(tmp_path: Path, spark: Spar
     (second,) = bronze.flush()
     artists.update({**ARP, "name": "Jean Arp"}, {**ARP, "name": "Hans Arp"})
     artists.update(BAUER, {**BAUER, "name": "Rudolf Bauer"})
-    (third,) = bronze.flush()
+    bronze.flush()
     for late in (first, second):
         late.rename(tmp_path / late.name)
     job = pipeline(tmp_path, sink)
@@ -157,13 +157,21 @@ def test_envelopes_without_unwrap_are_appended(tmp_path: Path, spark: SparkSessi
 def test_real_flat_files_are_upserted(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     """Rows as ExtractNewRecordState and the S3 sink really left them."""
     shutil.copytree(Path("tests/data/msk_demo/flat"), tmp_path / "bronze")
-    tables = [{"source": "moma.public.artists", "key": "artist_id"}, {"source": "moma.public.artworks", "key": "artwork_id"}]
+    tables = [
+        {"source": "moma.public.artists", "key": "artist_id"},
+        {"source": "moma.public.artworks", "key": "artwork_id"},
+    ]
     job = pipeline(tmp_path, sink, tables=tables, transforms=[])
     summary = job.run(spark)
-    assert {(t.table, t.rows_in) for t in summary.tables} == {("moma.public.artists", 900), ("moma.public.artworks", 900)}
+    assert {(t.table, t.rows_in) for t in summary.tables} == {
+        ("moma.public.artists", 900),
+        ("moma.public.artworks", 900),
+    }
     artists = job.read("moma.public.artists", spark=spark)
     assert artists.count() == 900 == artists.select("artist_id").distinct().count()
-    assert artists.where("artist_id = 1").select("name", "nationality", "__op").collect() == [("Robert Arneson", "American", "r")]
+    assert artists.where("artist_id = 1").select("name", "nationality", "__op").collect() == [
+        ("Robert Arneson", "American", "r")
+    ]
 
 
 def test_several_topics_become_tables_of_their_own_names(tmp_path: Path, spark: SparkSession) -> None:

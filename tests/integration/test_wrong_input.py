@@ -46,9 +46,12 @@ def file_in(bronze: Bronze) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("content", "text"), [(b"name,age\nArp,3\n", "not an Avro file"), (b"", "the file is empty"), (b"Obj\x01\x02", "Avro file")]
+    ("content", "text"),
+    [(b"name,age\nArp,3\n", "not an Avro file"), (b"", "the file is empty"), (b"Obj\x01\x02", "Avro file")],
 )
-def test_a_file_that_is_not_avro(tmp_path: Path, spark: SparkSession, bronze: Bronze, content: bytes, text: str) -> None:
+def test_a_file_that_is_not_avro(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze, content: bytes, text: str
+) -> None:
     good = file_in(bronze)
     bad = good.with_name(f"{TOPIC}+0+0000000001.avro")
     bad.write_bytes(content)
@@ -82,7 +85,9 @@ def test_a_file_that_vanishes_after_it_was_planned(tmp_path: Path, spark: SparkS
     assert rows(job, spark) == [ARP]
 
 
-def test_bad_records_become_dead_letters_and_the_rest_goes_on(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+def test_bad_records_become_dead_letters_and_the_rest_goes_on(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze
+) -> None:
     artists = bronze.topics[0]
     artists.event("x", None, BAUER)
     artists.event("u", None, None)
@@ -155,7 +160,13 @@ def test_a_key_column_that_does_not_exist(tmp_path: Path, spark: SparkSession, b
 
 def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     file_in(bronze)
-    fails(pipeline(tmp_path, tables=[{"source": TOPIC, "target": TABLE}]), spark, DataError, "no key", "name the key columns")
+    fails(
+        pipeline(tmp_path, tables=[{"source": TOPIC, "target": TABLE}]),
+        spark,
+        DataError,
+        "no key",
+        "name the key columns",
+    )
 
 
 def test_a_column_that_a_transform_names_and_nobody_has(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
@@ -212,7 +223,9 @@ def test_a_checkpoint_of_another_pipeline_or_layout(tmp_path: Path, spark: Spark
 
 def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     file_in(bronze)
-    job = pipeline(tmp_path, sinks=[{"iceberg": {"catalog": "lake", "catalog.properties": {"type": "hadoop", "warehouse": "/w"}}}])
+    job = pipeline(
+        tmp_path, sinks=[{"iceberg": {"catalog": "lake", "catalog.properties": {"type": "hadoop", "warehouse": "/w"}}}]
+    )
     with pytest.raises(PluginError) as caught:
         job.run(spark)
     assert '.config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")' in str(caught.value)
@@ -224,5 +237,7 @@ def test_the_callers_session_is_left_as_it_was(tmp_path: Path, spark: SparkSessi
     conf = spark._jsparkSession.conf()  # type: ignore[union-attr]
     before = (str(conf.getAll()), [t.name for t in spark.catalog.listTables()], spark.catalog.currentDatabase())
     mask = {"mask": {"columns": {"name": {"sha256": {"salt": "pepper"}}}}}
-    pipeline(tmp_path, *TABLE_SINKS, transforms=[{"unwrap": {}}, mask], spark={"spark.sql.shuffle.partitions": 3}).run(spark)
+    pipeline(tmp_path, *TABLE_SINKS, transforms=[{"unwrap": {}}, mask], spark={"spark.sql.shuffle.partitions": 3}).run(
+        spark
+    )
     assert (str(conf.getAll()), [t.name for t in spark.catalog.listTables()], spark.catalog.currentDatabase()) == before

@@ -24,7 +24,10 @@ TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
 FILE = PREFIX + "file"
+PLACE = PREFIX + "place"
 RAW = PREFIX + "raw"
+#: The ERROR of a record whose bytes no format could read.
+UNDECODABLE = "undecodable"
 
 IMAGES = ("before", "after")
 
@@ -59,10 +62,17 @@ class Changes:
         """The columns of the row, whatever image they are in, in order."""
         if not self.envelope:
             return self.event_columns
-        names = [name for image in reversed(IMAGES) if image in self.frame.columns for name in _fields(self.frame.schema, image)]
+        names = [
+            name
+            for image in reversed(IMAGES)
+            if image in self.frame.columns
+            for name in _fields(self.frame.schema, image)
+        ]
         return list(dict.fromkeys(names))
 
-    def map_rows(self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None) -> Changes:
+    def map_rows(
+        self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None
+    ) -> Changes:
         """Every row image and the key with ``values`` applied to columns and ``names`` (old → new) to their names."""
         from pyspark.sql import functions as F
 
@@ -74,8 +84,9 @@ class Changes:
         def struct(name: str) -> Column:
             whole = F.col(quoted(name))
             inner = [mapped(f, whole.getField(f)) for f in _fields(self.frame.schema, name)]
-            return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole
+            return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole.alias(name)
 
+        self._refuse_doubles(names)
         structs = {KEY, *(IMAGES if self.envelope else ())}
         columns = []
         for name in self.frame.columns:
@@ -85,15 +96,17 @@ class Changes:
                 columns.append(F.col(quoted(name)))
             else:
                 columns.append(mapped(name, F.col(quoted(name))))
-        result = [self._target(c, names) for c in self.row_columns]
-        twice = sorted({n for n in result if result.count(n) > 1})
-        if twice:
-            raise DataError(f"two columns would be called {twice[0]!r}", fix="rename to a name that is not taken")
         return replace(self, frame=self.frame.select(*columns))
 
-    @staticmethod
-    def _target(name: str, names: Mapping[str, str]) -> str:
-        return names.get(name, name)
+    def _refuse_doubles(self, names: Mapping[str, str]) -> None:
+        # Spark and every table format take names without regard to case.
+        for columns in (self.row_columns, self.key_columns):
+            result = [names.get(column, column).lower() for column in columns]
+            for old in columns:
+                if old in names and result.count(names[old].lower()) > 1:
+                    raise DataError(
+                        f"two columns would be called {names[old]!r}", fix="rename to a name that is not taken"
+                    )
 
 
 def quoted(name: str) -> str:

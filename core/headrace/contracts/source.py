@@ -73,8 +73,8 @@ class RangedSource(Source):
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         """The records after ``start`` up to and including ``end``: key, value, headers, topic, partition, offset, timestamp."""
 
-    def commit(self, end: Offset) -> None:  # noqa: B027 - most sources have nothing to do
+    def commit(self, end: Offset) -> None:
         """Everything up to ``end`` is in the tables: the source may forget it."""
 
-    def prepare_for_trigger_available_now(self) -> None:  # noqa: B027 - only a source that never rests needs it
+    def prepare_for_trigger_available_now(self) -> None:
         """From now on ``latest`` must not go beyond what is there at this moment."""

@@ -47,7 +47,9 @@ class _Target:
 class BatchRunner:
     """Applies batches. The same batch id always brings the same records; applying it again changes nothing."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, listener: Listener, *, names_checked: bool) -> None:
+    def __init__(
+        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, listener: Listener, *, names_checked: bool
+    ) -> None:
         self._plan, self._checkpoint, self._sessions, self._listener = plan, checkpoint, sessions, listener
         self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
         self._names_checked = names_checked
@@ -61,11 +63,18 @@ class BatchRunner:
             self._check_names(targets, batch_id)
         except Exception as error:
             raise explained(error, self._plan) from error
-        with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL, len(targets))), thread_name_prefix="headrace-table") as pool:
+        with ThreadPoolExecutor(
+            max_workers=max(1, min(PARALLEL, len(targets))), thread_name_prefix="headrace-table"
+        ) as pool:
             outcomes = list(pool.map(lambda target: self._attempt(target, batch_id), targets))
         tables = tuple(progress for progresses, _ in outcomes for progress in progresses)
         progress = BatchProgress(
-            self._plan.name, batch_id, started.isoformat(timespec="milliseconds"), round(time.monotonic() - clock, 3), tables, unrouted
+            self._plan.name,
+            batch_id,
+            started.isoformat(timespec="milliseconds"),
+            round(time.monotonic() - clock, 3),
+            tables,
+            unrouted,
         )
         self._checkpoint.progress.add(progress)
         self._listener(progress)
@@ -94,7 +103,8 @@ class BatchRunner:
             text = self._plan.redact(str(error))
             seconds = round(time.monotonic() - clock, 3)
             failed = [
-                TableProgress(target.name, sink.name, None, None, None, 0, None, None, None, seconds, error=text) for sink in self._plan.sinks
+                TableProgress(target.name, sink.name, None, None, None, 0, None, None, None, seconds, error=text)
+                for sink in self._plan.sinks
             ]
             return failed, error
 
@@ -119,7 +129,9 @@ class BatchRunner:
             committed_ms=F.max(F.when(F.col(ERROR).isNull(), F.col(COMMITTED))),
         )
         counted = replace(changes, frame=arrived.on(changes.frame))
-        kept = {mode: _Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED))) for mode in set(modes.values())}
+        kept = {
+            mode: _Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED))) for mode in set(modes.values())
+        }
         rows = {mode: count.on(self._rows(counted, table, mode)) for mode, count in kept.items()}
         cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass
         cached = [frame.persist() for frame in rows.values()] if cache else []
@@ -128,7 +140,9 @@ class BatchRunner:
                 reduce(lambda a, b: a.unionByName(b), [f.agg({"*": "count"}) for f in rows.values()]).collect()
             with ThreadPoolExecutor(max_workers=len(modes), thread_name_prefix="headrace-sink") as pool:
                 jobs = [
-                    pool.submit(self._write, sink, number, table, rows[mode], Batch(self._checkpoint.id, batch_id, mode))
+                    pool.submit(
+                        self._write, sink, number, table, rows[mode], Batch(self._checkpoint.id, batch_id, mode)
+                    )
                     for number, (sink, mode) in enumerate(modes.items())
                 ]
                 written = [job.result() for job in jobs]
@@ -136,11 +150,18 @@ class BatchRunner:
             for frame in cached:
                 frame.unpersist()
         if all(result.skipped for result in written) and not cache:
-            return [self._progress(target, sink, result, {}, {}, clock) for sink, result in zip(modes, written, strict=True)]
+            return [
+                self._progress(target, sink, result, {}, {}, clock) for sink, result in zip(modes, written, strict=True)
+            ]
         seen = arrived.result()
         if seen.get("errors", 1) > 0:
-            whole = _united([self._plan.changes(session, events, route, whole=True) for events, route in target.sources], target.name)
-            dead_letters.write(whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides)
+            whole = _united(
+                [self._plan.changes(session, events, route, whole=True) for events, route in target.sources],
+                target.name,
+            )
+            dead_letters.write(
+                whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides
+            )
         return [
             self._progress(target, sink, result, seen, kept[mode].result(), clock)
             for (sink, mode), result in zip(modes.items(), written, strict=True)
@@ -151,13 +172,17 @@ class BatchRunner:
         target: _Target, sink: Sink, result: Written, seen: dict[str, Any], kept: dict[str, Any], clock: float
     ) -> TableProgress:
         rows, deletes, committed = kept.get("rows"), kept.get("deletes", 0), seen.get("committed_ms")
-        known = result.upserted is not None and rows is not None
+        applied, late = rows, None
+        if result.skipped:
+            applied = 0
+        elif result.upserted is not None and rows is not None:
+            applied, late = result.upserted + deletes, max(0, rows - deletes - result.upserted)
         return TableProgress(
             table=target.name,
             sink=sink.name,
             rows_in=seen.get("rows_in"),
-            applied=0 if result.skipped else result.upserted + deletes if known else rows,  # type: ignore[operator]
-            late=max(0, rows - deletes - result.upserted) if known else None,  # type: ignore[operator]
+            applied=applied,
+            late=late,
             dead_letters=seen.get("errors", 0),
             latency_ms=int(time.time() * 1000) - committed if committed is not None else None,
             bytes=result.bytes,
@@ -201,9 +226,15 @@ class BatchRunner:
 
 def _united(parts: list[Changes], table: str) -> Changes:
     if len({part.envelope for part in parts}) > 1:
-        raise DataError("some topics bring envelopes and some bring rows", where=f"table {table}", fix="add `- unwrap: {}` to `transforms:`")
+        raise DataError(
+            "some topics bring envelopes and some bring rows",
+            where=f"table {table}",
+            fix="add `- unwrap: {}` to `transforms:`",
+        )
     if len({tuple(part.key_columns) for part in parts}) > 1:
-        raise DataError("its topics have different key columns", where=f"table {table}", fix="give them a `target:` each")
+        raise DataError(
+            "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
+        )
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
     return replace(parts[0], frame=frame)
 

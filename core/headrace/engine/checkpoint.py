@@ -55,9 +55,15 @@ class Checkpoint:
         except HeadraceError:
             raise
         except ValueError:
-            raise ConfigError(f"{_HEAD} is damaged", where=f"checkpoint {path}", fix="restore it, or use a new checkpoint folder") from None
+            raise ConfigError(
+                f"{_HEAD} is damaged", where=f"checkpoint {path}", fix="restore it, or use a new checkpoint folder"
+            ) from None
         except Exception as error:
-            raise ConfigError(f"cannot be used: {first_line(error)}", where=f"checkpoint {path}", fix="check the path and its permissions") from error
+            raise ConfigError(
+                f"cannot be used: {first_line(error)}",
+                where=f"checkpoint {path}",
+                fix="check the path and its permissions",
+            ) from error
         if head.get("layout") != LAYOUT:
             raise ConfigError(
                 f"has layout {head.get('layout')}, this headrace knows {LAYOUT}",

@@ -28,16 +28,20 @@ def write(changes: Changes, folder: str, *, batch: int, table: str, hide: bool) 
     before = F.row_number().over(Window.partitionBy(FILE).orderBy(PLACE)) - 1
     offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(F.coalesce(F.col(OFFSET), F.lit(0)) + before)
     event = F.to_json(F.struct(*[F.col(quoted(c)) for c in changes.event_columns])).cast("binary")
-    letters = changes.frame.withColumn(OFFSET, offset).where(F.col(ERROR).isNotNull()).select(
-        F.col(ERROR).alias("reason"),
-        F.lit(table).alias("table"),
-        F.col(TOPIC).alias("topic"),
-        F.col(PARTITION).alias("partition"),
-        F.col(OFFSET).alias("offset"),
-        F.col(FILE).alias("file"),
-        F.when((F.col(ERROR) != UNDECODABLE) & F.lit(hide), event).otherwise(F.col(RAW)).alias("value"),
-        F.lit(batch).cast("bigint").alias("batch"),
-        F.current_timestamp().alias("seen"),
+    letters = (
+        changes.frame.withColumn(OFFSET, offset)
+        .where(F.col(ERROR).isNotNull())
+        .select(
+            F.col(ERROR).alias("reason"),
+            F.lit(table).alias("table"),
+            F.col(TOPIC).alias("topic"),
+            F.col(PARTITION).alias("partition"),
+            F.col(OFFSET).alias("offset"),
+            F.col(FILE).alias("file"),
+            F.when((F.col(ERROR) != UNDECODABLE) & F.lit(hide), event).otherwise(F.col(RAW)).alias("value"),
+            F.lit(batch).cast("bigint").alias("batch"),
+            F.current_timestamp().alias("seen"),
+        )
     )
     letters.coalesce(1).write.mode("overwrite").parquet(f"{folder}/{batch:010d}/{quote(table, safe='')}")
 

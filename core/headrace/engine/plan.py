@@ -70,7 +70,15 @@ class Plan:
             fix="install a plugin that knows this shape, or leave the topic out of `tables:`",
         )
 
-    def changes(self, session: SparkSession, events: Events, route: Route, *, seen: SeenColumns | None = None, whole: bool = False) -> Changes:
+    def changes(
+        self,
+        session: SparkSession,
+        events: Events,
+        route: Route,
+        *,
+        seen: SeenColumns | None = None,
+        whole: bool = False,
+    ) -> Changes:
         """A topic's events as transformed changes; not yet read.
 
         ``seen`` notes what each transform was given; ``whole`` reads every field, not only those that tables need.
@@ -94,7 +102,9 @@ class Plan:
         wanted: Mode | None = sink.config.mode
         if wanted == "upsert" and changes.envelope:
             raise DataError(
-                "mode upsert needs rows, and these are envelopes", where=f"sink {sink.name}", fix="add `- unwrap: {}` to `transforms:`"
+                "mode upsert needs rows, and these are envelopes",
+                where=f"sink {sink.name}",
+                fix="add `- unwrap: {}` to `transforms:`",
             )
         if wanted:
             return wanted
@@ -106,7 +116,9 @@ class Plan:
             for name in transform.reads():
                 if name not in columns:
                     raise ConfigError(
-                        f"there is no column {name!r} in any table", where=f"transform {transform.name}", fix=did_you_mean(name, columns)
+                        f"there is no column {name!r} in any table",
+                        where=f"transform {transform.name}",
+                        fix=did_you_mean(name, columns),
                     )
 
     def check_static(self) -> None:
@@ -114,7 +126,11 @@ class Plan:
         for sink in self.sinks:
             mode = sink.config.mode
             if mode == "upsert" and not sink.capabilities.upsert:
-                raise ConfigError("cannot keep one row per key", where=f"sink {sink.name}", fix="write `mode: append`, or use another sink")
+                raise ConfigError(
+                    "cannot keep one row per key",
+                    where=f"sink {sink.name}",
+                    fix="write `mode: append`, or use another sink",
+                )
             appends = mode == "append" or not sink.capabilities.upsert
             if any(t.asks_deletes for t in self.transforms) and (appends or not sink.capabilities.delete):
                 raise ConfigError(

@@ -18,7 +18,7 @@ from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
 from headrace.engine.progress import KEEP, BatchProgress
 from headrace.engine.ranged import RangedLog, seconds_of
-from headrace.engine.storage import Folder, qualified
+from headrace.engine.storage import qualified
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.spark.sessions import Sessions
@@ -168,7 +168,7 @@ class NativeQuery(Query):
         assert isinstance(plan.source, NativeSource)
         try:
             writer = plan.source.stream(spark).writeStream.queryName(plan.name).foreachBatch(self._apply)
-            writer = writer.option("checkpointLocation", self.checkpoint.stream)
+            writer = writer.option("checkpointLocation", self.checkpoint.stream.path)
             if pause is None:
                 writer = writer.trigger(availableNow=True)
             else:
@@ -201,7 +201,7 @@ class NativeQuery(Query):
 
     def _await_commit(self) -> None:
         """Spark notes a batch as done just after our part of it ends; stopping before would repeat the batch."""
-        commits = Folder(self._spark, f"{self.checkpoint.stream}/commits")
+        commits = self.checkpoint.stream.folder("commits")
         deadline = time.monotonic() + 5
         while self._batch_id is not None and self._error is None and self.is_active and time.monotonic() < deadline:
             if str(self._batch_id) in commits.names():

@@ -34,7 +34,13 @@ def decoded(context: SourceContext, frame: DataFrame, value: Format, key: Format
 
 
 def _load(
-    session: SparkSession, schema: StructType, *, records: DataFrame, value: Format, key: Format | None, key_schema: StructType | None
+    session: SparkSession,
+    schema: StructType,
+    *,
+    records: DataFrame,
+    value: Format,
+    key: Format | None,
+    key_schema: StructType | None,
 ) -> DataFrame:
     from pyspark.sql import functions as F
 

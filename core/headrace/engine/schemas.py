@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from headrace.engine.storage import Folder
 from headrace.errors import DataError
@@ -36,15 +36,11 @@ class SchemaLog:
         if self._folder:
             self._folder.write(_file(subject), schema.json())
 
-    def subjects(self) -> list[str]:
-        stored = [unquote(name.removesuffix(".json")) for name in self._folder.names()] if self._folder else []
-        return sorted({*self._known, *stored})
 
-
-def merged(first: DataType, second: DataType, what: str) -> DataType:
+def merged(first: DataType, second: DataType, path: str = "") -> DataType:
     """A type that holds the values of both: fields of both structs, the wider of two numbers.
 
-    DataError when there is none; ``what`` says in it of which column.
+    DataError when there is none; ``path`` is the column in it.
     """
     from pyspark.sql import types as T
 
@@ -55,23 +51,58 @@ def merged(first: DataType, second: DataType, what: str) -> DataType:
         fields = []
         for field in first:
             other = theirs.pop(field.name, None)
-            kind = merged(field.dataType, other.dataType, f"{what}.{field.name}") if other else field.dataType
+            inner = f"{path}.{field.name}" if path else field.name
+            kind = merged(field.dataType, other.dataType, inner) if other else field.dataType
             fields.append(T.StructField(field.name, kind, nullable=True))
         return T.StructType([*fields, *(T.StructField(f.name, f.dataType, nullable=True) for f in theirs.values())])
     if isinstance(first, T.ArrayType) and isinstance(second, T.ArrayType):
-        return T.ArrayType(merged(first.elementType, second.elementType, what), containsNull=True)
+        return T.ArrayType(merged(first.elementType, second.elementType, path), containsNull=True)
     if isinstance(first, T.MapType) and isinstance(second, T.MapType):
-        kinds = merged(first.keyType, second.keyType, what), merged(first.valueType, second.valueType, what)
+        kinds = merged(first.keyType, second.keyType, path), merged(first.valueType, second.valueType, path)
         return T.MapType(*kinds, valueContainsNull=True)
     if isinstance(first, T.NullType) or isinstance(second, T.NullType):
         return second if isinstance(first, T.NullType) else first
-    for ladder in ((T.ByteType, T.ShortType, T.IntegerType, T.LongType), (T.FloatType, T.DoubleType)):
-        if type(first) in ladder and type(second) in ladder:
-            return max(first, second, key=lambda kind: ladder.index(type(kind)))  # type: ignore[arg-type]
-    raise DataError(
-        f"{what} is {first.simpleString()} in some records and {second.simpleString()} in others",
-        fix="read the two kinds with two pipelines, or cast the column where the events are made",
-    )
+    number = _wider(first, second)
+    if number is None:
+        raise DataError(
+            f"the column {path!r} is {first.simpleString()} in some records and {second.simpleString()} in others",
+            fix="read the two kinds with two pipelines, or cast the column where the events are made",
+        )
+    return number
+
+
+def grown(known: DataType, found: DataType) -> DataType:
+    """``known`` with the fields that only ``found`` has; types that are known stay."""
+    from pyspark.sql import types as T
+
+    if isinstance(known, T.StructType) and isinstance(found, T.StructType):
+        theirs = {field.name: field for field in found}
+        fields = []
+        for field in known:
+            other = theirs.pop(field.name, None)
+            fields.append(T.StructField(field.name, grown(field.dataType, other.dataType) if other else field.dataType))
+        return T.StructType([*fields, *theirs.values()])
+    if isinstance(known, T.ArrayType) and isinstance(found, T.ArrayType):
+        return T.ArrayType(grown(known.elementType, found.elementType))
+    return known
+
+
+def _wider(first: DataType, second: DataType) -> DataType | None:
+    """The number type that a database, too, would have widened both to."""
+    from pyspark.sql import types as T
+
+    whole = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+    for ladder in (whole, (T.FloatType, T.DoubleType)):
+        if isinstance(first, ladder) and isinstance(second, ladder):
+            return max(first, second, key=lambda kind: ladder.index(type(kind)))
+    numbers = (*whole, T.FloatType, T.DoubleType)
+    if isinstance(first, numbers) and isinstance(second, numbers):
+        return T.DoubleType()
+    if isinstance(first, T.DecimalType) and isinstance(second, T.DecimalType):
+        scale = max(first.scale, second.scale)
+        precision = max(first.precision - first.scale, second.precision - second.scale) + scale
+        return T.DecimalType(precision, scale) if precision <= 38 else None
+    return None
 
 
 def _file(subject: str) -> str:

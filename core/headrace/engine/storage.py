@@ -18,9 +18,10 @@ class Folder:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
-        self._conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        java = self._jvm.org.apache.hadoop.fs.Path(path)
+        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
+        self._jvm: Any = jvm
+        self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        java = jvm.org.apache.hadoop.fs.Path(path)
         self.path = str(java.getFileSystem(self._conf).makeQualified(java).toString())
 
     def folder(self, name: str) -> Folder:

@@ -12,13 +12,27 @@ if TYPE_CHECKING:
     from headrace.engine.plan import Plan
 
 _KNOWN = (
-    (("No space left on device", "Disk quota exceeded"), "there is no space left on the disk", "free some and start again: nothing is lost"),
     (
-        ("Permission denied", "AccessDeniedException", "AccessControlException", "Mkdirs failed", "Read-only file system"),
+        ("No space left on device", "Disk quota exceeded"),
+        "there is no space left on the disk",
+        "free some and start again: nothing is lost",
+    ),
+    (
+        (
+            "Permission denied",
+            "AccessDeniedException",
+            "AccessControlException",
+            "Mkdirs failed",
+            "Read-only file system",
+        ),
         "it may not be written there",
         "give this user the right to write, or use another path",
     ),
-    (("OutOfMemoryError", "GC overhead limit"), "the memory is used up", "raise spark.driver.memory under `spark:`, or limit the batch"),
+    (
+        ("OutOfMemoryError", "GC overhead limit"),
+        "the memory is used up",
+        "raise spark.driver.memory under `spark:`, or limit the batch",
+    ),
 )
 
 

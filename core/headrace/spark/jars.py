@@ -34,10 +34,9 @@ def resolve_jars(
         return []
     if wrong := [name for name in wanted if len(list(filter(None, name.split(":")))) != 3]:
         raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
-    settings = {key: value for key in SETTINGS if (value := (conf or {}).get(key))}
+    settings = _settings(conf)
     cache = cache_home()
-    key = "\n".join([spark_version, *wanted, *(f"{key}={value}" for key, value in settings.items())])
-    record = cache / "jars" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    record = _record(cache, wanted, spark_version, settings)
     if jars := _recorded(cache, record):
         return jars
     try:
@@ -54,11 +53,31 @@ def resolve_jars(
     return jars
 
 
+def cached_jars(
+    coordinates: Sequence[str], *, spark_version: str, conf: Mapping[str, str] | None = None
+) -> list[Path] | None:
+    """What ``resolve_jars`` would give without fetching anything; None when it would have to."""
+    if not coordinates:
+        return []
+    cache = cache_home()
+    return _recorded(cache, _record(cache, sorted(set(coordinates)), spark_version, _settings(conf)))
+
+
 def cache_home() -> Path:
     """HEADRACE_CACHE, or headrace's folder under XDG_CACHE_HOME or ~/.cache."""
     if named := os.environ.get("HEADRACE_CACHE"):
         return Path(named).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
+
+
+def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key in SETTINGS if (value := (conf or {}).get(key))}
+
+
+def _record(cache: Path, wanted: Sequence[str], spark_version: str, settings: Mapping[str, str]) -> Path:
+    """The file in which a resolve of exactly this leaves its result."""
+    key = "\n".join([spark_version, *wanted, *(f"{key}={value}" for key, value in settings.items())])
+    return cache / "jars" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 def _recorded(cache: Path, record: Path) -> list[Path] | None:

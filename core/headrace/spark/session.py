@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.contracts.plugin import Plugin
 from headrace.errors import ConfigError, PluginError
+from headrace.spark.ivy import spark_home
 from headrace.spark.jars import resolve_jars
 from headrace.spark.java import find_java, use_java
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTENSIONS = "spark.sql.extensions"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def spark_version() -> str:
@@ -41,7 +44,10 @@ def refuse(plugins: Iterable[Plugin], line: str) -> None:
     """ConfigError when a plugin cannot work on a Spark line."""
     for plugin in plugins:
         if line in plugin.refuses:
-            raise ConfigError(f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}", fix="pip install 'pyspark==3.5.7'")
+            raise ConfigError(
+                f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}",
+                fix="pip install 'pyspark==3.5.7'",
+            )
 
 
 def settings(plugins: Iterable[Plugin]) -> dict[str, str]:
@@ -50,29 +56,44 @@ def settings(plugins: Iterable[Plugin]) -> dict[str, str]:
     for plugin in plugins:
         for key, value in plugin.session_conf().items():
             if key == EXTENSIONS and key in conf:
-                value = ",".join(dict.fromkeys([*conf[key].split(","), *value.split(",")]))
-            elif conf.get(key, value) != value:
-                raise ConfigError(f"two plugins want different values of {key}: {conf[key]!r} and {value!r}", fix=f"set {key} yourself under `spark:`")
+                conf[key] = ",".join(dict.fromkeys([*conf[key].split(","), *value.split(",")]))
+                continue
+            if conf.get(key, value) != value:
+                raise ConfigError(
+                    f"two plugins want different values of {key}: {conf[key]!r} and {value!r}",
+                    fix=f"set {key} yourself under `spark:`",
+                )
             conf[key] = value
     return conf
 
 
-def build(plugins: list[Plugin], conf: Mapping[str, str], say: Callable[[str], None] = lambda text: None) -> SparkSession:
+def build(
+    plugins: list[Plugin], conf: Mapping[str, str], say: Callable[[str], None] = lambda text: None
+) -> SparkSession:
     """A new session for these plugins; ``conf`` (the pipeline's ``spark:``) wins over what they ask."""
     version = spark_version()
     refuse(plugins, line_of(version))
     use_java(find_java(version))
-    jars = resolve_jars(coordinates(plugins, line_of(version)), spark_version=version, say=say)
+    jars = resolve_jars(coordinates(plugins, line_of(version)), spark_version=version, say=say, conf=conf)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    merged = {"spark.master": os.environ.get("MASTER", "local[*]"), **_defaults(), **settings(plugins), **conf}
+    merged = {
+        "spark.master": os.environ.get("MASTER", "local[*]"),
+        **settings(plugins),
+        **conf,
+        **_logging(conf),
+    }
+    if merged["spark.master"].startswith("local"):
+        merged = {**_local_defaults(), **merged}
     if jars:
         own = merged.get("spark.jars", "")
         merged["spark.jars"] = ",".join([*([own] if own else []), *map(str, jars)])
         if merged["spark.master"].startswith("local"):
             # The driver is the only JVM: on its class path the jars need not be copied for executors.
-            merged["spark.driver.extraClassPath"] = os.pathsep.join([*own.split(","), *map(str, jars)] if own else map(str, jars))
+            merged["spark.driver.extraClassPath"] = os.pathsep.join(
+                [*own.split(","), *map(str, jars)] if own else map(str, jars)
+            )
             merged.pop("spark.jars")
     builder = SparkSession.builder.appName("headrace")
     for key, value in merged.items():
@@ -80,13 +101,14 @@ def build(plugins: list[Plugin], conf: Mapping[str, str], say: Callable[[str], N
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        raise ConfigError(f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets") from error
-    if "spark.log.level" not in conf:
-        spark.sparkContext.setLogLevel("ERROR")
+        raise ConfigError(
+            f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets"
+        ) from error
     return spark
 
 
-def _defaults() -> dict[str, str]:
+def _local_defaults() -> dict[str, str]:
+    """For one machine; a cluster brings its own."""
     cores = os.cpu_count() or 2
     return {
         "spark.ui.enabled": "false",
@@ -96,8 +118,16 @@ def _defaults() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
-        # headrace needs no log of Spark's; a user's own spark.driver.extraJavaOptions or log4j file still wins.
     }
+
+
+def _logging(conf: Mapping[str, str]) -> dict[str, str]:
+    """A log4j2 file from the JVM's first line on. The pipeline's own, or one in Spark's conf folder, comes first."""
+    folder, options = Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf"), conf.get(_JAVA_OPTIONS, "")
+    if "log4j" in options or any(folder.glob("log4j2.*")):
+        return {}
+    file = Path(__file__).with_name("log4j2.properties")
+    return {_JAVA_OPTIONS: f'{options} "-Dlog4j2.configurationFile={file.as_uri()}"'.strip()}
 
 
 def fits(spark: SparkSession, plugins: list[Plugin]) -> None:
@@ -120,7 +150,8 @@ def fits(spark: SparkSession, plugins: list[Plugin]) -> None:
         raise PluginError(
             "this Spark session lacks what the pipeline needs",
             where="the session that was given",
-            fix="build it with these lines, or let headrace.session(pipeline) build it:\n    SparkSession.builder\n      " + "\n      ".join(lines),
+            fix="build it with these lines, or let headrace.session(pipeline) build it:\n    SparkSession.builder\n      "
+            + "\n      ".join(lines),
         )
 
 

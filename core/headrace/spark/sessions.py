@@ -42,7 +42,7 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     to_df = getattr(RDD, "toDF", None)
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # type: ignore[arg-type]  # noqa: SLF001
     if to_df is not None:  # PySpark binds RDD.toDF to the newest session: give it back to the caller's
-        RDD.toDF = to_df  # type: ignore[method-assign]
+        RDD.toDF = to_df
     for key, value in conf.items():
         if session.conf.isModifiable(key):  # others were for whoever built the session
             session.conf.set(key, value)
@@ -60,4 +60,5 @@ def moved(frame: DataFrame, session: SparkSession) -> DataFrame:
 
 
 def global_temp(session: SparkSession) -> str:
+    """The database of global temporary views."""
     return session.conf.get("spark.sql.globalTempDatabase", "global_temp") or "global_temp"

@@ -5,4 +5,5 @@ from headrace.hookspecs import hookimpl
 
 @hookimpl
 def headrace_commands() -> dict[str, str]:
+    """``headrace demo``."""
     return {"demo": "headrace_demo.command:demo|Run the main job on real data and show what came out."}

@@ -23,12 +23,27 @@ if TYPE_CHECKING:
 
 #: The folder's own mark: only a folder that has it is ever removed.
 _MARK = ".headrace-demo"
-_TABLE, _KEY, _TITLE, _NEW, _MASKED, _EVENT = "moma.artworks", "artwork_id", "title", "image_url", "donor", "credit_line"
+_TABLE, _KEY, _TITLE, _NEW, _MASKED, _EVENT = (
+    "moma.artworks",
+    "artwork_id",
+    "title",
+    "image_url",
+    "donor",
+    "credit_line",
+)
 _SALT = "pepper"
+#: Where there is nothing to show.
+_NOTHING = "\N{EN DASH}"
 
 
 @click.command()
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path("headrace-demo"), show_default=True, help="Where to put files and tables.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("headrace-demo"),
+    show_default=True,
+    help="Where to put files and tables.",
+)
 def demo(folder: Path) -> None:
     """Run the main job on real data and show what came out.
 
@@ -49,14 +64,21 @@ def demo(folder: Path) -> None:
         spark = pipeline.session(console.print)
     console.print(f"Spark {spark.version} is up after {time.monotonic() - started:.0f} s\n")
     try:
-        steps = [_step(pipeline, spark, console, bronze, date) for date in sorted(json.loads((bronze / "manifest.json").read_text())["dates"])]
+        steps = [
+            _step(pipeline, spark, console, bronze, date)
+            for date in sorted(json.loads((bronze / "manifest.json").read_text())["dates"])
+        ]
         _report(pipeline, spark, console, steps, bronze)
     finally:
         spark.stop()
-    console.print(f"\n[bold]All of it took {time.monotonic() - clock:.0f} s.[/] The tables are in [cyan]{folder}/lake[/]; look around:")
+    console.print(
+        f"\n[bold]All of it took {time.monotonic() - clock:.0f} s.[/] The tables are in [cyan]{folder}/lake[/]; look around:"
+    )
     console.print(f"  cd {folder}", style="cyan")
     console.print("  SALT=pepper headrace show pipeline.yaml moma.artworks --limit 5", style="cyan")
-    console.print(f"  SALT=pepper headrace show pipeline.yaml moma.artworks --as-of {steps[0].version} --limit 5", style="cyan")
+    console.print(
+        f"  SALT=pepper headrace show pipeline.yaml moma.artworks --as-of {steps[0].version} --limit 5", style="cyan"
+    )
 
 
 @dataclass(frozen=True)
@@ -136,7 +158,9 @@ def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: li
 
     then, now = pipeline.read(_TABLE, as_of=steps[0].version, spark=spark), pipeline.read(_TABLE, spark=spark)
     before, after = _a_changed_row(then, now)
-    console.print(f"\n[bold]One work, at {steps[0].date} and at {steps[-1].date}[/]  [dim]({_KEY} {after[_KEY]}; a new column came on the third date)[/]")
+    console.print(
+        f"\n[bold]One work, at {steps[0].date} and at {steps[-1].date}[/]  [dim]({_KEY} {after[_KEY]}; a new column came on the third date)[/]"
+    )
     console.print(_side_by_side(before, after, steps))
 
     deleted = manifest["deleted"]["moma.public.artworks"]
@@ -145,7 +169,9 @@ def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: li
         f"\n[bold]Deletes[/]  The museum's history has none, so the demo adds {len(deleted)}: of those works {left} are left in the table;"
         f" at {steps[0].date} {then.where(then[_KEY].isin([int(key) for key in deleted])).count()} of them were in it."
     )
-    console.print(f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows, and no column {_NEW!r}: {_NEW not in then.columns}.")
+    console.print(
+        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows, and no column {_NEW!r}: {_NEW not in then.columns}."
+    )
 
     event = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(bronze / steps[0].date))
     original = event.where(event["after"][_KEY] == after[_KEY]).select(event["after"][_EVENT].alias("text")).first()
@@ -157,7 +183,11 @@ def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: li
 def _a_changed_row(then: Any, now: Any) -> tuple[Row, Row]:
     """The first work whose title changed and that has an image now."""
     old = then.select(_KEY, then[_TITLE].alias("old_title"))
-    changed = now.join(old, _KEY).where(now[_TITLE] != old["old_title"]).where(now[_NEW].isNotNull() & now[_MASKED].isNotNull())
+    changed = (
+        now.join(old, _KEY)
+        .where(now[_TITLE] != old["old_title"])
+        .where(now[_NEW].isNotNull() & now[_MASKED].isNotNull())
+    )
     key = changed.orderBy(_KEY).select(_KEY).first()[_KEY]
     return then.where(then[_KEY] == key).first(), now.where(now[_KEY] == key).first()
 
@@ -172,7 +202,7 @@ def _side_by_side(before: Row, after: Row, steps: list[_Step]) -> Any:
     for name, value in new.items():
         if name in (_KEY, _TITLE, "artist", "artist_bio", "date", _MASKED, _NEW, "__op") or old.get(name) != value:
             style = "" if old.get(name) == value else "green"
-            table.add_row(name, _cell(old.get(name)) if name in old else "–", _cell(value), style=style)
+            table.add_row(name, _cell(old.get(name)) if name in old else _NOTHING, _cell(value), style=style)
     return table
 
 
@@ -187,4 +217,4 @@ def _cell(value: Any) -> str:
 
 
 def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
+    return _NOTHING if value is None else f"{value:,}"

@@ -40,9 +40,9 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     to_df = getattr(RDD, "toDF", None)
-    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # type: ignore[arg-type]  # noqa: SLF001
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
     if to_df is not None:  # PySpark binds RDD.toDF to the newest session: give it back to the caller's
-        RDD.toDF = to_df
+        setattr(RDD, "toDF", to_df)  # noqa: B010 - mypy knows it as a method
     for key, value in conf.items():
         if session.conf.isModifiable(key):  # others were for whoever built the session
             session.conf.set(key, value)

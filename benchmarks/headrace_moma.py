@@ -1,0 +1,50 @@
+"""A pipeline of headrace's that keeps one table true to a folder that files of change events arrive in.
+
+    python -m benchmarks.headrace_moma VARIANT --bronze FOLDER --folder FOLDER --results FILE
+
+VARIANT: headrace-iceberg-mor or headrace-hudi-mor
+"""
+
+from pathlib import Path
+
+from benchmarks.run import KEY, SPARK, STEPS, Run
+
+from headrace import Pipeline
+
+
+def pipeline(variant: str, folder: Path) -> Pipeline:
+    """The variant's pipeline, from the files in ``folder/landing`` to the table in ``folder/lake``."""
+    lake = str(folder / "lake")
+    sinks = {
+        "headrace-iceberg-mor": {"iceberg": {"warehouse": lake, "mode": "upsert", "table.type": "merge-on-read"}},
+        "headrace-hudi-mor": {"hudi": {"path": lake, "mode": "upsert", "table.type": "MERGE_ON_READ"}},
+    }
+    return Pipeline.from_dict(
+        {
+            "name": "moma",
+            "source": {"files": {"path": str(folder / "landing"), "format": "avro"}},
+            "tables": [{"source": "moma.public.artworks", "key": KEY, "target": "db.artworks"}],
+            "transforms": [{"unwrap": {}}],
+            "sink": sinks[variant],
+            "checkpoint": str(folder / "checkpoint"),
+            "spark": SPARK,
+        }
+    )
+
+
+def main() -> None:
+    """Apply the three steps in one session."""
+    run = Run.of(Run.command_line().parse_args())
+    run.landing.mkdir(parents=True)
+    moma = pipeline(run.variant, run.folder)
+    spark = moma.session()
+    run.started()
+    for step in STEPS:
+        run.land("envelope", step)
+        with run.timed(step):
+            moma.run(spark)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

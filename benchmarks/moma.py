@@ -1,0 +1,164 @@
+"""The museum's whole history into Iceberg and Hudi: headrace against PySpark by hand and Hudi's DeltaStreamer.
+
+    python benchmarks/moma.py --moma FOLDER --work FOLDER [--every N] [--repeat 3] [--only REGEX]
+
+README.md beside this says what is measured and how to read it.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import prepare
+from benchmarks.report import report
+from benchmarks.results import Check, Result, append, read
+from benchmarks.run import STEPS, Run
+
+ROOT = Path(__file__).resolve().parent.parent
+VARIANTS = (
+    "headrace-iceberg-mor",
+    "byhand-iceberg-mor",
+    "headrace-hudi-mor",
+    "byhand-hudi-mor-bucket",
+    "byhand-hudi-mor-bucket-nometa",
+    "streamer-mor",
+    "streamer-mor-continuous",
+)
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    cli = argparse.ArgumentParser(description="headrace against what there is without it, on the museum's history.")
+    cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
+    cli.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="for all that is made; 3 GB")
+    cli.add_argument("--every", type=int, default=1, metavar="N", help="keep one artwork in N")
+    cli.add_argument("--repeat", type=int, default=3, metavar="N", help="rounds; in each every variant runs once")
+    cli.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="variants that match")
+    found = cli.parse_args(given)
+    if not chosen(found.only):
+        cli.error(f"--only leaves none of {', '.join(VARIANTS)}")
+    return found
+
+
+def chosen(only: re.Pattern[str]) -> list[str]:
+    """The variants that match."""
+    return [variant for variant in VARIANTS if only.search(variant)]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything is ready to run; ``folder`` is this benchmark's own."""
+
+    folder: Path
+    bronze: Path
+    environment: dict[str, str]
+    jars: dict[str, list[Path]]
+    streamer: prepare.Streamer | None
+
+    @property
+    def all_jars(self) -> list[Path]:
+        """The jars of both table formats."""
+        return sorted({jar for jars in self.jars.values() for jar in jars})
+
+    def run(self, variant: str, number: int) -> Run:
+        """The files of a variant's run in a round."""
+        folder = self.folder / "runs" / f"{variant}-{number}"
+        return Run(variant, number, self.bronze, folder, self.folder / "results.jsonl")
+
+    def command(self, run: Run) -> list[str]:
+        """The command of a variant."""
+        kind, extra = run.variant.partition("-")[0], list[str]()
+        if kind == "byhand":
+            found = self.jars["headrace-iceberg-mor" if "iceberg" in run.variant else "headrace-hudi-mor"]
+            extra = ["--jars", ",".join(map(str, found))]
+        elif kind == "streamer":
+            assert self.streamer
+            extra = ["--spark-home", str(self.streamer.spark_home), "--jars", str(self.streamer.jars)]
+        module = {"headrace": "headrace_moma", "byhand": "byhand", "streamer": "hudi_streamer"}[kind]
+        return [sys.executable, "-m", f"benchmarks.{module}", *run.arguments(), *extra]
+
+    def measure(self, run: Run) -> int:
+        """Run a variant; its exit code. What it says goes into a file."""
+        run.folder.mkdir(parents=True)
+        # What the last run wrote must not be on its way to the disk while this one is timed.
+        os.sync()
+        watch = [sys.executable, "-m", "benchmarks.measured", str(run.results), run.variant, str(run.round), "--"]
+        with (run.folder / "log").open("wb") as log:
+            return subprocess.run(
+                [*watch, *self.command(run)], cwd=run.folder, env=self.environment, stdout=log, stderr=log, check=False
+            ).returncode
+
+
+def prepared(work: Path, bronze: Path, variants: Sequence[str]) -> Bench:
+    """Fetch and find what the variants need."""
+    environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
+    environment |= {"JAVA_HOME": str(prepare.java().home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    folder = work / time.strftime("run-%Y%m%d-%H%M%S")
+    folder.mkdir()
+    # All are needed to verify, whatever runs.
+    jars = {variant: prepare.jars(variant) for variant in VARIANTS if variant.startswith("headrace")}
+    needs_streamer = any(variant.startswith("streamer") for variant in variants)
+    return Bench(folder, bronze, environment, jars, prepare.streamer(work) if needs_streamer else None)
+
+
+def verified(bench: Bench, runs: Sequence[Run]) -> None:
+    """Compare the tables with the truth; those that are right are removed."""
+    from benchmarks.verify import session, verify
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    os.environ.update(bench.environment)
+    os.chdir(bench.folder)
+    spark = session(bench.all_jars)
+    for run in runs:
+        try:
+            check = verify(spark, run, bench.bronze / "truth" / f"{STEPS[-1]}.jsonl.gz")
+        except (PySparkException, Py4JError) as error:
+            print(f"          {run.table} cannot be read: {str(error).splitlines()[0]}", flush=True)
+            continue
+        append(bench.folder / "checks.jsonl", check)
+        if check.right:
+            shutil.rmtree(run.lake)
+    spark.stop()
+
+
+def main() -> int:
+    """Run, verify, report."""
+    options = arguments()
+    variants, work = chosen(options.only), options.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    bronze, manifest = prepare.bronze(options.moma, work, options.every)
+    bench = prepared(work, bronze, variants)
+    done = []
+    for number in range(1, options.repeat + 1):
+        for variant in variants:
+            run = bench.run(variant, number)
+            print(f"{time.strftime('%H:%M:%S')}  round {number}  {variant}", flush=True)
+            if bench.measure(run):
+                print(f"          FAILED: see {run.folder / 'log'}", flush=True)
+            else:
+                done.append(run)
+    print(f"{time.strftime('%H:%M:%S')}  verifying", flush=True)
+    verified(bench, done)
+    checks = read(bench.folder / "checks.jsonl", Check)
+    changes = {step: found["events"] for step, found in manifest["steps"].items()}
+    text = report(read(bench.folder / "results.jsonl", Result), checks, changes)
+    text = f"{prepare.machine(bench.all_jars)}. 1 artwork in {options.every}.\n{text}"
+    (bench.folder / "report.md").write_text(text, encoding="utf-8")
+    print(f"\nResults are in {bench.folder}\n\n{text}")
+    everything = len(variants) * options.repeat
+    return 0 if sum(check.right for check in checks) == everything else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""What a benchmark needs before it can start, made once: bronze files, jars, Java, the DeltaStreamer."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import make_bronze
+from benchmarks.headrace_moma import pipeline
+
+from headrace.spark.jars import resolve_jars
+from headrace.spark.java import Java, find_java
+from headrace.spark.session import coordinates, line_of, spark_version
+
+_POM = Path(__file__).with_name("hudi_streamer_pom.xml")
+_STREAMER_SPARK = "3.4.4"
+
+
+@dataclass(frozen=True)
+class Streamer:
+    """Where the DeltaStreamer's Spark and jars are."""
+
+    spark_home: Path
+    jars: Path
+
+
+def bronze(moma: Path, work: Path, every: int) -> tuple[Path, dict[str, Any]]:
+    """The folder of bronze files, and its manifest."""
+    folder = work / f"bronze-{every}"
+    if not (folder / "manifest.json").exists():
+        print(f"making bronze files in {folder}", flush=True)
+        make_bronze.make(moma, folder, every)
+    manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    return folder, manifest
+
+
+def java() -> Java:
+    """The Java that headrace finds; all variants run on it."""
+    return find_java(spark_version())
+
+
+def machine(jars: Iterable[Path]) -> str:
+    """What the figures were measured on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    # A jar's file is named group_artifact-version.
+    names = ", ".join(jar.stem.partition("_")[2] for jar in jars)
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, Java {java().version}, PySpark {spark_version()}, {names}"
+
+
+def jars(variant: str) -> list[Path]:
+    """The jars of headrace's variant for a table format, through its own cache; by hand it is the same files."""
+    version, plugins = spark_version(), pipeline(variant, Path("/")).plan.plugins
+    return resolve_jars(coordinates(plugins, line_of(version)), spark_version=version, say=print)
+
+
+def streamer(work: Path) -> Streamer:
+    """Spark in a venv of its own, and the jars by Maven."""
+    venv, folder = work / f"venv-spark-{_STREAMER_SPARK}", work / "streamer-jars"
+    if not (venv / "ready").exists():
+        print(f"installing PySpark {_STREAMER_SPARK}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        subprocess.run([venv / "bin" / "pip", "install", "--quiet", f"pyspark=={_STREAMER_SPARK}"], check=True)
+        (venv / "ready").touch()
+    if not (folder / "ready").exists():
+        print("fetching the DeltaStreamer's jars", flush=True)
+        subprocess.run(["mvn", "-q", "-B", "-f", _POM, f"-Djars={folder}", "package"], check=True)
+        (folder / "ready").touch()
+    return Streamer(next((venv / "lib").glob("python*/site-packages/pyspark")), folder)

@@ -1,0 +1,61 @@
+"""CPU seconds, memory and age of a process with all that it started, from /proc."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A line of /proc. ``cpu_s`` has the children in it that the process has waited for."""
+
+    parent: int
+    cpu_s: float
+    rss: int
+    started_s: float
+
+
+def tree(root: int) -> dict[int, Process]:
+    """A process and its descendants, by their ids."""
+    found = {int(path.name): read for path in Path("/proc").iterdir() if path.name.isdigit() and (read := _read(path))}
+    family, grew = {root}, True
+    while grew:
+        children = {pid for pid, process in found.items() if process.parent in family} - family
+        family, grew = family | children, bool(children)
+    return {pid: found[pid] for pid in family if pid in found}
+
+
+def cpu_s(root: int) -> float:
+    """The CPU seconds that a process and its descendants have used."""
+    return sum(process.cpu_s for process in tree(root).values())
+
+
+def rss_below(root: int) -> int:
+    """The resident bytes of a process's descendants, without its own."""
+    return sum(process.rss for pid, process in tree(root).items() if pid != root)
+
+
+def age_s(pid: int) -> float:
+    """The seconds since a process was started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - tree(pid)[pid].started_s
+
+
+def machine_cpu_s() -> float:
+    """The CPU seconds that the whole machine has been busy, whoever for."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = Path("/proc/stat").read_text().split()[1:]
+    return sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICKS
+
+
+def _read(path: Path) -> Process | None:
+    try:
+        # The command's name may hold spaces and brackets; what follows its last bracket does not.
+        fields = (path / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return Process(
+        int(fields[1]), sum(map(int, fields[11:15])) / _TICKS, int(fields[21]) * _PAGE, int(fields[19]) / _TICKS
+    )

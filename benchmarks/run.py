@@ -1,0 +1,90 @@
+"""One run of one variant: what it is told, where its files are, and the clock of its steps."""
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import process_tree
+from benchmarks.results import Result, append
+
+STEPS = ("step1", "step2", "step3")
+KEY = "ObjectID"
+_TOPIC = Path("topics", "moma.public.artworks", "partition=0")
+
+#: What every variant gets of the machine.
+SPARK = {"spark.master": "local[2]", "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "4"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """``folder`` is the run's own; in it ``lake/db/artworks`` becomes the table."""
+
+    variant: str
+    round: int
+    bronze: Path
+    folder: Path
+    results: Path
+
+    @staticmethod
+    def command_line() -> argparse.ArgumentParser:
+        """The arguments that every variant takes."""
+        cli = argparse.ArgumentParser()
+        cli.add_argument("variant")
+        cli.add_argument("--round", type=int, default=1)
+        for name in ("bronze", "folder", "results"):
+            cli.add_argument(f"--{name}", type=Path, required=True)
+        return cli
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> "Run":
+        """The run that was asked for."""
+        return cls(arguments.variant, arguments.round, arguments.bronze, arguments.folder, arguments.results)
+
+    def arguments(self) -> list[str]:
+        """What ``command_line`` understands."""
+        given = {"round": self.round, "bronze": self.bronze, "folder": self.folder, "results": self.results}
+        return [self.variant, *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
+
+    @property
+    def lake(self) -> Path:
+        """Where the tables are."""
+        return self.folder / "lake"
+
+    @property
+    def landing(self) -> Path:
+        """Where files arrive."""
+        return self.folder / "landing"
+
+    @property
+    def table(self) -> Path:
+        """The folder of the table."""
+        return self.lake / "db" / "artworks"
+
+    def files(self, kind: str, step: str) -> Path:
+        """The folder with a step's files, ``envelope`` or ``flat``."""
+        return self.bronze / kind / step / _TOPIC
+
+    def land(self, kind: str, step: str) -> None:
+        """A step's files arrive. As links: they are not copied, and keep their times."""
+        folder = self.landing / _TOPIC
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in sorted(self.files(kind, step).iterdir()):
+            (folder / file.name).hardlink_to(file)
+
+    def started(self) -> None:
+        """Note how long it took from exec to here."""
+        self._note("start", process_tree.age_s(os.getpid()), process_tree.cpu_s(os.getpid()))
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Note how long a step takes."""
+        cpu, clock = process_tree.cpu_s(os.getpid()), time.monotonic()
+        yield
+        self._note(step, time.monotonic() - clock, process_tree.cpu_s(os.getpid()) - cpu)
+
+    def _note(self, step: str, wall: float, cpu: float) -> None:
+        append(self.results, Result(self.variant, self.round, step, round(wall, 2), round(cpu, 2)))

@@ -1,0 +1,58 @@
+"""How quickly headrace starts.
+
+    python benchmarks/startup.py [--runs 20]
+
+For the environment that runs it: wall milliseconds of a fresh process, the modules that it imports, and which of the
+large ones are among them.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+_LARGE = ("boto3", "click", "pandas", "pydantic", "pyspark", "rich", "yaml")
+COMMANDS = {
+    "python": ("-c", "pass"),
+    "import headrace": ("-c", "import headrace"),
+    "import headrace.pipeline": ("-c", "import headrace.pipeline"),
+    "headrace --help": (str(Path(sys.executable).with_name("headrace")), "--help"),
+}
+
+
+def milliseconds(command: tuple[str, ...]) -> float:
+    """How long one process takes."""
+    clock = time.perf_counter()
+    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - clock) * 1000
+
+
+def imported(command: tuple[str, ...]) -> list[str]:
+    """The modules that a process imports."""
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", *command], check=True, capture_output=True, text=True
+    ).stderr
+    return [line.rpartition("|")[2].strip() for line in told.splitlines()[1:] if line.startswith("import time:")]
+
+
+def main() -> None:
+    """Run every command in turn, round by round, and print the table."""
+    cli = argparse.ArgumentParser(description="How quickly headrace starts.")
+    cli.add_argument("--runs", type=int, default=20)
+    runs = cli.parse_args().runs
+    modules = {name: imported(command) for name, command in COMMANDS.items()}
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for _ in range(runs):
+        for name, command in COMMANDS.items():
+            times[name].append(milliseconds(command))
+    print(f"| {runs} runs | min ms | median ms | max ms | modules | large ones |\n|---|---|---|---|---|---|")
+    for name, took in times.items():
+        large = ", ".join(sorted({module.partition(".")[0] for module in modules[name]} & {*_LARGE})) or "-"
+        figures = " | ".join(f"{figure:.0f}" for figure in (min(took), median(took), max(took)))
+        print(f"| {name} | {figures} | {len(modules[name])} | {large} |")
+
+
+if __name__ == "__main__":
+    main()

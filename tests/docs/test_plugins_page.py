@@ -1,0 +1,60 @@
+"""docs/plugins.md shows the code that is tested, and leaves no hook and no part of a contract out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace import hookspecs
+from headrace.contracts.dialect import Dialect
+from headrace.contracts.format import Format
+from headrace.contracts.plugin import API_VERSION, Plugin
+from headrace.contracts.sink import Batch, Capabilities, Sink, Written
+from headrace.contracts.source import NativeSource, RangedSource, Source
+from headrace.contracts.transform import Transform
+from headrace.registry import KINDS
+
+ROOT = Path(__file__).parents[2]
+ACME = ROOT / "tests/dist/headrace_acme"
+PAGE = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
+FILES = sorted(str(path.relative_to(ACME)) for path in ACME.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml"))
+
+
+@pytest.mark.parametrize(("name", "block"), BLOCKS, ids=[name for name, _ in BLOCKS])
+def test_a_block_is_its_file_or_a_part_of_it(name: str, block: str) -> None:
+    lines, part = (ACME / name).read_text(encoding="utf-8").splitlines(), block.splitlines()
+    assert any(lines[start : start + len(part)] == part for start in range(len(lines) - len(part) + 1))
+
+
+def test_every_file_is_shown() -> None:
+    assert sorted({name for name, _ in BLOCKS}) == FILES
+
+
+@pytest.mark.parametrize("hook", KINDS.values())
+def test_every_hook_is_there(hook: str) -> None:
+    spec = getattr(hookspecs, hook)
+    assert f'def {hook}() -> {inspect.signature(spec).return_annotation}:\n    """{spec.__doc__}"""\n' in PAGE
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform, Sink, Capabilities, Batch, Written],
+)
+def test_every_part_of_a_contract_is_mentioned(contract: type) -> None:
+    names = {*vars(contract), *inspect.get_annotations(contract)}
+    missing = {n for n in names if not n.startswith("_") and not re.search(rf"\b{n}\b", PAGE)}
+    assert not missing
+
+
+def test_the_api_version_is_the_one_that_there_is() -> None:
+    assert f"written for: `{API_VERSION}`, written out" in PAGE
+
+
+def test_what_the_page_imports_is_public() -> None:
+    public = ("headrace", "headrace.config.base", "headrace.testing")
+    for module in re.findall(r"^\s*(?:from|import) (headrace\S*)", PAGE, re.MULTILINE):
+        assert module in public or module.startswith(("headrace.contracts.", "headrace.testing.", "headrace_acme"))

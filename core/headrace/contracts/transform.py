@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.contracts.changes import IMAGES, PREFIX, Changes
+from headrace.contracts.changes import IMAGES, PREFIX, Changes, quoted
 from headrace.contracts.plugin import Plugin
 
 if TYPE_CHECKING:
@@ -35,6 +35,5 @@ class Transform(Plugin, ABC):
         """The transform on a DataFrame of your own: envelopes when it has ``op`` and a row image, rows otherwise."""
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
         changes = self.apply(Changes(frame, envelope))
-        return changes.frame.select(
-            *[c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
-        )
+        kept = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
+        return changes.frame.select(*map(quoted, kept))

@@ -5,11 +5,13 @@ from headrace.hookspecs import hookimpl
 
 @hookimpl
 def headrace_sources() -> dict[str, str]:
+    """Transports."""
     return {"files": "headrace_sources.files:FilesSource"}
 
 
 @hookimpl
 def headrace_formats() -> dict[str, str]:
+    """Formats of files and of single records."""
     return {
         "avro": "headrace_sources.avro:AvroFormat",
         "json": "headrace_sources.json:JsonFormat",
@@ -19,6 +21,7 @@ def headrace_formats() -> dict[str, str]:
 
 @hookimpl
 def headrace_dialects() -> dict[str, str]:
+    """Shapes of events."""
     return {
         "debezium": "headrace_sources.debezium:DebeziumDialect",
         "flat": "headrace_sources.flat:FlatDialect",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from headrace.config.base import Config
 from headrace.contracts.format import Format, Scan
 from headrace.engine.checkpoint import first_line
 from headrace.errors import DataError
@@ -15,13 +17,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+class AvroConfig(Config):
+    """Options of Spark's Avro reader."""
+
+    passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
+
+
 class AvroFormat(Format):
     """``format: avro``."""
 
     name = "avro"
     api_version = 1
+    Config = AvroConfig
     container = True
-    jars = {
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
@@ -30,42 +39,71 @@ class AvroFormat(Format):
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         with ThreadPoolExecutor(max_workers=8) as pool:
-            texts = list(pool.map(lambda file: _writer_schema(spark, conf, file), files))
+            texts = list(pool.map(lambda file: _writer_schema(spark, conf, file, options), files))
         groups: dict[str, list[str]] = {}
         for file, text in zip(files, texts, strict=True):
-            groups.setdefault(text, []).append(file)
-        return [Scan(tuple(group), self._struct(spark, group[0], options)) for group in groups.values()]
+            if text is not None:
+                groups.setdefault(text, []).append(file)
+        return [Scan(tuple(group), _struct(spark, text)) for text, group in groups.items()]
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         return spark.read.format("avro").schema(schema).options(**options).load(list(scan.files))
 
-    @staticmethod
-    def _struct(spark: SparkSession, file: str, options: Mapping[str, str]) -> StructType:
-        return spark.read.format("avro").options(**options).load(file).schema
 
+def _struct(spark: SparkSession, text: str) -> StructType:
+    """What Spark reads for an Avro schema; asking Spark's reader would list the file again."""
+    from pyspark.sql.types import StructType
 
-def _writer_schema(spark: SparkSession, conf: Any, file: str) -> str:
-    """The schema in a container file's head, as JSON text."""
     jvm: Any = spark._jvm  # noqa: SLF001
+    avro = jvm.org.apache.avro.Schema.Parser().parse(text)
+    kind = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType()
+    return StructType.fromJson(json.loads(kind.asNullable().json()))
+
+
+def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> str | None:
+    """The schema in a container file's head, as JSON text; None for a file that the options say to leave out."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    path = jvm.org.apache.hadoop.fs.Path(file)
     try:
-        path = jvm.org.apache.hadoop.fs.Path(file)
-        reader = jvm.org.apache.avro.file.DataFileReader(
-            jvm.org.apache.avro.mapred.FsInput(path, conf), jvm.org.apache.avro.generic.GenericDatumReader()
-        )
+        opened = jvm.org.apache.avro.mapred.FsInput(path, conf)
+        try:
+            reader = jvm.org.apache.avro.file.DataFileReader(opened, jvm.org.apache.avro.generic.GenericDatumReader())
+            # A block that breaks off reads like the end of the file, and its records would be lost without a word.
+            if len({_marker(jvm, conf, path, end) for end in (reader.previousSync(), opened.length())}) > 1:
+                raise EOFError("the file is cut short or damaged: it does not end where a block ends")
+            return str(reader.getSchema().toString())
+        finally:
+            opened.close()
     except Exception as error:
         text = first_line(error)
         if "FileNotFound" in text:
             raise DataError(
-                "a file that was found is gone", where=file, fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it"
+                "a file that was found is gone",
+                where=file,
+                fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
             ) from error
-        fix = "move it out of the folder, or name the files to read with `pathGlobFilter: '*.avro'` beside `path:`"
-        length = path.getFileSystem(conf).getFileStatus(path).getLen()
-        if length == 0:
-            raise DataError("the file is empty: an Avro file has at least a head", where=file, fix=fix) from error
-        if "magic" in text.lower() or "Not a data file" in text or "Not an Avro data file" in text:
-            raise DataError("this is not an Avro file: it does not begin with 'Obj' and 1", where=file, fix=fix) from error
-        raise DataError(f"the Avro file's head cannot be read: {text}", where=file, fix=fix) from error
+        if options.get("ignoreCorruptFiles") == "true":
+            return None
+        raise DataError(_complaint(path, conf, text), where=file, fix=_FIX) from error
+
+
+#: A batch keeps the list of files it was planned with: a file that was only moved away would be missed.
+_FIX = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`; nothing of this batch was written"
+
+
+def _complaint(path: Any, conf: Any, text: str) -> str:
+    if path.getFileSystem(conf).getFileStatus(path).getLen() == 0:
+        return "the file is empty: an Avro file has at least a head"
+    if "Not an Avro data file" in text or "Not a data file" in text:
+        return "this is not an Avro file: it does not begin with 'Obj' and 1"
+    return text if "cut short" in text else f"the Avro file's head cannot be read: {text}"
+
+
+def _marker(jvm: Any, conf: Any, path: Any, end: int) -> bytes:
+    """The sixteen bytes before a position: a file's head and each of its blocks end with the same."""
+    stream = path.getFileSystem(conf).open(path)
     try:
-        return str(reader.getSchema().toString())
+        stream.seek(max(0, end - 16))
+        return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream, 16))
     finally:
-        reader.close()
+        stream.close()

@@ -11,11 +11,12 @@ from headrace.contracts import events as E
 from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.position import position, sortable
+from headrace.engine.schemas import grown
 from headrace.errors import DataError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from headrace.contracts.events import Events
 
@@ -39,17 +40,21 @@ class DebeziumDialect(Dialect):
     def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         from pyspark.sql.types import StructField, StructType
 
-        if whole_before or not key or "before" not in schema.names:
+        images = {name: schema[name].dataType for name in C.IMAGES if isinstance(_kind(schema, name), StructType)}
+        if "before" not in images:
             return schema
-        before = schema["before"].dataType
-        assert isinstance(before, StructType)
-        small = StructType([field for field in before if field.name in key])
-        return StructType([StructField(f.name, small) if f.name == "before" and small.fields else f for f in schema])
+        # Both images are rows of one table: with one type they can take each other's place. JSON infers two.
+        row = grown(images["after"], images["before"]) if "after" in images else images["before"]
+        assert isinstance(row, StructType)
+        before = row if whole_before else StructType([field for field in row if field.name in key])
+        kinds = {"before": before, "after": row}
+        fields = [StructField(f.name, kinds[f.name]) if f.name in images else f for f in schema]
+        return StructType([field for field in fields if field.name != "before" or before.fields])
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
-        schema = events.schema
+        schema = _value(frame)
         if "op" not in schema.names:
             raise DataError(
                 "its envelopes have no `op`, so an insert cannot be told from a delete",
@@ -59,18 +64,20 @@ class DebeziumDialect(Dialect):
         value = F.col(E.VALUE)
         op = value.getField("op")
         after = value.getField("after") if "after" in schema.names else F.lit(None)
-        unknown = F.when(op.isNull(), "op-missing").when(op.isin(*OTHER_OPS), "op-not-a-row").when(~op.isin(*ROW_OPS, "d"), "op-unknown")
+        unknown = (
+            F.when(op.isNull(), "op-missing")
+            .when(op.isin(*OTHER_OPS), "op-not-a-row")
+            .when(~op.isin(*ROW_OPS, "d"), "op-unknown")
+        )
         wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), "after-missing")
-        source = schema["source"].dataType
-        fields = getattr(source, "names", [])
+        fields = getattr(_kind(schema, "source"), "names", ())
         block = value.getField("source")
         committed = block.getField("ts_ms").cast("bigint") if "ts_ms" in fields else F.lit(None).cast("bigint")
-        columns = [value.getField(name).alias(name) for name in schema.names if name in frame.schema[E.VALUE].dataType.names]  # type: ignore[attr-defined]
-        key_column = _key(events, frame, key)
+        key_column = _key(events.topic, frame, key)
         return Changes(
             # A null body without an error is a tombstone: the delete before it has said everything.
             frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull()).select(
-                *columns,
+                *[value.getField(name).alias(name) for name in schema.names],
                 op.alias(C.OP),
                 F.coalesce(op == "d", F.lit(False)).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
@@ -91,20 +98,26 @@ def source_position(fields: Collection[str], field: Callable[[str], Column], pla
     """
     from pyspark.sql import functions as F
 
-    if "lsn" in fields or "sequence" in fields:
-        lsn = field("lsn") if "lsn" in fields else F.lit(None)
-        if "sequence" not in fields:
-            return position(sortable(F.lit(None)), sortable(lsn), place=place)
-        pair = F.split(F.translate(field("sequence"), '[]" ', ""), ",")
-        return position(sortable(F.get(pair, F.lit(0))), sortable(F.coalesce(F.get(pair, F.lit(1)).cast("bigint"), lsn)), place=place)
+    # Every connector has a `sequence`, most of them always null: what only one connector has tells which it is.
     if "pos" in fields and "file" in fields:
         number = F.regexp_extract(field("file"), r"(\d+)$", 1)
         row = field("row") if "row" in fields else F.lit(None)
         return position(sortable(number), sortable(field("pos")), sortable(row), place=place)
     if "commit_lsn" in fields:
-        texts = [F.coalesce(field(name), F.lit("")) if name in fields else F.lit("") for name in ("commit_lsn", "change_lsn")]
+        texts = [
+            F.coalesce(field(name), F.lit("")) if name in fields else F.lit("") for name in ("commit_lsn", "change_lsn")
+        ]
         serial = field("event_serial_no") if "event_serial_no" in fields else F.lit(None)
         return position(*[F.concat(sortable(F.length(text)), text) for text in texts], sortable(serial), place=place)
+    if "lsn" in fields or "sequence" in fields:
+        lsn = field("lsn") if "lsn" in fields else F.lit(None)
+        if "sequence" not in fields:
+            return position(sortable(F.lit(None)), sortable(lsn), place=place)
+        # ["<last commit>","<own>"], either may be null. Cut at the quotes: parsing JSON costs more than the rest of a row.
+        pair = field("sequence")
+        commit = F.when(~pair.startswith("[null"), F.substring_index(F.substring_index(pair, '"', 2), '"', -1))
+        own = F.when(~pair.endswith("null]"), F.substring_index(F.substring_index(pair, '"', -2), '"', 1))
+        return position(sortable(commit), sortable(F.coalesce(own.cast("bigint"), lsn)), place=place)
     return position(place=place)
 
 
@@ -117,28 +130,43 @@ def record_columns(topic: str) -> list[Column]:
         F.col(E.PARTITION).alias(C.PARTITION),
         F.col(E.OFFSET).alias(C.OFFSET),
         F.col(E.FILE).alias(C.FILE),
+        F.col(E.PLACE).alias(C.PLACE),
         F.col(E.RAW).alias(C.RAW),
     ]
 
 
-def _key(events: Events, frame: DataFrame, key: Collection[str]) -> Column | None:
+def record_key_columns(frame: DataFrame) -> list[str]:
+    """The columns of the records' own key; none where the transport has no keys, or the table has none."""
+    return list(getattr(frame.schema[E.KEY].dataType, "names", ())) if E.KEY in frame.columns else []
+
+
+def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     """The key's struct: the record's own, else the named columns of whichever row image is there."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
 
-    if E.KEY in frame.columns:
+    if record_key_columns(frame):
         return F.col(E.KEY)
     if not key:
         return None
-    images = {name: events.schema[name].dataType for name in C.IMAGES if name in events.schema.names}
-    columns = {c: None for kind in images.values() if isinstance(kind, StructType) for c in kind.names}
+    schema = _value(frame)
+    images = {image: getattr(_kind(schema, image), "names", ()) for image in ("after", "before")}
+    columns = [column for names in images.values() for column in names]
     fields = []
     for name in key:
         if name not in columns:
-            raise DataError(f"there is no key column {name!r}", where=f"topic {events.topic}", fix=did_you_mean(name, columns))
-        holders = [F.col(f"{E.VALUE}.{i}").getField(name) for i in ("after", "before") if i in images and name in getattr(images[i], "names", ())]
+            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
+        holders = [F.col(f"{E.VALUE}.{image}").getField(name) for image, names in images.items() if name in names]
         fields.append(F.coalesce(*holders).alias(name))
     return F.struct(*fields)
 
 
-__all__ = ["DebeziumDialect", "record_columns", "source_position"]
+def _value(frame: DataFrame) -> StructType:
+    kind: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
+    return kind
+
+
+def _kind(schema: StructType, name: str) -> DataType | None:
+    return schema[name].dataType if name in schema.names else None
+
+
+__all__ = ["DebeziumDialect", "record_columns", "record_key_columns", "source_position"]

@@ -6,70 +6,72 @@ from the file's name (``<topic>+<partition>+<start offset>.avro``, the Confluent
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 from pydantic import Field, field_validator
 
 from headrace.config.base import Config
 from headrace.contracts import events as E
+from headrace.contracts.changes import quoted
 from headrace.contracts.events import Events
 from headrace.contracts.format import Format, Scan
 from headrace.contracts.position import sortable
 from headrace.contracts.source import NativeSource, SourceContext
 from headrace.engine.schemas import merged
-from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace.engine.storage import Folder
+from headrace.errors import ConfigError, DataError, HeadraceError, PluginError
 from headrace.registry import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")
 _LISTING = "path string, modificationTime timestamp, length bigint, content binary"
-#: Options of Spark's file stream; all other options go to the format's reader.
-_STREAM_OPTIONS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge", "cleanSource", "sourceArchiveDir")
+_STREAM_OPTIONS = (
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "latestFirst",
+    "fileNameOnly",
+    "maxFileAge",
+    "cleanSource",
+    "sourceArchiveDir",
+)
 _LISTING_OPTIONS = ("pathGlobFilter", "modifiedBefore", "modifiedAfter", "recursiveFileLookup")
-_READER_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles", "encoding", "dateFormat", "timestampFormat", "timestampNTZFormat", "locale")
-_READER_OPTIONS += ("allowComments", "allowUnquotedFieldNames", "allowSingleQuotes", "allowNonNumericNumbers", "primitivesAsString")
-_READER_OPTIONS += ("prefersDecimal", "positionalFieldMatching", "datetimeRebaseMode", "lineSep", "compression")
+_READER_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles")
 
 
 class FilesConfig(Config):
-    """Files of change events."""
+    """Files of change events. Options of Spark's file stream, and of its reader of that format, stand beside ``path``."""
 
     passthrough: ClassVar[tuple[str, ...]] = _STREAM_OPTIONS + _LISTING_OPTIONS + _READER_OPTIONS
 
     #: A folder, or a glob of folders, on any filesystem that Hadoop knows.
-    path: str
+    path: str = Field(min_length=1)
     #: How the files are written: ``avro``, ``json`` (one event a line) or ``parquet``.
     format: str
+
+    @classmethod
+    def passed(cls, data: Mapping[str, Any]) -> Collection[str]:
+        try:
+            formats = [registry().get("format", str(data.get("format")))]
+        except PluginError:  # the field's own validator says it
+            formats = [found for _, found in registry().all("format")]
+        return (*cls.passthrough, *(option for found in formats for option in found.Config.passthrough))
 
     @field_validator("format")
     @classmethod
     def _known(cls, value: str) -> str:
-        registry().get("format", value)
+        try:
+            registry().get("format", value)
+        except PluginError as error:
+            raise ValueError(f"{error.what}; {error.fix}") from None
         return value
-
-
-@dataclass(frozen=True)
-class _File:
-    path: str
-    modified_ms: int
-
-    @property
-    def s3_sink_name(self) -> re.Match[str] | None:
-        return _S3_SINK_NAME.fullmatch(self.path.rsplit("/", 1)[-1])
-
-    @property
-    def topic(self) -> str:
-        if match := self.s3_sink_name:
-            return match["topic"]
-        folders = [part for part in self.path.split("/")[:-1] if part and "=" not in part]
-        return folders[-1]
 
 
 class FilesSource(NativeSource):
@@ -82,9 +84,12 @@ class FilesSource(NativeSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._format: Format = registry().get("format", self.config.format)()
-        self.jars = self._format.jars
-        self.jvm_class = self._format.jvm_class
+        kind: type[Format] = registry().get("format", self.config.format)
+        extra = self.config.options()
+        self._format = kind({key: extra[key] for key in kind.Config.passthrough if key in extra})
+        # What the source needs is what its format needs.
+        self.jars = self._format.jars  # type: ignore[misc]
+        self.jvm_class = self._format.jvm_class  # type: ignore[misc]
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None:
@@ -92,7 +97,11 @@ class FilesSource(NativeSource):
         path = spark._jvm.org.apache.hadoop.fs.Path(self.config.path)  # type: ignore[union-attr]  # noqa: SLF001
         files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
         if not files.globStatus(path):
-            raise ConfigError("there is no such folder", where=f"source files, path {self.config.path}", fix="make it, or correct `path:`")
+            raise ConfigError(
+                "there is no such folder",
+                where=f"source files, path {self.config.path}",
+                fix="make it, or correct `path:`",
+            )
 
     def stream(self, spark: SparkSession) -> DataFrame:
         options = self.config.options()
@@ -102,82 +111,147 @@ class FilesSource(NativeSource):
         for key, value in options.items():
             if key in _STREAM_OPTIONS + _LISTING_OPTIONS:
                 reader = reader.option(key, value)
-        return reader.load(self.config.path).select("path", "modificationTime")
+        return reader.load(self.config.path).select("path")
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
-        from pyspark.sql import functions as F
-
-        listed = frame.select("path", F.unix_millis("modificationTime").alias("ms")).collect()
-        return self._events(context, [_File(row["path"], row["ms"]) for row in listed])
+        files = _planned(context)
+        if files is None:
+            files = [row["path"] for row in frame.select("path").collect()]
+        return self._events(context, files)
 
     def peek(self, context: SourceContext) -> list[Events]:
-        """The newest file of each topic: enough for names and columns."""
-        from pyspark.sql import functions as F
-
+        """One file of each topic, the last by name: enough for names and columns."""
         reader = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         for key, value in self.config.options().items():
             if key in _LISTING_OPTIONS:
                 reader = reader.option(key, value)
-        listed = reader.load(self.config.path).select("path", F.unix_millis("modificationTime").alias("ms")).collect()
-        newest: dict[str, _File] = {}
-        for file in sorted((_File(row["path"], row["ms"]) for row in listed), key=lambda f: (f.modified_ms, f.path)):
-            newest[file.topic] = file
-        return self._events(context, newest.values())
+        files = sorted(unquote(uri) for uri in reader.load(self.config.path).inputFiles())
+        return self._events(context, {_topic(file): file for file in files}.values())
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return unreadable(error)
 
-    def _events(self, context: SourceContext, files: Iterable[_File]) -> list[Events]:
-        topics: dict[str, list[_File]] = {}
-        for file in sorted(files, key=lambda f: f.path):
-            topics.setdefault(file.topic, []).append(file)
+    def _events(self, context: SourceContext, files: Iterable[str]) -> list[Events]:
+        topics: dict[str, list[str]] = {}
+        for file in sorted(self._there(context, files)):
+            topics.setdefault(_topic(file), []).append(file)
         read = self._container if self._format.container else self._lines
-        return [read(context, topic, found) for topic, found in sorted(topics.items())]
+        found = [read(context, topic, topics[topic]) for topic in sorted(topics)]
+        return [events for events in found if events is not None]
+
+    def _there(self, context: SourceContext, files: Iterable[str]) -> Iterable[str]:
+        """The files without those that are gone, where the options say to go on without them."""
+        if self.config.options().get("ignoreMissingFiles") != "true":
+            return files
+        conf = context.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        paths = [(file, context.spark._jvm.org.apache.hadoop.fs.Path(file)) for file in files]  # type: ignore[union-attr]  # noqa: SLF001
+        return [file for file, path in paths if path.getFileSystem(conf).exists(path)]
 
     def _reader_options(self) -> dict[str, str]:
-        options = {k: v for k, v in self.config.options().items() if k in _READER_OPTIONS}
+        options = {k: v for k, v in self.config.options().items() if k not in _STREAM_OPTIONS + _LISTING_OPTIONS}
         # The paths come from a listing: a bracket in one is a bracket, not a glob.
         return {"recursiveFileLookup": "true", "__globPaths__": "false", **options}
 
-    def _container(self, context: SourceContext, topic: str, files: list[_File]) -> Events:
+    def _container(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
         options = self._reader_options()
-        scans = self._format.scans(context.spark, [file.path for file in files], options)
-        schema: StructType = reduce(lambda a, b: merged(a, b, f"topic {topic}: column"), [scan.schema for scan in scans])  # type: ignore[arg-type, return-value]
-        return Events(topic, schema, partial(self._load_container, scans=_joined(scans), options=options, numbered=_numbered(files)))
+        scans = [
+            (scan, numbered)
+            for numbered, group in _by_numbering(files)
+            for scan in _joined(self._format.scans(context.spark, group, options))
+        ]
+        if not scans:
+            return None
+        schema: Any = scans[0][0].schema
+        try:
+            for scan, _ in scans[1:]:
+                schema = merged(schema, scan.schema)
+        except DataError as error:
+            error.where = f"topic {topic}"
+            raise
+        return Events(topic, schema, partial(self._load_container, scans=scans, options=options))
 
     def _load_container(
-        self, session: SparkSession, schema: StructType, *, scans: list[Scan], options: Mapping[str, str], numbered: bool
+        self, session: SparkSession, schema: StructType, *, scans: list[tuple[Scan, bool]], options: Mapping[str, str]
     ) -> DataFrame:
         from pyspark.sql import functions as F
 
+        # A record of a container file has no bytes of its own: JSON says the same, and is made for dead letters alone.
+        made = [F.lit(None).cast("string").alias(E.ERROR), F.to_json(E.VALUE).cast("binary").alias(E.RAW)]
         frames = []
-        for scan in scans:
-            wanted = _restricted(scan.schema, schema)
-            frame = self._format.read(session, scan, wanted, options)
-            value = F.struct(*[F.col("`" + name.replace("`", "``") + "`") for name in wanted.names])
-            if wanted != schema:
-                value = _aligned(value, wanted, schema)
-            frames.append(
-                frame.select(value.alias(E.VALUE), *_place(numbered), F.lit(None).cast("string").alias(E.ERROR), F.lit(None).cast("binary").alias(E.RAW))
-            )
+        for scan, numbered in scans:
+            own = _restricted(scan.schema, schema)
+            frame = self._format.read(session, scan, own, options)
+            value = _fitted(F.struct(*[F.col(quoted(name)) for name in own.names]), own, schema)
+            frames.append(frame.select(value.alias(E.VALUE), *_place(numbered=numbered)).select("*", *made))
         return reduce(lambda a, b: a.unionByName(b), frames)
 
-    def _lines(self, context: SourceContext, topic: str, files: list[_File]) -> Events:
-        paths, options = [file.path for file in files], self._reader_options()
+    def _lines(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
+        options = self._reader_options()
 
         def lines(session: SparkSession) -> DataFrame:
             from pyspark.sql import functions as F
 
-            frame = session.read.format("text").options(**options).load(paths)
-            frame = frame.select(F.col("value").cast("binary").alias(E.VALUE), *_place(_numbered(files)))
-            return frame.where(F.length(E.VALUE) > 0).withColumn(E.RAW, F.col(E.VALUE))
+            frames = []
+            for numbered, group in _by_numbering(files):
+                frame = session.read.format("text").options(**options).load(group)
+                body = F.col("value").cast("binary")
+                frame = frame.select(body.alias(E.VALUE), *_place(numbered=numbered), body.alias(E.RAW))
+                frames.append(frame.where(F.col(E.VALUE).cast("string").rlike(r"\S")))
+            return reduce(lambda a, b: a.unionByName(b), frames)
 
         schema = self._format.schema(context.spark, lines(context.spark), E.VALUE, f"{topic}-value", context.schemas)
 
         def load(session: SparkSession, wanted: StructType) -> DataFrame:
             return self._format.decode(lines(session), E.VALUE, wanted, E.ERROR)
 
-        return Events(topic, schema, load)
+        return Events(topic, schema, load) if schema.fields else None
+
+
+def _planned(context: SourceContext) -> list[str] | None:
+    """The batch's files from the stream's own log, which costs no Spark job; None when it does not tell them.
+
+    A batch may hold several entries of the log, for a crash can come between an entry and the batch that takes it.
+    """
+    if context.stream is None or context.batch is None:
+        return None
+    offsets, log = context.stream.folder("offsets"), context.stream.folder("sources").folder("0")
+    end, start = (_log_offset(offsets, batch) for batch in (context.batch, context.batch - 1))
+    if end is None or (start is None and context.batch > 0):
+        return None
+    files = []
+    for entry in range(-1 if start is None else start, end):
+        text = log.read(f"{entry + 1}")
+        if text is None:  # compacted: every tenth entry is in a file of all
+            return None
+        files += [unquote(json.loads(line)["path"]) for line in text.splitlines()[1:]]
+    return files
+
+
+def _log_offset(offsets: Folder, batch: int) -> int | None:
+    """How far in its log the file stream was at the end of a batch."""
+    text = offsets.read(f"{batch}") if batch >= 0 else None
+    return None if text is None else int(json.loads(text.splitlines()[-1])["logOffset"])
+
+
+def _topic(file: str) -> str:
+    *folders, name = file.split("/")
+    if match := _S3_SINK_NAME.fullmatch(name):
+        return match["topic"]
+    # Firehose and many others sort files into folders by date, as 2026/01/31/ or day=2026-01-31/.
+    return next(part for part in reversed(folders) if part and "=" not in part and not part.isdigit())
+
+
+def _by_numbering(files: Iterable[str]) -> list[tuple[bool, list[str]]]:
+    """The files whose names tell the offset of their first record, and the others; empty groups left out."""
+    groups: dict[bool, list[str]] = {True: [], False: []}
+    for file in files:
+        groups[_S3_SINK_NAME.fullmatch(file.rsplit("/", 1)[-1]) is not None].append(file)
+    return [(numbered, group) for numbered, group in groups.items() if group]
+
+
+_GONE = re.compile(
+    r"PATH_NOT_FOUND\] Path does not exist: (\w+:\S+)|File does not exist: (\w+:\S+)|File (\w+:\S+) does not exist"
+)
 
 
 def unreadable(error: BaseException) -> HeadraceError | None:
@@ -185,14 +259,16 @@ def unreadable(error: BaseException) -> HeadraceError | None:
     from headrace.engine.trouble import full_text
 
     text = full_text(error)
-    if match := re.search(r"(?:File does not exist: |File |PATH_NOT_FOUND\] Path does not exist: )(file:\S+|\w+://\S+?)( does not exist|\.? |\n|$)", text):
-        if "does not exist" in match[0] or "PATH_NOT_FOUND" in match[0]:
-            return DataError(
-                "a file that was found is gone",
-                where=match[1].rstrip("."),
-                fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
-            )
-    if match := re.search(r"(?:Encountered error while reading file|FAILED_READ_FILE\S*\] ?\S* ?\w* ?\w* ?\w*) (\w+:\S+?)\.?(?:\s|$)", text):
+    if match := _GONE.search(text):
+        return DataError(
+            "a file that was found is gone",
+            where=(match[1] or match[2] or match[3]).rstrip("."),
+            fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
+        )
+    if match := re.search(
+        r"(?:Encountered error while reading file|FAILED_READ_FILE\S*\] ?\S* ?\w* ?\w* ?\w*) (\w+:\S+?)\.?(?:\s|$)",
+        text,
+    ):
         return DataError(
             "the file is cut short or damaged",
             where=match[1],
@@ -201,23 +277,28 @@ def unreadable(error: BaseException) -> HeadraceError | None:
     return None
 
 
-def _numbered(files: Iterable[_File]) -> bool:
-    """Whether every name tells the first offset in the file, so that offsets order the records of all files."""
-    return all(file.s3_sink_name for file in files)
+def _place(*, numbered: bool) -> list[Column]:
+    """Where a record lies: its file's first offset, or the file's time and name; then the block and the row in it.
 
-
-def _place(numbered: bool) -> list[Column]:
-    """Where a record lies: its file's first offset, or the file's time, then the block and the row in it."""
+    It depends on the file alone, never on what else is in the batch: a file that is read again has the same places.
+    """
     from pyspark.sql import functions as F
 
-    name = F.col("_metadata.file_name")
-    offset = F.substring_index(F.substring_index(name, "+", -1), ".", 1).cast("bigint") if numbered else F.lit(None).cast("bigint")
-    partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int") if numbered else F.lit(None).cast("int")
     file = F.col("_metadata.file_path")
-    first = [sortable(offset)] if numbered else [sortable(F.unix_millis("_metadata.file_modification_time")), sortable(F.crc32(file))]
+    if numbered:
+        # Unlike a column of _metadata, it costs no copy of the row.
+        name = F.input_file_name()
+        partition = F.substring_index(F.substring_index(name, "+", -2), "+", 1).cast("int")
+        offset = F.substring_index(F.substring_index(name, "+", -1), ".", 1).cast("bigint")
+        first = [sortable(offset)]
+    else:
+        partition, offset = F.lit(None).cast("int"), F.lit(None).cast("bigint")
+        # Object stores keep whole seconds: files of one second are taken in the order of their names.
+        written = sortable(F.unix_millis("_metadata.file_modification_time"))
+        first = [written, F.col("_metadata.file_name"), F.lit("/"), sortable(F.crc32(file))]
     # Row ids rise inside a task's part of a file; their upper bits are the task, which says nothing about the file.
     row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
-    place = F.concat(*first, sortable(F.col("_metadata.file_block_start")), sortable(row))
+    place = F.concat(*first, sortable(F.expr("input_file_block_start()")), sortable(row))
     return [partition.alias(E.PARTITION), offset.alias(E.OFFSET), file.alias(E.FILE), place.alias(E.PLACE)]
 
 
@@ -268,20 +349,22 @@ def _restricted(own: StructType, wanted: StructType) -> StructType:
     return StructType(fields)
 
 
-def _aligned(value: Column, own: StructType, wanted: StructType) -> Column:
-    """A struct with all fields of ``wanted`` in its types: absent ones null, narrower ones widened."""
+def _fitted(value: Column, own: DataType, wanted: DataType) -> Column:
+    """A value in a wider type: fields that it lacks are null, narrower ones are widened."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import ArrayType, StructType
 
-    fields = []
-    for field in wanted:
-        if field.name not in own.names:
-            column = F.lit(None).cast(field.dataType)
-        else:
-            inner, kind = value.getField(field.name), own[field.name].dataType
-            if isinstance(kind, StructType) and isinstance(field.dataType, StructType):
-                column = F.when(inner.isNotNull(), _aligned(inner, kind, field.dataType))
+    if own == wanted:
+        return value
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        fields = []
+        for field in wanted:
+            if field.name in own.names:
+                column = _fitted(value.getField(field.name), own[field.name].dataType, field.dataType)
             else:
-                column = inner.cast(field.dataType)
-        fields.append(column.alias(field.name))
-    return F.struct(*fields)
+                column = F.lit(None).cast(field.dataType)
+            fields.append(column.alias(field.name))
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        return F.transform(value, lambda item: _fitted(item, own.elementType, wanted.elementType))
+    return value.cast(wanted)

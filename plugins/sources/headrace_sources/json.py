@@ -6,19 +6,43 @@ does not fit is an error of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from headrace.config.base import Config
 from headrace.contracts.changes import quoted
 from headrace.contracts.format import Format
+from headrace.engine.schemas import grown
 from headrace.errors import DataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from headrace.engine.schemas import SchemaLog
 
 _CORRUPT = "_headrace_corrupt"
+
+
+class JsonConfig(Config):
+    """Options of Spark's JSON reader."""
+
+    passthrough: ClassVar[tuple[str, ...]] = (
+        "allowBackslashEscapingAnyCharacter",
+        "allowComments",
+        "allowNonNumericNumbers",
+        "allowNumericLeadingZeros",
+        "allowSingleQuotes",
+        "allowUnquotedControlChars",
+        "allowUnquotedFieldNames",
+        "dateFormat",
+        "lineSep",
+        "locale",
+        "prefersDecimal",
+        "primitivesAsString",
+        "timestampFormat",
+        "timestampNTZFormat",
+    )
 
 
 class JsonFormat(Format):
@@ -26,24 +50,28 @@ class JsonFormat(Format):
 
     name = "json"
     api_version = 1
+    Config = JsonConfig
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
         texts = frame.where(F.col(column).isNotNull()).select(F.col(column).cast("string"))
-        encoders = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
+        encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
         dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
         # A column that is null everywhere has no type yet: it joins when its first value comes.
-        reader = spark.read.option("dropFieldIfAllNull", "true").option("columnNameOfCorruptRecord", _CORRUPT)._jreader  # type: ignore[attr-defined]  # noqa: SLF001
-        import json
-
-        found = StructType.fromJson(json.loads(reader.json(dataset).schema().json()))
-        found = StructType([field for field in found if field.name != _CORRUPT])
+        options = {**self._options(), "dropFieldIfAllNull": "true"}
+        reader: Any = spark.read.options(**options)._jreader  # noqa: SLF001
+        inferred = StructType.fromJson(json.loads(reader.json(dataset).schema().json()))
+        found = StructType([field for field in inferred if field.name != _CORRUPT])
         known = log.get(subject)
         if known is None and not found.fields:
-            raise DataError("none of its records is a JSON object", where=f"topic {subject.rsplit('-', 1)[0]}", fix="check `format:`, and that a line is one event")
-        schema = found if known is None else _grown(known, found)
+            if texts.isEmpty():
+                return found
+            topic = subject.rsplit("-", 1)[0]
+            fix = "check `format:`, and that a line is one event"
+            raise DataError("none of its records is a JSON object", where=f"topic {topic}", fix=fix)
+        schema = found if known is None else grown(known, found)
         assert isinstance(schema, StructType)
         log.remember(subject, schema)
         return schema
@@ -53,29 +81,30 @@ class JsonFormat(Format):
         from pyspark.sql.types import StringType, StructField, StructType
 
         parsed = StructType([*schema, StructField(_CORRUPT, StringType())])
-        options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
-        struct = F.from_json(F.col(column).cast("string"), parsed, options)
+        text = F.col(column).cast("string")
         others = [F.col(quoted(c)) for c in frame.columns if c != column]
-        bad = F.col("_parsed").isNull() | F.col(f"_parsed.{_CORRUPT}").isNotNull()
-        fields = F.struct(*[F.col("_parsed").getField(name).alias(name) for name in schema.names])
-        return frame.select(*others, F.col(column).alias("_body"), struct.alias("_parsed")).select(
+        there = F.col(_BODY).isNotNull()
+        bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | _several(F.col(_BODY))
+        fields = F.struct(*[F.col(_PARSED).getField(name).alias(name) for name in schema.names])
+        struct = F.from_json(text, parsed, self._options())
+        return frame.select(*others, text.alias(_BODY), struct.alias(_PARSED)).select(
             *others,
-            F.when(~bad & F.col("_body").isNotNull(), fields).alias(column),
-            F.when(bad & F.col("_body").isNotNull(), F.lit("undecodable")).alias(error),
+            F.when(there & ~bad, fields).alias(column),
+            F.when(there & bad, F.lit("undecodable")).alias(error),
         )
 
+    def _options(self) -> dict[str, str]:
+        return {**self.config.options(), "columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
 
-def _grown(known: DataType, found: DataType) -> DataType:
-    """``known`` with the fields that only ``found`` has; types that are known stay."""
-    from pyspark.sql.types import ArrayType, StructField, StructType
 
-    if isinstance(known, StructType) and isinstance(found, StructType):
-        theirs = {field.name: field for field in found}
-        fields = []
-        for field in known:
-            other = theirs.pop(field.name, None)
-            fields.append(StructField(field.name, _grown(field.dataType, other.dataType) if other else field.dataType))
-        return StructType([*fields, *theirs.values()])
-    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
-        return ArrayType(_grown(known.elementType, found.elementType))
-    return known
+_BODY, _PARSED = "_headrace_body", "_headrace_parsed"
+
+
+def _several(text: Column) -> Column:
+    """Whether more than one document is in a text: Spark would read the first and say nothing of the others."""
+    from pyspark.sql import functions as F
+
+    # What follows a brace makes it likely; only then is counting worth a second parse.
+    likely = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
+    count = F.json_array_length(F.concat(F.lit("["), text, F.lit("\n]")))
+    return likely & ~count.eqNullSafe(F.lit(1))

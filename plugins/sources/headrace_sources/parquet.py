@@ -1,4 +1,4 @@
-"""Parquet files; Spark merges the schemas of a batch's files."""
+"""Parquet files. Spark merges the schemas of a batch's files; where it cannot, they are read schema by schema."""
 
 from __future__ import annotations
 
@@ -23,18 +23,25 @@ class ParquetFormat(Format):
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         try:
-            schema = spark.read.options(**options).option("mergeSchema", "true").parquet(*files).schema
+            return [Scan(tuple(files), self._schema(spark, files, options))]
         except Exception as error:
-            import re
-
-            text = full_text(error)
-            bad = re.search(r"(?:footer for file:? |from |file:? )\S*?((?:file|s3a?|hdfs|abfss?|gs):/[^\s;,}]+)", text)
-            raise DataError(
-                "this is not a whole Parquet file" if bad else f"the Parquet files cannot be read together: {text.splitlines()[0]}",
-                where=bad[1] if bad else files[0],
-                fix="replace it, or move it out of the folder",
-            ) from error
-        return [Scan(tuple(files), schema)]
+            if "PATH_NOT_FOUND" in full_text(error):
+                raise
+        # Some files differ in a type, or are none: one by one they tell which.
+        groups: dict[str, Scan] = {}
+        for file in files:
+            try:
+                schema = self._schema(spark, [file], options)
+            except Exception as error:
+                fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
+                raise DataError("this is not a whole Parquet file", where=file, fix=fix) from error
+            before = groups.get(schema.json())
+            groups[schema.json()] = Scan((*(before.files if before else ()), file), schema)
+        return list(groups.values())
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         return spark.read.schema(schema).options(**options).parquet(*scan.files)
+
+    @staticmethod
+    def _schema(spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> StructType:
+        return spark.read.options(**options).option("mergeSchema", "true").parquet(*files).schema

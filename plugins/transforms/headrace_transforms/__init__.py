@@ -5,6 +5,7 @@ from headrace.hookspecs import hookimpl
 
 @hookimpl
 def headrace_transforms() -> dict[str, str]:
+    """Their names."""
     return {
         "unwrap": "headrace_transforms.unwrap:Unwrap",
         "rename": "headrace_transforms.rename:Rename",

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, model_validator
 from headrace.config.base import Config
 from headrace.contracts.changes import Changes
 from headrace.contracts.transform import Transform
+from headrace.errors import DataError
 from headrace.spark.literals import hidden
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ class HashConfig(Config):
 
 
 class MaskRule(Config):
-    """What becomes of one column. Exactly one of these; null stays null but for ``characters``."""
+    """What becomes of one column. Exactly one of these; null stays null but for ``characters``.
+
+    A column of the key can only be hashed: everything else would make one row of many.
+    """
 
     #: Salted SHA-256.
     sha256: HashConfig | None = None
@@ -47,6 +51,11 @@ class MaskRule(Config):
             raise ValueError(f"say exactly one of {', '.join(self.KINDS)}")
         return self
 
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether two values stay two values."""
+        return bool(self.sha256 or self.sha512)
+
 
 class MaskConfig(Config):
     """Columns to hide."""
@@ -68,8 +77,16 @@ class Mask(Transform):
         return self.config.columns
 
     def apply(self, changes: Changes) -> Changes:
-        session = changes.frame.sparkSession
-        wanted = {name: rule for name, rule in self.config.columns.items() if name in changes.row_columns or name in changes.key_columns}
+        session, keys = changes.frame.sparkSession, changes.key_columns
+        wanted = {
+            name: rule for name, rule in self.config.columns.items() if name in changes.row_columns or name in keys
+        }
+        for name, rule in wanted.items():
+            if name in keys and not rule.keeps_apart:
+                raise DataError(
+                    f"{name!r} is part of the key, and this mask would make one row of many",
+                    fix="mask it with sha256 or sha512",
+                )
         return changes.map_rows(values={name: _masked(rule, session) for name, rule in wanted.items()})
 
 
@@ -86,7 +103,7 @@ def _masked(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]
         text = rule.replacement
         return lambda value: F.when(value.isNotNull(), F.lit(text))
     if rule.nullify:
-        return lambda value: F.nullif(value, value)
+        return lambda value: F.when(F.lit(False), value)
     bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
     assert config is not None
     salt = hidden(session, config.salt.get_secret_value())

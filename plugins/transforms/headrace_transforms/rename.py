@@ -23,9 +23,10 @@ class RenameConfig(Config):
         for new in value.values():
             if not new or new.startswith(PREFIX):
                 raise ValueError(f"{new!r} cannot be a column's name")
-        twice = {new for new in value.values() if list(value.values()).count(new) > 1}
-        if twice:
-            raise ValueError(f"two columns would be called {twice.pop()!r}")
+        folded = [new.lower() for new in value.values()]
+        for new in value.values():
+            if folded.count(new.lower()) > 1:
+                raise ValueError(f"two columns would be called {new!r}")
         return value
 
 
@@ -42,5 +43,3 @@ class Rename(Transform):
 
     def apply(self, changes: Changes) -> Changes:
         return changes.map_rows(names=self.config.columns)
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,10 +10,11 @@ from pydantic import Field, field_validator
 from headrace.config.base import Config
 from headrace.contracts.changes import DELETED, KEY, Changes, quoted
 from headrace.contracts.transform import Transform
+from headrace.errors import DataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
 
 #: Where ExtractNewRecordState looks for a field that is named without its struct.
 _ROOT = ("op", "ts_ms", "ts_us", "ts_ns")
@@ -25,8 +25,9 @@ _DELETED_FIELD = "__deleted"
 class UnwrapConfig(Config):
     """Options of Debezium's ExtractNewRecordState, under their own names."""
 
-    #: What a delete becomes: ``tombstone``, ``rewrite-with-tombstone`` and ``delete-to-tombstone`` as Debezium's, where a
-    #: tombstone removes the row; ``rewrite`` keeps the row and says so in ``__deleted``; ``drop`` leaves deletes out.
+    #: What a delete becomes. ``tombstone`` and ``delete-to-tombstone`` remove the row, and so does
+    #: ``rewrite-with-tombstone``, whose rows have a ``__deleted``; ``rewrite`` keeps the row and says so in ``__deleted``;
+    #: ``drop`` leaves deletes out.
     delete_handling: Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"] = Field(
         "tombstone", alias="delete.tombstone.handling.mode"
     )
@@ -64,63 +65,72 @@ class Unwrap(Transform):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._keeps_deleted = self.config.delete_handling == "rewrite"
-        self.needs_before = self._keeps_deleted
-        self.asks_deletes = self.config.delete_handling not in ("rewrite", "drop")
+        mode = self.config.delete_handling
+        self._flags_deleted = mode.startswith("rewrite")
+        self._keeps_deleted = self.needs_before = mode == "rewrite"
+        self.asks_deletes = mode not in ("rewrite", "drop")
 
     def apply(self, changes: Changes) -> Changes:
         frame = changes.frame
         if self.config.delete_handling == "drop" and DELETED in frame.columns:
             frame = frame.where(~_column(DELETED))
-        if not changes.envelope:
-            return Changes(self._soft(frame) if self._keeps_deleted else frame, envelope=False)
-        return self._rows(Changes(frame, envelope=True))
+        return self._rows(Changes(frame, envelope=True)) if changes.envelope else self._flat(frame)
 
     def _rows(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
 
-        schema, own = changes.frame.schema, changes.own_columns
-        images = {name: _names(schema, name) for name in ("before", "after") if name in changes.frame.columns}
+        frame, own = changes.frame, changes.own_columns
         deleted = _column(DELETED) if DELETED in own else F.coalesce(_column("op") == "d", F.lit(False))
-        keys = changes.key_columns
-        rows = [self._cell(name, images, deleted, name in keys).alias(name) for name in changes.row_columns]
-        if self._keeps_deleted and _DELETED_FIELD not in changes.row_columns:
-            rows.append(F.when(deleted, "true").otherwise("false").alias(_DELETED_FIELD))
-        taken = {*changes.row_columns, _DELETED_FIELD}
+        # A key column that the row lacks is added: without it the row could not be found again.
+        names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
+        columns = {name: self._cell(frame.schema, name, deleted) for name in names}
+        if self._flags_deleted:
+            columns.setdefault(_DELETED_FIELD, _flag(deleted))
         for added in _added(self.config.add_fields):
-            column, name = _found(added, schema), added.name(self.config.add_fields_prefix)
-            if column is not None and name not in taken:
-                rows.append(column.alias(name))
-        kept = [self._own(name) for name in own]
-        if not own:  # on a DataFrame of one's own nobody removes rows later: a delete that keeps no row is left out here
-            frame = changes.frame if self._keeps_deleted else changes.frame.where(~deleted)
-            return Changes(frame.select(*rows), envelope=False)
-        return Changes(changes.frame.select(*rows, *kept), envelope=False)
+            column, name = _found(added, frame.schema), added.name(self.config.add_fields_prefix)
+            if column is not None and name.lower() in {taken.lower() for taken in columns}:
+                raise DataError(
+                    f"`add.fields` makes a second column {name!r}", fix=f"give it another name: `{added.field}:alias`"
+                )
+            if column is not None:
+                columns[name] = column
+        if not own:  # on a DataFrame of one's own nobody takes out later what is no row
+            after = _column("after").isNotNull() if "after" in frame.columns else F.lit(False)
+            frame = frame.where((after & ~deleted) | deleted if self._keeps_deleted else after & ~deleted)
+        rows = [column.alias(name) for name, column in columns.items()]
+        return Changes(frame.select(*rows, *map(self._own, own)), envelope=False)
 
-    def _cell(self, name: str, images: Mapping[str, list[str]], deleted: Column, is_key: bool) -> Column:
-        """A row's value: of ``after``; of a deleted row, the key's, and else what ``before`` has, for a row that stays."""
+    def _cell(self, schema: StructType, name: str, deleted: Column) -> Column:
+        """A row's value: of ``after``; of a deleted row the key's, and for a row that stays what ``before`` has."""
         from pyspark.sql import functions as F
 
-        after = _column("after").getField(name) if name in images.get("after", ()) else None
-        before = _column("before").getField(name) if name in images.get("before", ()) else None
-        gone = F.coalesce(_column(KEY).getField(name), before) if is_key and before is not None else _column(KEY).getField(name) if is_key else before
-        if gone is None or (not is_key and not self._keeps_deleted):
-            gone = F.lit(None)
-        return F.when(deleted, gone).otherwise(after if after is not None else F.lit(None))
+        holders = {
+            image: _column(image).getField(name) for image in ("after", KEY, "before") if name in _names(schema, image)
+        }
+        kind = _kind(schema, next(iter(holders)), name)
+        key = [holders[KEY]] if KEY in holders else []
+        before = [holders["before"]] if "before" in holders and (key or self._keeps_deleted) else []
+        nothing = F.lit(None).cast(kind)
+        present = [holders["after"]] if "after" in holders else []
+        return F.when(deleted, F.coalesce(*key, *before, nothing)).otherwise(F.coalesce(*present, *key, nothing))
 
-    def _soft(self, frame: Any) -> Any:
-        from pyspark.sql import functions as F
-
-        if DELETED not in frame.columns:
-            return frame
-        if _DELETED_FIELD not in frame.columns:
-            frame = frame.withColumn(_DELETED_FIELD, F.when(_column(DELETED), "true").otherwise("false"))
-        return frame.withColumn(DELETED, F.lit(False))
+    def _flat(self, frame: DataFrame) -> Changes:
+        if self._flags_deleted and DELETED in frame.columns:
+            columns = {name: self._own(name) for name in frame.columns}
+            columns.setdefault(_DELETED_FIELD, _flag(_column(DELETED)))
+            frame = frame.select(*[column.alias(name) for name, column in columns.items()])
+        return Changes(frame, envelope=False)
 
     def _own(self, name: str) -> Column:
         from pyspark.sql import functions as F
 
         return F.lit(False).alias(DELETED) if name == DELETED and self._keeps_deleted else _column(name)
+
+
+def _flag(deleted: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(deleted, "true").otherwise("false")
 
 
 def _added(text: str) -> list[_Added]:
@@ -149,6 +159,12 @@ def _found(added: _Added, schema: StructType) -> Column | None:
 
 def _names(schema: StructType, column: str) -> list[str]:
     return list(getattr(schema[column].dataType, "names", [])) if column in schema.names else []
+
+
+def _kind(schema: StructType, column: str, field: str) -> DataType:
+    struct: Any = schema[column].dataType
+    kind: DataType = struct[field].dataType
+    return kind
 
 
 def _column(name: str) -> Column:

@@ -1,0 +1,73 @@
+"""Records as a broker gives them (Spark's Kafka columns), and their way to changes without an engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.changes import Changes
+from headrace.contracts.dialect import Dialect
+from headrace.contracts.source import SourceContext
+from headrace.engine.records import decoded
+from headrace.engine.schemas import SchemaLog
+from headrace_sources.debezium import DebeziumDialect
+from headrace_sources.json import JsonFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Record = Mapping[str, Any]
+
+_SAMPLES = Path(__file__).parent.parent / "data" / "debezium"
+_KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+
+
+def samples(name: str) -> list[dict[str, Any]]:
+    """The records of a file of tests/data/debezium: topic, offset, key, value."""
+    return [json.loads(line) for line in (_SAMPLES / f"{name}.jsonl").read_text().splitlines()]
+
+
+def record(value: Any, *, key: Any = None, topic: str = "moma.public.artists", offset: int = 0) -> dict[str, Any]:
+    """One record; ``value`` and ``key`` are JSON, or bytes as they are."""
+    return {"topic": topic, "offset": offset, "key": key, "value": value}
+
+
+def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
+    """The records as Spark's Kafka source gives them."""
+    rows = [(_bytes(r["key"]), _bytes(r["value"]), r["topic"], 0, r["offset"], None) for r in records]
+    return spark.createDataFrame(rows, _KAFKA)
+
+
+def changes_of(
+    spark: SparkSession,
+    records: Iterable[Record],
+    *,
+    dialect: Dialect | None = None,
+    keyed: bool = True,
+    key: Collection[str] = (),
+    whole_before: bool = True,
+) -> dict[str, Changes]:
+    """The changes of each topic. ``keyed``: the records' keys are read; ``key``: the columns that a rule names."""
+    dialect = dialect or DebeziumDialect()
+    context = SourceContext(spark, SchemaLog())
+    found = {}
+    for events in decoded(context, frame_of(spark, records), JsonFormat(), JsonFormat() if keyed else None):
+        schema = dialect.needed(events.schema, key=key, whole_before=whole_before)
+        found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, events.load(spark, schema), key)
+    return found
+
+
+def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:
+    """The rows in the order of the records: the event's columns, or those that are named."""
+    from pyspark.sql import functions as F
+
+    from headrace.contracts.changes import OFFSET, quoted
+
+    frame = changes.frame.orderBy(F.col(OFFSET)).select(*map(quoted, columns or changes.event_columns))
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()

@@ -1,0 +1,164 @@
+"""``headrace show`` and ``headrace check``, in this process's Spark session."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.conftest import SAMPLE, Headrace, deliver
+
+from headrace import Pipeline
+from headrace.cli import start as starting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("here")]
+
+LETTERS = """\
+name: people
+source:
+  files: {path: people/, format: json}
+tables:
+  - {source: people, key: id}
+transforms: [unwrap]
+sink:
+  iceberg: {warehouse: lake/}
+checkpoint: lake/_checkpoints/people
+"""
+
+
+@pytest.fixture
+def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The program uses it, and leaves it running."""
+    monkeypatch.setattr(starting, "started", lambda pipeline, voice: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    return spark
+
+
+def absolute(text: str, folder: Path) -> str:
+    """The JVM runs in the folder in which it was started."""
+    return re.sub(r"\b(bronze|people|lake|elsewhere)/", rf"{folder}/\1/", text)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Path]:
+    """Two batches of artists, and people of whom two are dead letters."""
+    folder = tmp_path_factory.mktemp("lake")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SALT", "pepper")
+        (folder / "artists.yaml").write_text(absolute(SAMPLE, folder))
+        for offset in (0, 300):
+            deliver(folder, offset)
+            Pipeline.from_file("artists.yaml").run(spark)
+        (folder / "people.yaml").write_text(absolute(LETTERS, folder))
+        (folder / "people" / "people").mkdir(parents=True)
+        good = {
+            "before": None,
+            "after": {"id": 1, "name": "Höch"},
+            "source": {"lsn": 5, "connector": "postgresql"},
+            "op": "c",
+        }
+        lines = [json.dumps({**good, "ts_ms": 1}).encode(), b'{"cut', b"\xff\xfe Arp \x1b[2J"]
+        (folder / "people" / "people" / "a.json").write_bytes(b"\n".join(lines))
+        Pipeline.from_file("people.yaml").run(spark)
+        yield folder
+
+
+@pytest.fixture
+def here(lake: Path, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lake)
+
+
+def test_rows_as_a_table(headrace: Headrace) -> None:
+    result = headrace("show", "artists.yaml", "moma.artists", "--limit", "2")
+    names, *rows, note = result.output.splitlines()
+    assert names.split()[:3] == ["artist_id", "name", "country"]
+    assert len(rows) == 2
+    assert re.match(r" +\d+  [0-9a-f]{64}  \S+", rows[0])
+    assert note == "there are more than these 2 (--limit)"
+    assert headrace("show", "artists.yaml", "moma.artists", "--limit", "0").output.endswith("(--limit)\n")
+
+
+def test_own_columns_and_records(headrace: Headrace) -> None:
+    plain = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "1").output
+    assert re.search(r"^country +American$", plain, re.MULTILINE)
+    assert "_headrace" not in plain
+    own = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "1", "--own-columns").output
+    assert re.search(r"^_headrace\w+ ", own, re.MULTILINE)
+
+
+def test_which_tables_and_versions_there_are_and_how_one_was(headrace: Headrace) -> None:
+    names, table = headrace("show", "artists.yaml").output.splitlines()
+    assert names.split("  ")[0] == "table"
+    assert re.match(r"moma\.artists +iceberg +#1, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+", table)
+
+    _, second, first = headrace("show", "artists.yaml", "moma.artists", "--versions").output.splitlines()
+    assert re.match(r"\d+ +iceberg +#1, [-\d]+ [:\d]+ +300 +0", second)
+    version = first.split()[0]
+    rows = headrace("show", "artists.yaml", "moma.artists", "--as-of", version, "--limit", "1000", "--format", "json")
+    assert rows.output.count("\n") == 300
+    result = headrace("show", "artists.yaml", "moma.artists", "--as-of", "123456789012")
+    assert result.exit_code == 2
+    assert "there is no such version" in result.stderr
+
+
+def test_a_table_that_is_not_there(headrace: Headrace) -> None:
+    result = headrace("show", "artists.yaml", "moma.artist")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: there is no table 'moma.artist'" in result.stderr
+    assert "fix: did you mean 'moma.artists'?" in result.stderr
+    assert (
+        "no version of 'moma.artist' is known" in headrace("show", "artists.yaml", "moma.artist", "--versions").stderr
+    )
+    assert (
+        "the pipeline has no sink 'hudi'" in headrace("show", "artists.yaml", "moma.artists", "--sink", "hudi").stderr
+    )
+
+
+def test_dead_letters(headrace: Headrace) -> None:
+    said = headrace("show", "people.yaml", "dead_letters").output
+    cut, binary = said.split("\n\n")
+    assert re.search(r'^value +\{"cut$', cut, re.MULTILINE)
+    assert re.search(r"^value +\\xff\\xfe Arp \\x1b\[2J$", binary, re.MULTILINE)
+    assert re.search(r"^topic +people$", binary, re.MULTILINE)
+    letters = [
+        json.loads(line)
+        for line in headrace("show", "people.yaml", "dead_letters", "--format", "json").output.splitlines()
+    ]
+    assert [letter["value"] for letter in letters] == ['{"cut', "\\xff\\xfe Arp \x1b[2J"]
+    assert all(re.fullmatch(r"[-\d]+T[:\d.]+Z", letter["seen"]) for letter in letters)
+    assert "dead_letters: 2 in the last 1 batches" in headrace("show", "people.yaml").output
+
+    none = headrace("show", "artists.yaml", "dead_letters")
+    assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
+
+
+def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
+    (lake / "new.yaml").write_text(absolute(SAMPLE.replace("lake/_checkpoints", "elsewhere"), lake))
+    result = headrace("show", "new.yaml")
+    assert (result.exit_code, result.stderr) == (0, "there are no tables yet: headrace run new.yaml\n")
+    assert not (lake / "elsewhere").exists()
+
+
+def test_check(headrace: Headrace, lake: Path) -> None:
+    result = headrace("check", "artists.yaml")
+    assert result.exit_code == 0
+    found = dict(re.split(r"  +", line.rstrip(), maxsplit=1) for line in result.output.splitlines()[1:-1])
+    assert found["plugins"] == "files, unwrap, rename, mask, iceberg"
+    assert found["session"].startswith("Spark ")
+    assert found["topic moma.public.artists"].startswith(
+        "table moma.artists, key artist_id, columns artist_id, name, country"
+    )
+    assert result.output.splitlines()[-1] == "artists.yaml can be run"
+
+    (lake / "wrong.yaml").write_text(absolute(SAMPLE.replace("{nationality:", "{nationalty:"), lake))
+    result = headrace("check", "wrong.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there is no column 'nationalty' in any table" in result.stderr
+    assert "did you mean 'nationality'?" in result.stderr

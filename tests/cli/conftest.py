@@ -46,7 +46,7 @@ def headrace() -> Headrace:
     """Calls the program in this process."""
 
     def call(*arguments: str, color: bool = False) -> Result:
-        from headrace.cli.main import cli
+        from headrace_cli.main import cli
 
         return CliRunner().invoke(cli, arguments, prog_name="headrace", color=color)
 
@@ -82,7 +82,7 @@ def deliver(folder: Path, *offsets: int) -> None:
 
 def start(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
     """Starts the program as a process of its own."""
-    command = [sys.executable, "-m", "headrace.cli", *arguments]
+    command = [sys.executable, "-m", "headrace_cli", *arguments]
     environment = {**os.environ, "SALT": "pepper", "PYTHONUNBUFFERED": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen(command, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload, no-any-return]

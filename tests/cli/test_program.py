@@ -40,7 +40,7 @@ def raising(error: BaseException) -> click.Command:
 def test_help_lists_every_command_quickly_and_imports_nothing_large() -> None:
     program = (
         "import sys; sys.argv = ['headrace', '--help']\n"
-        "from headrace.cli.main import main\n"
+        "from headrace_cli.main import main\n"
         "try: main()\n"
         "finally: print(sorted({'pyspark', 'pydantic', 'rich', 'yaml'} & sys.modules.keys()), file=sys.stderr)"
     )
@@ -153,7 +153,7 @@ def test_ctrl_c_is_quiet(headrace: Headrace, plugins: Registry) -> None:
 
 
 def test_a_closed_pipe_is_quiet() -> None:
-    program = f"{sys.executable} -m headrace.cli schema | head -c 10; echo ${{PIPESTATUS[0]}}"
+    program = f"{sys.executable} -m headrace_cli schema | head -c 10; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == "{"
     assert done.stderr == ""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from tests.cli.conftest import SAMPLE, deliver, finish, start
+from tests.cli.conftest import deliver, finish, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -167,11 +167,3 @@ def test_a_failing_batch_ends_with_a_sentence(sample: Path) -> None:
     assert "\nerror: " in err
     assert "Traceback" not in err
     assert not any(noise in err for noise in NOISE)
-
-
-def test_a_table_that_nobody_names_is_said_to_be_left_out(sample: Path) -> None:
-    sample.write_text(SAMPLE.replace("source: moma.public.artists", "source: moma.public.artworks"))
-    deliver(sample.parent)
-    out, err = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
-    assert "left out: topic moma.public.artists (no rule of `tables:` names it)\n" in err
-    assert "left out, no rule of `tables:` names them: moma.public.artists\n" in out

@@ -15,7 +15,7 @@ from pydantic import Field, PlainValidator
 from tests.cli.conftest import SAMPLE, Headrace
 
 from headrace.config.base import Config
-from headrace.config.jsonschema import pipeline_schema
+from headrace_cli.jsonschema import pipeline_schema
 from headrace.contracts.changes import Changes
 from headrace.contracts.plugin import Plugin
 from headrace.contracts.transform import Transform

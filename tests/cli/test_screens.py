@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from headrace.cli import screen as screens
-from headrace.cli import totals
-from headrace.cli.lines import JsonLines, TextLines
-from headrace.cli.screen import Screen
-from headrace.cli.tables import print_records, print_rows
-from headrace.cli.totals import Totals
-from headrace.cli.words import count, counted, size, span
+from headrace_cli import screen as screens
+from headrace_cli import totals
+from headrace_cli.lines import JsonLines, TextLines
+from headrace_cli.screen import Screen
+from headrace_cli.tables import print_records, print_rows
+from headrace_cli.totals import Totals
+from headrace_cli.words import count, counted, size, span
 from headrace.engine.progress import BatchProgress, TableProgress
 from headrace.engine.query import Status
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import SAMPLE, Headrace, deliver
 
 from headrace import Pipeline
-from headrace.cli import start as starting
+from headrace_cli import start as starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

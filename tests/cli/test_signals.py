@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from headrace.cli.signals import Stop, interruptible, listen_again
+from headrace_cli.signals import Stop, interruptible, listen_again
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 

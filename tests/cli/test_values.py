@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import types as T
 
-from headrace.cli.values import plain
+from headrace_cli.values import plain
 
 STRUCT = T.StructType([T.StructField("at", T.TimestampType()), T.StructField("raw", T.ArrayType(T.BinaryType()))])
 NOON = datetime(2015, 7, 17, 12, 0, 0, 120000, tzinfo=UTC)

@@ -1,5 +1,0 @@
-"""``python -m headrace.cli``."""
-
-from headrace.cli.main import main
-
-main()

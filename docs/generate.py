@@ -4,7 +4,7 @@
 
     python docs/generate.py            # writes it
     python docs/generate.py --check    # fails when it is not what would be written
-"""
+"""  # noqa: INP001 - a script
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from headrace.config.base import Config
-from headrace.config.jsonschema import comments
 from headrace.config.pipeline import PipelineConfig, TableRule
 from headrace.contracts.plugin import Plugin
 from headrace.registry import registry
+from headrace_cli.jsonschema import comments
 
 FILE = Path(__file__).with_name("options.md")
 KINDS = {"source": "Sources", "format": "Formats", "transform": "Transforms", "sink": "Sinks"}
@@ -99,28 +100,31 @@ def _inside(kind: Any) -> Iterator[type[Config]]:
 def _kind(kind: Any) -> str:
     """A type as a reader of YAML calls it."""
     origin, parts = get_origin(kind), [part for part in get_args(kind) if part is not type(None)]
-    names = {str: "text", int: "whole number", bool: "true or false", float: "number", Any: "anything"}
-    if kind in names:
-        return names[kind]
-    if isinstance(kind, type) and issubclass(kind, Config):
-        return kind.__name__
-    if isinstance(kind, type) and kind.__name__ == "SecretStr":
-        return "text, never shown"
-    if str(origin) == "typing.Literal":
-        return " or ".join(f"`{str(part).lower() if isinstance(part, bool) else part}`" for part in parts)
+    if origin is Literal:
+        return " or ".join(f"`{_yaml(part)}`" for part in parts)
     if origin in (tuple, list):
-        return "list of " + _plural(parts[0])
+        return "list of " + {"text": "texts", "mapping": "mappings"}.get(_kind(parts[0]), _kind(parts[0]))
     if origin is dict:
         return "mapping" if parts[1] is Any else f"text → {_kind(parts[1])}"
-    if origin is Union or str(origin) == "<class 'types.UnionType'>":
-        return " or ".join(_kind(part) for part in parts)
-    # Annotated, as pydantic leaves it inside a list
-    return _kind(parts[0]) if parts else str(kind)
+    if origin is Annotated:
+        return _kind(parts[0])
+    if parts:
+        return " or ".join(map(_kind, parts))
+    return _WORDS.get(kind) or str(kind.__name__)
 
 
-def _plural(kind: Any) -> str:
-    one = _kind(kind)
-    return {"text": "texts", "mapping": "mappings"}.get(one, one)
+_WORDS: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    SecretStr: "text, never shown",
+    Any: "anything",
+}
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _default(field: FieldInfo) -> str:
@@ -129,19 +133,19 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value in (None, PydanticUndefined, "", (), {}, []):
         return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return f"`{_yaml(value)}`"
 
 
 def main(arguments: list[str]) -> int:
     """Writes the page, or says that it is old."""
     if arguments not in ([], ["--check"]):
-        print("usage: python docs/generate.py [--check]", file=sys.stderr)
+        sys.stderr.write("usage: python docs/generate.py [--check]\n")
         return 2
     text = page()
     if arguments == ["--check"]:
         if FILE.is_file() and FILE.read_text(encoding="utf-8") == text:
             return 0
-        print(f"{FILE.name} is not what the models say: run `python docs/generate.py`", file=sys.stderr)
+        sys.stderr.write(f"{FILE.name} is not what the models say: run `python docs/generate.py`\n")
         return 1
     FILE.write_text(text, encoding="utf-8")
     return 0

@@ -1,0 +1,252 @@
+"""What the documents say can be done can be done: every example is run or checked."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+import yaml
+from tests.support.bronze import Bronze
+
+from headrace import Pipeline
+from headrace.config.pipeline import PipelineConfig
+from headrace_cli.main import cli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+#: docs/plugins.md shows a distribution of its own, which tests/dist builds, installs and runs.
+OF_A_PLUGIN = "docs/plugins.md"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+#: A pipeline that a fragment of a file is put into.
+BASE = {
+    "name": "docs",
+    "source": {"files": {"path": "bronze/", "format": "avro"}},
+    "tables": [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}],
+    "transforms": [{"unwrap": {}}],
+    "sinks": [{"iceberg": {"warehouse": "lake/"}}],
+    "checkpoint": "checkpoint",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block and where it is."""
+
+    page: str
+    line: int
+    language: str
+    marks: tuple[str, ...]
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def _blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for found in FENCE.finditer(text):
+            language, *marks = shlex.split(found["info"]) or [""]
+            line = text.count("\n", 0, found.start()) + 1
+            yield Block(str(page.relative_to(ROOT)), line, language, tuple(marks), textwrap.dedent(found["body"]))
+
+
+BLOCKS = list(_blocks())
+PIPELINES = [b for b in BLOCKS if b.language == "yaml" and b.page != OF_A_PLUGIN]
+RUNNABLE = sorted({b.page for b in BLOCKS if "run" in b.marks})
+COMMANDS = [
+    pytest.param(line, id=f"{block}-{line}")
+    for block in BLOCKS
+    for line in block.body.splitlines()
+    for line in [line.removeprefix("$ ").strip()]
+    if block.language in ("sh", "console", "bash", "") and re.match(r"(\w+=\S+ )*headrace \w", line)
+]
+
+
+def test_every_block_says_what_it_is_in() -> None:
+    known = {"", "yaml", "python", "sh", "console", "toml", "json", "ini"}
+    assert [str(b) for b in BLOCKS if b.language not in known] == []
+    for page in PAGES:
+        assert page.read_text(encoding="utf-8").count("```") % 2 == 0, page
+
+
+@pytest.mark.parametrize("block", PIPELINES, ids=str)
+def test_pipeline_files(
+    block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Whole files as they are; parts of one put into a pipeline. A plugin's own source stands for the files source."""
+    monkeypatch.setenv("SALT", "pepper")
+    data: dict[str, Any] = yaml.safe_load(block.body)
+    assert set(data) <= set(PipelineConfig.keys()), "not a part of a pipeline file"
+    if {"name", "source", "checkpoint"} <= set(data):
+        file = tmp_path / "pipeline.yaml"
+        file.write_text(block.body, encoding="utf-8")
+        assert Pipeline.from_file(file).name == data["name"]
+        return
+    if "acme_log" in data.get("source", {}):
+        request.getfixturevalue("acme")
+    base = {key: value for key, value in BASE.items() if not (key == "sinks" and "sink" in data)}
+    assert Pipeline.from_dict({**base, **data}).name == "docs"
+
+
+@pytest.fixture
+def acme(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source that docs/plugins.md writes, as if it were installed."""
+    from headrace import pipeline
+    from headrace.registry import Registry
+
+    monkeypatch.syspath_prepend(ROOT / "tests/dist/headrace_acme")
+    import headrace_acme  # type: ignore[import-not-found]
+
+    found = Registry.from_entry_points()
+    found.register(headrace_acme, "headrace-acme 1.0")
+    monkeypatch.setattr(pipeline, "registry", lambda: found)
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
+def test_python_is_python(block: Block) -> None:
+    compile(block.body, str(block), "exec")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder, where relative paths begin: Python's, and the JVM's, which keeps the one it was started in."""
+    jvm: Any = spark._jvm
+    files = jvm.org.apache.hadoop.fs.FileSystem.get(spark._jsparkSession.sessionState().newHadoopConf())
+    before = files.getWorkingDirectory()
+    monkeypatch.chdir(tmp_path)
+    files.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(str(tmp_path)))
+    yield tmp_path
+    files.setWorkingDirectory(before)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUNNABLE)
+def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page one after the other, in a folder with the README's pipeline file and some events."""
+    monkeypatch.setenv("SALT", "pepper")
+    bronze = Bronze(folder / "bronze")
+    columns = {"artist_id": "int", "name": "string", "nationality": "string"}
+    artists = bronze.topic("moma.public.artists", key="artist_id", columns=columns)
+    artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "German"})
+    artists.snapshot({"artist_id": 2, "name": "Höch", "nationality": "German"})
+    bronze.flush()
+    (file,) = [b for b in BLOCKS if b.page == "README.md" and b.language == "yaml"]
+    (folder / "pipeline.yaml").write_text(file.body, encoding="utf-8")
+    names: dict[str, Any] = {"spark": spark, "__name__": "docs"}
+    for block in BLOCKS:
+        if block.page == page and "run" in block.marks:
+            source = "\n" * block.line + block.body
+            exec(compile(source, str(ROOT / page), "exec", flags=0, dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_commands_and_their_options_exist(text: str) -> None:
+    words = [word for word in shlex.split(text, comments=True) if word not in ("|", ">", "&&")]
+    words = words[words.index("headrace") + 1 :]
+    if ">" in text:
+        words = words[:-1]
+    with click.Context(cli) as context:
+        command = cli.get_command(context, words[0])
+        assert command is not None, f"there is no command {words[0]!r}"
+        arguments = ["pipeline.yaml" if word == "FILE" else word for word in words[1:]]
+        command.make_context(words[0], arguments, parent=context)
+
+
+def test_commands_in_the_text_exist() -> None:
+    with click.Context(cli) as context:
+        known = set(cli.list_commands(context))
+    for page in PAGES:
+        for words in re.findall(r"`headrace (\w[^`\n]*)`", page.read_text(encoding="utf-8")):
+            name = words.split()[0]
+            assert name in known, f"{page.name}: headrace {words}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        found = (page.parent / name).resolve() if name else page
+        assert found.exists(), target
+        if anchor:
+            assert anchor in _anchors(found), target
+
+
+def test_every_page_is_on_the_map() -> None:
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert [page for page in pages if page != "index.md" and f"({page})" not in index] == []
+
+
+def test_the_options_are_those_of_the_models() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs/generate.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
+    for target in ("demo", "test"):
+        assert re.search(rf"^make {target}\b", readme, re.MULTILINE)
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_the_readme_says_what_there_is() -> None:
+    """Built-in plugins and the program's commands, each named where users look for it."""
+    from headrace.registry import registry
+
+    readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
+    own = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]
+    for item in own:
+        if item.kind in ("transform", "sink", "source"):
+            assert item.name.lower() in readme.lower(), item.name
+    with click.Context(cli) as context:
+        for name in cli.list_commands(context):
+            if any(r.kind == "command" and r.name == name for r in own) or name in cli.commands:
+                assert f"`{name}`" in changes, name
+
+
+def test_progress_looks_as_the_page_says() -> None:
+    from headrace.engine.progress import BatchProgress
+
+    (block,) = [b for b in BLOCKS if b.page == "docs/checkpoint.md" and b.language == "json"]
+    assert json.loads(BatchProgress.from_json(block.body).json()) == json.loads(block.body)
+
+
+def test_reasons_of_dead_letters_are_on_their_page() -> None:
+    """Every reason that the engine and the dialects give, by what their sources say."""
+    from headrace.contracts.changes import UNDECODABLE
+    from headrace.engine import plan
+    from headrace_sources import debezium, flat
+
+    page = (ROOT / "docs/dead-letters.md").read_text(encoding="utf-8")
+    sources = "".join(inspect.getsource(module) for module in (plan, debezium, flat))
+    reasons = {UNDECODABLE, *re.findall(r'"((?:op|after|key|before)-[a-z-]+)"', sources)}
+    assert len(reasons) > 4
+    assert [reason for reason in sorted(reasons) if f"`{reason}`" not in page] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as GitHub links to them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

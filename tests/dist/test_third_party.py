@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -41,7 +43,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
     acme = wheel_of(PROJECTS / "headrace_acme", folder)
     # The same line as here; the exact version is the extra's.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
-    made = Venv(folder / "venv", f"headrace[{extra}] @ {wheel.as_uri()}", f"headrace-acme @ {acme.as_uri()}")
+    made = Venv(folder / "venv", f"headrace[{extra},test] @ {wheel.as_uri()}", f"headrace-acme @ {acme.as_uri()}")
     found = run([made.bin / "python", "-c", "import pyspark; print(pyspark.__version__)"], folder)
     assert found.stdout.strip() == version("pyspark")
     return made
@@ -136,6 +138,13 @@ def test_its_source_transform_and_sink_run_with_a_built_in_transform(venv: Venv,
     venv.headrace("run", str(shop.file), "--available-now", cwd=shop.folder)
     assert shop.table() == [artist(1, "HANS ARP", "u"), artist(4, "KAHLO", "c")]
     assert json.loads((offsets / "2").read_text()) == {"start": {"line": 5}, "end": {"line": 7}}
+
+
+def test_it_keeps_what_the_kit_asks_of_it(venv: Venv, tmp_path: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    tests = shutil.copytree(PROJECTS / "headrace_acme/tests", tmp_path / "tests", ignore=ignored)
+    result = run([venv.bin / "python", "-m", "pytest", "-q", tests], tmp_path)
+    assert re.search(r"^\d\d passed in ", result.stdout, re.MULTILINE), result.stdout
 
 
 def test_its_options_are_checked_as_anybodys(venv: Venv, shop: Shop) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace import ConfigError
+from headrace import ConfigError, DataError
 from headrace.contracts.changes import DELETED, POSITION, quoted
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
 
@@ -69,7 +69,7 @@ class AcmeCsv(Sink):
         if batch.mode == "append":
             rows = rows.withColumn(DELETED, F.lit(False))
         if versions:
-            rows = _read(rows.sparkSession, versions[-1]).unionByName(rows, allowMissingColumns=True)
+            rows = _joined(_read(rows.sparkSession, versions[-1]), rows)
         if batch.mode == "upsert":
             rows = _newest(rows, table.key)
         version = self._folder(table) / f"{int(versions[-1].name) + 1 if versions else 0:010d}"
@@ -83,12 +83,12 @@ class AcmeCsv(Sink):
         return Written()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        where = f"sink acme_csv, path {self.config.path}"
+        if as_of is not None:
+            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
         versions = self._versions(table)
         if not versions:
-            where = f"sink acme_csv, path {self.config.path}"
-            raise ConfigError(
-                f"there is no table {table.name!r}", where=where, fix="run the pipeline, or correct the name"
-            )
+            raise ConfigError(f"there is no table {table.name!r}", where=where, fix="run the pipeline first")
         return _read(spark, versions[-1]).where(f"NOT {DELETED}")
 
     def _folder(self, table: Table) -> Path:
@@ -112,6 +112,18 @@ def _read(spark: SparkSession, version: Path) -> DataFrame:
         kept.add(field.name, "string" if _kind(field) in ("binary", "nested") else field.dataType)
     frame = spark.read.schema(kept).options(**CSV, multiLine="true").csv(str(version))
     return frame.select([_value(field).alias(field.name) for field in schema])
+
+
+def _joined(stored: DataFrame, rows: DataFrame) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    for name in set(stored.columns) & set(rows.columns):
+        try:
+            stored.select(quoted(name)).unionByName(rows.select(quoted(name)), allowMissingColumns=True)
+        except AnalysisException as error:
+            types = " and ".join(frame.schema[name].dataType.simpleString() for frame in (stored, rows))
+            raise DataError(f"no type holds {types}, of column {name!r}", fix="cast it where it is made") from error
+    return stored.unionByName(rows, allowMissingColumns=True)
 
 
 def _newest(rows: DataFrame, key: Sequence[str]) -> DataFrame:

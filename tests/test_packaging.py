@@ -42,8 +42,11 @@ def packages(setup_cfg: ConfigParser) -> dict[str, Path]:
 
 
 def on_disk() -> dict[str, Path]:
-    """Package → its folder, as core/ and plugins/<family>/ have them."""
-    roots = [ROOT / "core", *(path for path in (ROOT / "plugins").iterdir() if path.is_dir())]
+    """Package → its folder, as core/, cli/, runtime/ and plugins/<family>/ have them."""
+    roots = [
+        *(ROOT / name for name in ("core", "cli", "runtime")),
+        *(path for path in (ROOT / "plugins").iterdir() if path.is_dir()),
+    ]
     return {
         ".".join(init.parent.relative_to(root).parts): init.parent
         for root in roots
@@ -118,7 +121,7 @@ def test_what_a_release_says_of_itself(built: tuple[Path, Path], setup_cfg: Conf
         assert f"headrace-{version}.dist-info/licenses/LICENSE" in archive.namelist()
     for extra in ("spark", "spark4", "aws", "test", "all"):
         assert f"Provides-Extra: {extra}\n" in about
-    assert dict(entry_points["console_scripts"]) == {"headrace": "headrace.cli.main:main"}
+    assert dict(entry_points["console_scripts"]) == {"headrace": "headrace_cli.main:main"}
     assert set(entry_points["headrace"].values()) <= set(packages(setup_cfg))
     with tarfile.open(sdist) as archive_of_sources:
         names = {name.partition("/")[2] for name in archive_of_sources.getnames()}

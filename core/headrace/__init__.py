@@ -1,4 +1,4 @@
-"""headrace keeps lakehouse tables true to databases: change events in, Hudi, Iceberg and S3 tables out."""
+"""headrace keeps lakehouse tables true to databases: change events in, tables out."""
 
 from __future__ import annotations
 

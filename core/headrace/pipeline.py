@@ -133,7 +133,7 @@ class Pipeline:
         ]
         spark = self._session(spark)
         items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
-        clones = Sessions(spark, self.plan.spark_conf)
+        clones = Sessions(spark, self.plan.sql_conf)
         for plugin in self.plan.plugins:
             plugin.check(clones.of("check"))
         items += self._peek(clones)
@@ -208,7 +208,7 @@ class Pipeline:
     ) -> Query:
         self.plan.check_static()
         spark = self._session(spark)
-        clones = Sessions(spark, self.plan.spark_conf)
+        clones = Sessions(spark, self.plan.sql_conf)
         for plugin in self.plan.plugins:
             plugin.check(clones.of("check"))
         named = any(transform.reads() for transform in self.plan.transforms)

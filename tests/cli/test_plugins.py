@@ -17,7 +17,7 @@ from headrace.contracts.changes import Changes
 from headrace.contracts.transform import Transform
 from headrace.hookspecs import hookimpl
 from headrace.registry import Broken, Registry
-from headrace.spark import ivy
+from headrace_runtime import ivy
 
 LINE = ".".join(pyspark.__version__.split(".")[:2])
 

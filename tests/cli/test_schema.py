@@ -15,12 +15,12 @@ from pydantic import Field, PlainValidator
 from tests.cli.conftest import SAMPLE, Headrace
 
 from headrace.config.base import Config
-from headrace_cli.jsonschema import pipeline_schema
 from headrace.contracts.changes import Changes
 from headrace.contracts.plugin import Plugin
 from headrace.contracts.transform import Transform
 from headrace.hookspecs import hookimpl
 from headrace.registry import Registry
+from headrace_cli.jsonschema import pipeline_schema
 
 ROOT = Path(__file__).parents[2]
 Change = Callable[[dict[str, Any]], object]

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from headrace.engine.progress import BatchProgress, TableProgress
+from headrace.engine.query import Status
 from headrace_cli import screen as screens
 from headrace_cli import totals
 from headrace_cli.lines import JsonLines, TextLines
@@ -16,8 +18,6 @@ from headrace_cli.screen import Screen
 from headrace_cli.tables import print_records, print_rows
 from headrace_cli.totals import Totals
 from headrace_cli.words import count, counted, size, span
-from headrace.engine.progress import BatchProgress, TableProgress
-from headrace.engine.query import Status
 
 ARTISTS = TableProgress("moma.artists", "iceberg", 1200, 1190, 7, 3, 2300, 4096, "77", 0.81)
 WORKS = TableProgress("moma.artworks", "hudi", 40, 40, None, 0, None, None, None, 1.2)
@@ -204,6 +204,12 @@ def test_long_values_are_cut_and_columns_without_room_are_named() -> None:
     assert row.split() == ["1", "x" * 11 + "…", "y" * 11 + "…", "France"]
     assert " ".join(note) == "1 more column, from gender on: --format record shows them"
     assert all(len(line) <= 40 for line in (names, row))
+
+
+def test_numbers_are_not_cut() -> None:
+    console = terminal(40)
+    print_rows(console, ["name", "ts_ms"], [["x" * 90, 1633899967483000000]], {"ts_ms"})
+    assert text(console)[1].split() == ["x" * 15 + "…", "1633899967483000000"]
 
 
 def test_nothing_is_cut_for_a_pipe() -> None:

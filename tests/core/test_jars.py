@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.spark.jars import cache_home, resolve_jars
+from headrace_runtime.jars import cache_home, resolve_jars
 
 ONE, TWO = "org.example:one:1.0", "org.example:two:2.0"
 
@@ -175,7 +175,7 @@ def test_a_copied_cache_serves_a_machine_without_network(
 
 def test_processes_that_start_together_fetch_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "1")
-    program = f"from headrace.spark.jars import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', say=print))"
+    program = f"from headrace_runtime.jars import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', say=print))"
     runs = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     told = [run.communicate(timeout=60)[0] for run in runs]
     assert all(text.rstrip().endswith("org.example_one-1.0.jar") for text in told)
@@ -185,7 +185,7 @@ def test_processes_that_start_together_fetch_once(log: Path, monkeypatch: pytest
 
 def test_an_ivy_that_outlives_its_process_keeps_others_out(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "2")
-    program = f"from headrace.spark.jars import resolve_jars; resolve_jars(['{ONE}'], spark_version='3.5.7')"
+    program = f"from headrace_runtime.jars import resolve_jars; resolve_jars(['{ONE}'], spark_version='3.5.7')"
     with subprocess.Popen([sys.executable, "-c", program]) as run:
         while not starts(log):
             time.sleep(0.05)

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 class Config(BaseModel):
     """A block of the pipeline file.
 
-    Keys that match a pattern in ``passthrough`` (``"hoodie.*"``) are kept as they are and given by ``options``.
+    Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept as they are and given by ``options``.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
@@ -50,7 +50,7 @@ class Config(BaseModel):
 
 
 def option_text(value: Any) -> str:
-    """A YAML value as the text that Spark, Hudi and Iceberg expect: booleans in lower case, lists with commas."""
+    """A YAML value as the text that Spark and table formats expect: booleans in lower case, lists with commas."""
     if isinstance(value, list | tuple):
         return ",".join(option_text(item) for item in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

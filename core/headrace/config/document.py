@@ -31,7 +31,7 @@ class Document:
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def where(self, loc: Location) -> str:
-        """``pipeline.yaml:12 sink.hudi``, or what of it is known."""
+        """``pipeline.yaml:12 tables.0``, or what of it is known."""
         path = ".".join(str(part) for part in loc)
         line = next((self.lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in self.lines), None)
         origin = f"{self.origin}:{line}" if line else self.origin

@@ -26,7 +26,7 @@ class Scan:
 class Format(Plugin):
     """How bytes become a struct. A format of files brings ``scans`` and ``read``; one of single records ``decode``."""
 
-    #: True for files that carry their schema and are read whole (Avro, Parquet); False for one record a line.
+    #: True for files that carry their schema and are read whole; False for one record a line.
     container: ClassVar[bool] = False
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
@@ -36,6 +36,10 @@ class Format(Plugin):
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         """The scan's files with the columns of ``schema``, ``_metadata`` still there."""
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
+
+    def damaged(self, spark: SparkSession, files: Sequence[str]) -> str | None:
+        """The first of these files that cannot be read to its end; asked after a read failed that names no file."""
+        return None
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         """The struct that the bytes of ``column`` hold; remembered under ``subject`` so that types never flip."""

@@ -31,6 +31,9 @@ class Plugin:
     #: A JVM class of those jars, by which a session that somebody else built is checked.
     jvm_class: ClassVar[str | None] = None
 
+    #: SQL settings of the sessions in which headrace reads and writes; the caller's session does not get them.
+    sql_conf: ClassVar[Mapping[str, str]] = {}
+
     def __init__(self, config: Any = None, **options: Any) -> None:
         """``config``: a ``Config``, or its keys as a mapping; ``options``: the same as keyword arguments."""
         if not isinstance(config, self.Config):

@@ -18,12 +18,17 @@ Mode = Literal["upsert", "append"]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a sink can keep; the conformance kit tests each that it claims."""
+    """What a sink can keep; ``headrace.testing.sinks`` tests each that it claims."""
 
+    #: One row per key, the newest by position. Without it ``mode: upsert`` is refused before a stream starts.
     upsert: bool = False
+    #: Rows are removed. Without it a pipeline that asks for deletes is refused before a stream starts.
     delete: bool = False
+    #: New columns, of structs too, are added; older rows have null there.
     schema_evolution: bool = False
+    #: A batch that is written again changes nothing, also in mode ``append``.
     exactly_once: bool = False
+    #: ``read_back`` takes ``as_of``. Without it ``as_of`` is a ConfigError.
     time_travel: bool = False
     #: It evaluates its input exactly once, inside a Spark SQL action: the batch need not be cached for it.
     single_pass: bool = False
@@ -74,7 +79,11 @@ class Sink(Plugin, ABC):
     """Writes tables. ``write`` gets rows with the columns POSITION and DELETED of ``headrace.contracts.changes``.
 
     In mode ``upsert`` there is one row per key. A row loses against a stored one of a higher position; a row whose
-    DELETED is true removes the stored one. Writing the same batch again changes nothing.
+    DELETED is true removes the stored one; the others replace it whole, with null in columns that they lack. In mode
+    ``append`` every row is kept. A write happens whole or not at all, and writing the same batch again changes nothing.
+
+    What a table cannot hold (a type that does not fit its column's, a name that the format does not know) is a DataError
+    that names the column, and the table stays as it was.
     """
 
     Config: ClassVar[type[Config]] = SinkConfig
@@ -84,8 +93,14 @@ class Sink(Plugin, ABC):
 
     @abstractmethod
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
-        """Applies ``rows`` in the rows' own session."""
+        """Applies ``rows`` in the rows' own session; creates the table when it is not there.
+
+        A RetriableError is tried again with the same arguments.
+        """
 
     @abstractmethod
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
-        """The table as a reader sees it, headrace's columns included. ``as_of``: a timestamp or a version."""
+        """The table as a reader sees it, headrace's columns included. ``as_of``: a timestamp or a version.
+
+        ConfigError when there is no such table or version.
+        """

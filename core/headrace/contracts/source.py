@@ -34,7 +34,7 @@ class SourceContext:
 class Source(Plugin, ABC):
     """Gives events per batch. Derive from NativeSource or RangedSource."""
 
-    #: True when the frames of a batch hold undecoded records (Spark's Kafka columns): the core decodes key and value
+    #: True when the frames of a batch hold undecoded records (the columns of ``RangedSource.read``): the core decodes key and value
     #: with the formats named beside the source. False when the source decodes by itself in ``events``.
     gives_records: bool = True
 

@@ -43,7 +43,7 @@ def write(changes: Changes, folder: str, *, batch: int, table: str, hide: bool) 
             F.current_timestamp().alias("seen"),
         )
     )
-    letters.coalesce(1).write.mode("overwrite").parquet(f"{folder}/{batch:010d}/{quote(table, safe='')}")
+    letters.coalesce(1).write.mode("overwrite").save(f"{folder}/{batch:010d}/{quote(table, safe='')}")
 
 
 def read(spark: SparkSession, folder: Folder) -> DataFrame | None:
@@ -51,4 +51,4 @@ def read(spark: SparkSession, folder: Folder) -> DataFrame | None:
     batches = [f"{folder.path}/{name}/*" for name in folder.names()]
     if not batches:
         return None
-    return spark.read.parquet(*batches).orderBy("batch", "topic", "partition", "offset")
+    return spark.read.load(batches).orderBy("batch", "topic", "partition", "offset")

@@ -50,6 +50,14 @@ class Plan:
         return [self.source, *formats, *self.dialects, *self.transforms, *self.sinks]
 
     @property
+    def sql_conf(self) -> dict[str, str]:
+        """Settings of headrace's own sessions: the plugins', and over them the pipeline's."""
+        merged: dict[str, str] = {}
+        for plugin in self.plugins:
+            merged.update(plugin.sql_conf)
+        return {**merged, **self.spark_conf}
+
+    @property
     def hides(self) -> bool:
         return any(transform.hides for transform in self.transforms)
 

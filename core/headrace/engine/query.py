@@ -66,7 +66,7 @@ class Query(ABC):
         self._batch_id: int | None = None
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
         self._runner = BatchRunner(
-            plan, self.checkpoint, Sessions(spark, plan.spark_conf), self._record, names_checked=names_checked
+            plan, self.checkpoint, Sessions(spark, plan.sql_conf), self._record, names_checked=names_checked
         )
 
     @property
@@ -227,7 +227,7 @@ class RangedQuery(Query):
         self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
         self._pause = pause
         self._wake = threading.Event()
-        self._session = Sessions(spark, plan.spark_conf).of("ranged")
+        self._session = Sessions(spark, plan.sql_conf).of("ranged")
         self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
         self._thread.start()
 

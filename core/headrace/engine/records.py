@@ -1,4 +1,4 @@
-"""Undecoded records (Spark's Kafka columns) → events, by the formats named beside the source."""
+"""Undecoded records (key, value, topic, partition, offset) → events, by the formats named beside the source."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.plugin import Plugin
 from headrace.errors import ConfigError, PluginError
-from headrace.spark.ivy import spark_home
-from headrace.spark.jars import resolve_jars
-from headrace.spark.java import find_java, use_java
+from headrace_runtime.ivy import spark_home
+from headrace_runtime.jars import resolve_jars
+from headrace_runtime.java import find_java, use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,19 @@
+"""For plugin authors: what a plugin has to keep, as tests that ship with headrace (``pip install 'headrace[test]'``).
+
+``headrace.testing.sinks``
+    ``SinkConformance``: subclass it in a test module, and pytest collects a test for everything that the sink claims.
+
+``headrace.testing.spark``
+    The fixture ``headrace_spark``: a session built for the plugins that ``headrace_plugins`` returns.
+
+Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
+
+    import pytest
+    from headrace_acme import AcmeSink
+
+    pytest_plugins = ["headrace.testing.spark"]
+
+    @pytest.fixture(scope="session")
+    def headrace_plugins():
+        return [AcmeSink(path="/tmp")]
+"""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import ConfigError
-from headrace.spark import ivy
+from headrace_runtime import ivy
 
 #: The settings of Spark's that decide where jars come from and which are left out.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")

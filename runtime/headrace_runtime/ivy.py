@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 from zipfile import is_zipfile
 
 from headrace.errors import ConfigError, HeadraceError, RetriableError
-from headrace.spark.java import find_java
+from headrace_runtime.java import find_java
 
 #: Every Spark has these in its own versions: fetching them again costs 50 MB, and with a second slf4j in front of
 #: Spark's own there is no log.

@@ -1,0 +1,19 @@
+"""``headrace schema``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of pipeline files.
+
+    With the options of all installed plugins, for editors that complete and check YAML by it.
+    """
+    from headrace.registry import registry
+    from headrace_cli.jsonschema import pipeline_schema
+
+    click.echo(json.dumps(pipeline_schema(registry()), indent=2, ensure_ascii=False))

@@ -1,0 +1,95 @@
+"""A run on a terminal: one table that is updated in place."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from headrace_cli.lines import headline, hints
+from headrace_cli.tables import plain_table
+from headrace_cli.totals import TableTotal, Totals
+from headrace_cli.words import count, span
+
+if TYPE_CHECKING:
+    from headrace.engine.progress import BatchProgress
+    from headrace.engine.query import Status
+
+
+class Screen:
+    """Facts scroll by above; below stand what is done now and the tables."""
+
+    def __init__(self, totals: Totals, file: str, console: Console | None = None) -> None:
+        self._totals, self._file = totals, file
+        self._console = console or Console(highlight=False)
+        self._doing, self._since, self._running = "", monotonic(), False
+        self._spinner = Spinner("dots", style="cyan")
+        # Not shown at the end: the summary says the same.
+        self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(text, style="dim"))
+
+    def doing(self, text: str) -> None:
+        if text != self._doing:
+            self._doing, self._since = text, monotonic()
+
+    def show(self, status: Status) -> None:
+        self._running = True
+        self.doing(status.message)
+
+    def add(self, progress: BatchProgress) -> None:
+        for topic in self._totals.add(progress):
+            self.say(f"left out: topic {topic} (no rule of `tables:` names it)")
+
+    def summary(self) -> None:
+        self._console.print(Text(headline(self._totals), style="bold"))
+        if self._totals.tables:
+            self._console.print(self._table(live=False))
+        for line in hints(self._totals, self._file):
+            self._console.print(Text(line, style="yellow"))
+
+    def _render(self) -> RenderableType:
+        head = Table.grid(expand=True, padding=(0, 2, 0, 0))
+        for _ in range(2):
+            head.add_column(no_wrap=True)
+        head.add_column(justify="right", no_wrap=True, style="dim")
+        name = Text(self._totals.pipeline, style="bold")
+        doing = Text(f"{self._doing} {span(monotonic() - self._since)}" if self._doing else "", style="cyan")
+        self._spinner.update(text=Text.assemble(name, "  ", doing))
+        how = "  Ctrl-C: end after the batch" if self._running else ""
+        head.add_row(self._spinner, "", f"up {span(self._totals.age)}{how}")
+        parts: list[RenderableType] = [head]
+        if self._totals.tables:
+            parts += [Text(), self._table(live=True)]
+        parts += [Text(f"{t.table} → {t.sink}: {t.error}", style="red") for t in self._totals.tables if t.error]
+        return Group(*parts)
+
+    def _table(self, *, live: bool) -> Table:
+        now = ("behind", "last batch") if live else ()
+        table = plain_table("table", "sink", right=("rows in", "applied", "late", "dead letters", *now))
+        for total in self._totals.tables:
+            table.add_row(*_cells(total, live=live), style="red" if total.error else "")
+        return table
+
+
+def _cells(total: TableTotal, *, live: bool) -> list[Text]:
+    cells = [Text(total.table), Text(total.sink)]
+    cells += [Text(count(value)) for value in (total.rows_in, total.applied, total.late)]
+    cells.append(Text(count(total.dead_letters), style="yellow" if total.dead_letters else ""))
+    if live:
+        cells.append(Text(span(total.behind)))
+        cells.append(Text(f"#{total.batch}, {span(monotonic() - total.ended)} ago"))
+    return cells

@@ -1,0 +1,119 @@
+"""SIGINT and SIGTERM end the program at once; a run that has started they end after its batch, and the second time at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Whether the end has been asked for, and by what."""
+
+    def __init__(self) -> None:
+        self.asked_by: str | None = None
+
+    def ask(self, who: str) -> None:
+        self.asked_by = self.asked_by or who
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Inside, the first signal is noted and the second raises KeyboardInterrupt."""
+        before = {number: signal.signal(number, self._noted) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _noted(self, number: int, _: FrameType | None) -> None:
+        if self.asked_by is not None:
+            raise KeyboardInterrupt
+        self.ask(signal.Signals(number).name)
+
+
+class _Interruptible:
+    """A program that SIGINT and SIGTERM end, also while it waits for a JVM or starts one.
+
+    That JVM ignores SIGTERM, for ``timeout`` and systemd send it to all processes at once and a batch has to be finished.
+    It ends when this process does.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+
+    def listen(self) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, self._interrupt)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt
+
+    def in_child(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.write(self._writer, b"%d\n" % os.getpid())
+
+    def kill_launch(self) -> None:
+        """A JVM that finds nobody to start for would say so in twenty lines; one that is up ends quietly by itself."""
+        pyspark = sys.modules.get("pyspark")
+        if pyspark is None or pyspark.SparkContext._gateway is not None:  # noqa: SLF001 - nothing public tells
+            return
+        with suppress(BlockingIOError, ProcessLookupError):
+            for pid in os.read(self._reader, 1000).split():
+                os.kill(int(pid), signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+_current: _Interruptible | None = None
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, SIGINT and SIGTERM raise KeyboardInterrupt, whatever py4j makes of it on its way."""
+    global _current  # noqa: PLW0603 - what is called after a fork cannot be given anything
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    current = _current = _Interruptible()
+    current.listen()
+    try:
+        yield
+    except Exception:
+        if current.interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if current.interrupted:
+            current.kill_launch()
+        _current = None
+        current.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def listen_again() -> None:
+    """To be called when a SparkContext has been made: it puts a handler of its own for SIGINT."""
+    if _current is not None:
+        _current.listen()
+
+
+def _after_fork_in_child() -> None:
+    if _current is not None:
+        _current.in_child()
+
+
+# subprocess runs it before PySpark's own preexec_fn, and only where there is one: for nobody else's processes.
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,34 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+#: A count that nobody knows without reading the table.
+UNKNOWN = "–"
+_STEPS = ((60, "s"), (60, "min"), (24, "h"), (365.25, "d"))
+
+
+def count(value: int | None) -> str:
+    """``12,345``; a dash for what is not known."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def counted(value: int | None, one: str, many: str | None = None) -> str:
+    """``1 batch``, ``2 batches``."""
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def span(seconds: float | None) -> str:
+    """``0.8 s``, ``12 s``, ``3.4 min``, ``5.1 y``; a dash for what is not known."""
+    if seconds is None:
+        return UNKNOWN
+    value = max(0.0, seconds)
+    for size, unit in _STEPS:
+        if value < size:
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+        value /= size
+    return f"{value:.1f} y"
+
+
+def size(value: int) -> str:
+    """``41.2 kB``, ``3.0 MB``."""
+    return f"{value / 1e3:.1f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"

@@ -1,0 +1,482 @@
+"""What a sink has to keep, as tests.
+
+A sink's author subclasses ``SinkConformance``::
+
+    class TestAcmeSink(SinkConformance):
+        sink_class = AcmeSink
+
+        def config(self, folder):
+            return {"path": str(folder)}
+
+and pytest collects a test for everything that ``AcmeSink.capabilities`` claims, and for what they do not claim a test that
+it is refused. The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from threading import Barrier
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from headrace.contracts.changes import POSITION, quoted
+from headrace.contracts.plugin import API_VERSION
+from headrace.contracts.sink import Capabilities, Sink, SinkConfig
+from headrace.contracts.transform import Transform
+from headrace.engine.plan import Plan
+from headrace.engine.routing import Routes
+from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import VALUES, Target, gone, plain, put
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.contracts.changes import Changes
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+_PEOPLE = "id int, name string"
+
+
+def claims(*capabilities: str) -> Callable[[Test], Test]:
+    """A test of what a sink claims: collected when it claims all of it."""
+    return _applies(lambda claimed: all(getattr(claimed, name) for name in capabilities))
+
+
+def lacks(capability: str) -> Callable[[Test], Test]:
+    """A test that a sink refuses what it does not claim."""
+    return _applies(lambda claimed: not getattr(claimed, capability))
+
+
+def _applies(condition: Callable[[Capabilities], bool]) -> Callable[[Test], Test]:
+    def mark(test: Test) -> Test:
+        test.__dict__["applies"] = condition
+        return test
+
+    return mark
+
+
+class SinkConformance(ABC):
+    """Subclass it, and pytest collects what applies to ``sink_class``."""
+
+    sink_class: ClassVar[type[Sink]]
+
+    @abstractmethod
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        """The sink's options for tables in an empty folder."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        claimed = cls.sink_class.capabilities
+        for name in dir(SinkConformance):
+            applies = getattr(getattr(SinkConformance, name), "applies", None)
+            if applies is not None and name not in cls.__dict__:
+                # Pytest collects functions only: what does not apply is absent, not skipped.
+                setattr(cls, name, getattr(SinkConformance, name) if applies(claimed) else None)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def session(cls, headrace_spark: SparkSession) -> SparkSession:
+        """A session as the engine gives it to a sink: a clone of the caller's."""
+        return Sessions(headrace_spark).of("kit")
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> Sink:
+        """A sink with a folder of its own."""
+        return self.sink_class(self.config(tmp_path))
+
+    @pytest.fixture
+    def target(self, sink: Sink, session: SparkSession) -> Target:
+        """A table that is not there yet."""
+        return Target(sink, session)
+
+    # The plugin
+
+    def test_it_says_what_it_is(self) -> None:
+        assert isinstance(self.sink_class.name, str)
+        assert self.sink_class.api_version == API_VERSION
+        assert issubclass(self.sink_class.Config, SinkConfig)
+        assert self.sink_class.Config.__doc__ != SinkConfig.__doc__
+
+    def test_construction_runs_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("construction reaches for Spark or for a network")
+
+        config = self.config(tmp_path)
+        before = sorted(tmp_path.rglob("*"))
+        with monkeypatch.context() as patch:
+            patch.setattr("py4j.java_gateway.GatewayClient.send_command", refuse)
+            patch.setattr("pyspark.sql.SparkSession.getActiveSession", refuse)
+            patch.setattr(socket.socket, "connect", refuse)
+            self.sink_class(config)
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_it_pickles_and_its_copy_finds_the_table(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"))
+        copy = pickle.loads(pickle.dumps(target.sink))  # noqa: S301 - our own
+        assert type(copy) is self.sink_class
+        assert copy.config == target.sink.config
+        assert replace(target, sink=copy).rows() == [{"id": 1, "name": "a"}]
+
+    def test_it_leaves_errors_that_are_not_its_own(self, sink: Sink) -> None:
+        assert sink.explain(ValueError("no sink says this")) is None
+
+    def test_the_callers_session_stays_as_it_was(self, target: Target, headrace_spark: SparkSession) -> None:
+        def state() -> object:
+            settings = sorted((row["key"], row["value"]) for row in headrace_spark.sql("SET").collect())
+            views = sorted(table.name for table in headrace_spark.catalog.listTables())
+            cached = headrace_spark.sparkContext._jsc.getPersistentRDDs().size()  # noqa: SLF001 - PySpark has no way
+            return settings, views, cached, headrace_spark.catalog.currentCatalog()
+
+        before = state()
+        target.write(_PEOPLE, put(1, 1, "a"))
+        target.write(_PEOPLE, put(2, 2, "b"))
+        assert state() == before
+        assert [t.name for t in target.session.catalog.listTables() if t.isTemporary] == []
+
+    # Writing and reading
+
+    def test_a_table_that_is_not_there(self, target: Target) -> None:
+        error = target.refusal(target.rows)
+        assert isinstance(error, ConfigError)
+        assert target.name in str(error)
+
+    def test_the_first_write_creates_the_table(self, target: Target) -> None:
+        written = target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+        assert target.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+        assert written.upserted in (None, 2)
+        assert written.bytes is None or written.bytes > 0
+        assert not written.skipped
+        if target.mode == "upsert":
+            assert POSITION in target.sink.read_back(target.session, target.table).columns
+
+    def test_append_keeps_every_row(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"), put(2, 1, "b"), mode="append")
+        target.write(_PEOPLE, put(3, 1, "c"), mode="append")
+        assert [row["name"] for row in target.rows()] == ["a", "b", "c"]
+
+    def test_an_empty_batch_changes_nothing(self, target: Target) -> None:
+        target.write(_PEOPLE)
+        target.write(_PEOPLE, put(1, 1, "a"))
+        target.write(_PEOPLE)
+        assert target.rows() == [{"id": 1, "name": "a"}]
+
+    def test_a_write_that_fails_changes_nothing(self, target: Target) -> None:
+        from pyspark.sql import functions as F
+
+        target.write(_PEOPLE, put(1, 1, "a"))
+        good = target.frame(_PEOPLE, put(2, 2, "b"), put(3, 3, "c"))
+        bad = good.withColumn("name", F.expr("if(id = 3, raise_error('as the kit wants it'), name)"))
+        with pytest.raises(Exception, match="as the kit wants it"):
+            target.apply(bad)
+        assert target.rows() == [{"id": 1, "name": "a"}]
+        target.apply(good)
+        assert [row["id"] for row in target.rows()] == [1, 2, 3]
+
+    def test_another_pipelines_batch_is_another_batch(self, target: Target) -> None:
+        other = replace(target, pipeline=uuid.uuid4().hex)
+        target.write(_PEOPLE, put(1, 1, "a"))
+        other.write(_PEOPLE, put(2, 2, "b"))
+        assert [row["id"] for row in target.rows()] == [1, 2]
+
+    def test_two_tables_at_once(self, sink: Sink, headrace_spark: SparkSession) -> None:
+        clones, barrier = Sessions(headrace_spark), Barrier(2)
+        targets = [Target(sink, clones.of(str(number))) for number in range(2)]
+
+        def write(target: Target) -> None:
+            barrier.wait(timeout=60)
+            target.write(_PEOPLE, put(1, 1, "a"))
+            barrier.wait(timeout=60)
+            target.write(_PEOPLE, put(2, 2, target.name))
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(write, targets))
+        for target in targets:
+            assert target.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": target.name}]
+
+    @claims("single_pass")
+    def test_its_input_is_read_once(self, target: Target) -> None:
+        from pyspark.sql import functions as F
+
+        seen = target.session.sparkContext.accumulator(0)
+
+        def count(value: str) -> str:
+            seen.add(1)
+            return value
+
+        for batch in range(3):
+            rows = target.frame(_PEOPLE, put(batch, 1, "a"), put(batch, 2, "b"))
+            target.apply(rows.withColumn("name", F.udf(count)("name")))
+            assert seen.value == 2 * (batch + 1)
+
+    # One row per key
+
+    @claims("upsert")
+    def test_upsert_keeps_one_row_per_key(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+        written = target.write(_PEOPLE, put(3, 1, "A"), put(4, 3, "c"))
+        assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
+        assert written.upserted in (None, 2)
+
+    @claims("upsert")
+    def test_a_late_row_loses(self, target: Target) -> None:
+        target.write(_PEOPLE, put(9, 1, "new"), put(1, 2, "b"))
+        written = target.write(_PEOPLE, put(8, 1, "late"), put(2, 2, "B"))
+        assert target.rows() == [{"id": 1, "name": "new"}, {"id": 2, "name": "B"}]
+        assert written.upserted in (None, 1)
+        target.write(_PEOPLE, put(7, 1, "later still"), put(3, 2, "B3"))
+        assert target.rows() == [{"id": 1, "name": "new"}, {"id": 2, "name": "B3"}]
+
+    @claims("upsert")
+    def test_a_row_that_comes_again_changes_nothing(self, target: Target) -> None:
+        rows = [put(1, 1, "a"), put(2, 2, "b")]
+        target.write(_PEOPLE, *rows)
+        target.write(_PEOPLE, *rows)
+        assert target.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+    @claims("upsert")
+    def test_a_batch_that_is_written_again_changes_nothing(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+        rows = [put(3, 1, "A"), put(4, 3, "c")]
+        target.write(_PEOPLE, *rows)
+        before = target.rows()
+        target.write_again(_PEOPLE, *rows)
+        assert target.rows() == before
+
+    @claims("exactly_once")
+    def test_an_appended_batch_that_is_written_again_changes_nothing(self, target: Target) -> None:
+        rows = [put(1, 1, "a"), put(2, 1, "b")]
+        target.write(_PEOPLE, *rows, mode="append")
+        target.write_again(_PEOPLE, *rows, mode="append")
+        assert [row["name"] for row in target.rows()] == ["a", "b"]
+        other = replace(target, pipeline=uuid.uuid4().hex)
+        other.write(_PEOPLE, put(3, 1, "c"), mode="append")
+        target.write_again(_PEOPLE, *rows, mode="append")
+        assert [row["name"] for row in target.rows()] == ["a", "b", "c"]
+
+    @claims("upsert")
+    def test_a_composite_key(self, target: Target) -> None:
+        target = replace(target, key=("id", "part"))
+        schema = "id int, part string, name string"
+        target.write(schema, put(1, 1, "x", "a"), put(2, 1, "y", "b"), put(3, 2, "x", "c"))
+        target.write(schema, put(4, 1, "y", "B"), put(5, 2, "y", "d"))
+        assert [row["name"] for row in target.rows()] == ["a", "B", "c", "d"]
+
+    @claims("upsert")
+    def test_keys_of_many_types(self, target: Target) -> None:
+        kinds: dict[str, tuple[Any, Any]] = {
+            "bigint": (1, 2**62),
+            "string": ("", "ž ,:/"),
+            "date": (date(1970, 1, 1), date(2024, 2, 29)),
+            "timestamp": (datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001 - as PySpark gives them
+            "decimal(20,2)": (Decimal("1.10"), Decimal("123456789012345678.01")),
+            "boolean": (False, True),
+            "binary": (b"\x00\xff", b"\x00"),
+        }
+        columns = {f"k{number}": kind for number, kind in enumerate(kinds)}
+        target = replace(target, key=tuple(columns))
+        schema = ", ".join(f"{name} {kind}" for name, kind in columns.items()) + ", name string"
+        first, second = ([pair[side] for pair in kinds.values()] for side in (0, 1))
+        target.write(schema, put(1, *first, "a"), put(2, *second, "b"))
+        target.write(schema, put(3, *first, "A"))
+        assert sorted(row["name"] for row in target.rows()) == ["A", "b"]
+
+    @claims("upsert")
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            ("timestamp", datetime(2020, 1, 1, 1, 2, 3, 4)),  # noqa: DTZ001 - as PySpark gives them
+            ("decimal(10,2)", Decimal("1.50")),
+            ("smallint", 7),
+            ("binary", b"\x00\xff"),
+        ],
+        ids=["timestamp", "decimal", "smallint", "binary"],
+    )
+    def test_a_key_of_one_column(self, target: Target, kind: str, value: Any) -> None:
+        target.write(f"id {kind}, name string", put(1, value, "a"))
+        target.write(f"id {kind}, name string", put(2, value, "b"))
+        assert target.rows() == [{"id": value, "name": "b"}]
+
+    # Deletes
+
+    @claims("upsert", "delete")
+    def test_a_delete_removes_the_row(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"), put(3, 3, "c"))
+        target.write(_PEOPLE, gone(4, 1, None), gone(5, 9, None), put(6, 2, "B"))
+        assert target.rows() == [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}]
+        target.write(_PEOPLE, put(7, 1, "again"))
+        assert target.rows()[0] == {"id": 1, "name": "again"}
+
+    @claims("upsert", "delete")
+    def test_a_late_delete_loses(self, target: Target) -> None:
+        target.write(_PEOPLE, put(9, 1, "new"), put(1, 2, "b"))
+        target.write(_PEOPLE, gone(8, 1, None), gone(2, 2, None))
+        assert target.rows() == [{"id": 1, "name": "new"}]
+
+    @claims("upsert", "delete")
+    def test_deletes_before_there_is_a_table(self, target: Target) -> None:
+        target.write(_PEOPLE, gone(1, 1, None), put(2, 2, "b"))
+        assert target.rows() == [{"id": 2, "name": "b"}]
+        only = Target(target.sink, target.session)
+        only.write(_PEOPLE, gone(1, 1, None))
+        only.write(_PEOPLE, put(2, 2, "b"))
+        assert only.rows() == [{"id": 2, "name": "b"}]
+
+    # Values and columns
+
+    def test_values_come_back_as_they_were(self, target: Target) -> None:
+        schema = ", ".join(f"{name} {kind}" for name, (kind, *_) in VALUES.items())
+        names, rows = list(VALUES), [[value[n] for value in VALUES.values()] for n in (1, 2, 3)]
+        target.write(schema, *[put(number, *row) for number, row in enumerate(rows[:2])])
+        # The second time another row, and in mode upsert the first one's values as an update of the second.
+        target.write(schema, put(5, *rows[2]), *([put(6, rows[1][0], *rows[0][1:])] if target.mode == "upsert" else []))
+        if target.mode == "upsert":
+            rows[1] = [rows[1][0], *rows[0][1:]]
+        expected = [dict(zip(names, map(plain, row), strict=True)) for row in rows]
+        for want, have in zip(expected, target.rows(), strict=True):
+            assert have == want
+
+    def test_columns_of_any_name_are_kept_or_refused(self, target: Target) -> None:
+        names = ["a b", "sélect", 'x"y', "a.b", "`", "from"]
+        schema = f"id int, {', '.join(f'{quoted(name)} string' for name in names)}"
+
+        def write(batch: int) -> HeadraceError | None:
+            values = [f"{name} {batch}" for name in names]
+            return target.refusal(lambda: target.write(schema, put(batch, 1, *values), put(batch, 2, *names)))
+
+        refusals = [write(1), write(2)]
+        for refusal in refusals:
+            if refusal is not None:
+                assert isinstance(refusal, DataError)
+                assert any(repr(name) in str(refusal) for name in names)
+        if refusals == [None, None]:
+            assert {"id": 1, **{name: f"{name} 2" for name in names}} in target.rows()
+
+    @claims("schema_evolution")
+    def test_a_new_column_is_added(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+        target.write(f"{_PEOPLE}, born date", put(3, 3, "c", date(1886, 9, 16)))
+        assert target.rows() == [
+            {"id": 1, "name": "a", "born": None},
+            {"id": 2, "name": "b", "born": None},
+            {"id": 3, "name": "c", "born": date(1886, 9, 16)},
+        ]
+
+    @claims("schema_evolution")
+    def test_a_column_that_a_batch_lacks_is_null_in_its_rows(self, target: Target) -> None:
+        target.write("id int, name string, born int", put(1, 1, "a", 1886), put(2, 2, "b", 1887))
+        target.write("born int, id int", put(3, 1888, 3))
+        assert target.rows() == [
+            {"id": 1, "name": "a", "born": 1886},
+            {"id": 2, "name": "b", "born": 1887},
+            {"id": 3, "name": None, "born": 1888},
+        ]
+
+    @claims("schema_evolution")
+    def test_a_new_field_of_a_struct_is_added(self, target: Target) -> None:
+        old, new = "a int", "a int, b string"
+        target.write(f"id int, s struct<{old}>, l array<struct<{old}>>", put(1, 1, (1,), [(1,)]))
+        target.write(f"id int, s struct<{new}>, l array<struct<{new}>>", put(2, 2, (2, "b"), [(2, "b"), None]))
+        target.write(f"id int, s struct<{old}>, l array<struct<{old}>>", put(3, 3, None, [(3,)]))
+        assert target.rows() == [
+            {"id": 1, "s": {"a": 1, "b": None}, "l": [{"a": 1, "b": None}]},
+            {"id": 2, "s": {"a": 2, "b": "b"}, "l": [{"a": 2, "b": "b"}, None]},
+            {"id": 3, "s": None, "l": [{"a": 3, "b": None}]},
+        ]
+
+    @claims("schema_evolution")
+    def test_a_wider_type_is_taken_or_refused(self, target: Target) -> None:
+        narrow, wide = "id int, size int, price decimal(5,2)", "id int, size bigint, price decimal(12,2)"
+        target.write(narrow, put(1, 1, 10, Decimal("1.50")))
+        refusal = target.refusal(lambda: target.write(wide, put(2, 2, 2**40, Decimal("1234567.25"))))
+        target.write(narrow, put(3, 3, 30, Decimal("3.50")))
+        rows = [
+            {"id": 1, "size": 10, "price": Decimal("1.50")},
+            {"id": 2, "size": 2**40, "price": Decimal("1234567.25")},
+            {"id": 3, "size": 30, "price": Decimal("3.50")},
+        ]
+        if refusal is not None:
+            assert isinstance(refusal, DataError)
+            assert any(repr(name) in str(refusal) for name in ("size", "price"))
+            del rows[1]
+        assert target.rows() == rows
+
+    @claims("schema_evolution")
+    def test_a_type_that_does_not_fit_is_taken_as_text_or_refused(self, target: Target) -> None:
+        target.write("id int, size int", put(1, 1, 10))
+        refusal = target.refusal(lambda: target.write("id int, size string", put(2, 2, "large")))
+        if refusal is None:
+            assert target.rows() == [{"id": 1, "size": "10"}, {"id": 2, "size": "large"}]
+        else:
+            assert isinstance(refusal, DataError)
+            assert "'size'" in str(refusal)
+            assert target.rows() == [{"id": 1, "size": 10}]
+
+    # Older versions
+
+    @claims("time_travel")
+    def test_older_versions_can_be_read(self, target: Target) -> None:
+        first = target.write(_PEOPLE, put(1, 1, "a"))
+        time = datetime.now(UTC)
+        second = target.write(_PEOPLE, put(2, 2, "b"))
+        zone = ZoneInfo(target.session.conf.get("spark.sql.session.timeZone") or "UTC")
+        assert first.version is not None
+        assert target.rows(first.version) == [{"id": 1, "name": "a"}]
+        assert target.rows(f"{time.astimezone(zone):%Y-%m-%d %H:%M:%S.%f}") == [{"id": 1, "name": "a"}]
+        assert target.rows(second.version) == target.rows()
+        assert isinstance(target.refusal(lambda: target.rows("1970-01-02 00:00:00")), ConfigError)
+        assert isinstance(target.refusal(lambda: target.rows("no version")), ConfigError)
+
+    # What is not claimed
+
+    @lacks("upsert")
+    def test_mode_upsert_is_refused(self, tmp_path: Path) -> None:
+        sink = self.sink_class({**self.config(tmp_path), "mode": "upsert"})
+        with pytest.raises(ConfigError, match=sink.name):
+            _plan(sink).check_static()
+
+    @lacks("delete")
+    def test_deletes_are_refused(self, sink: Sink) -> None:
+        with pytest.raises(ConfigError, match=sink.name):
+            _plan(sink, _AsksDeletes()).check_static()
+
+    @lacks("time_travel")
+    def test_older_versions_are_refused(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"))
+        assert isinstance(target.refusal(lambda: target.rows("2020-01-01 00:00:00")), ConfigError)
+
+    @lacks("schema_evolution")
+    def test_a_new_column_is_refused(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"))
+        error = target.refusal(lambda: target.write(f"{_PEOPLE}, born int", put(2, 2, "b", 1886)))
+        assert isinstance(error, DataError)
+        assert "'born'" in str(error)
+        assert target.rows() == [{"id": 1, "name": "a"}]
+
+
+class _AsksDeletes(Transform):
+    """Stands for a pipeline whose deletes shall remove rows."""
+
+    name = "asks_deletes"
+    api_version = 1
+    asks_deletes = True
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+
+def _plan(sink: Sink, *transforms: Transform) -> Plan:
+    source: Any = None  # nothing is read
+    return Plan("kit", source, (sink,), "", Routes([]), (), tuple(transforms))

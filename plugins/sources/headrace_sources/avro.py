@@ -30,6 +30,8 @@ class AvroFormat(Format):
     api_version = 1
     Config = AvroConfig
     container = True
+    # Databases hold dates before 1582; Spark 3 refuses to read them unless it is told that no Spark 2 wrote them.
+    sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED"}
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
@@ -48,6 +50,10 @@ class AvroFormat(Format):
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         return spark.read.format("avro").schema(schema).options(**options).load(list(scan.files))
+
+    def damaged(self, spark: SparkSession, files: Sequence[str]) -> str | None:
+        conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        return next((file for file in files if not _whole(spark, conf, file)), None)
 
 
 def _struct(spark: SparkSession, text: str) -> StructType:
@@ -85,6 +91,21 @@ def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[s
         if options.get("ignoreCorruptFiles") == "true":
             return None
         raise DataError(_complaint(path, conf, text), where=file, fix=_FIX) from error
+
+
+def _whole(spark: SparkSession, conf: Any, file: str) -> bool:
+    """Whether every block of a file can be read."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    opened = jvm.org.apache.avro.mapred.FsInput(jvm.org.apache.hadoop.fs.Path(file), conf)
+    try:
+        reader = jvm.org.apache.avro.file.DataFileReader(opened, jvm.org.apache.avro.generic.GenericDatumReader())
+        while reader.hasNext():
+            reader.nextBlock()
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is the one
+        return False
+    finally:
+        opened.close()
+    return True
 
 
 #: A batch keeps the list of files it was planned with: a file that was only moved away would be missed.

@@ -22,8 +22,10 @@ from headrace.contracts.events import Events
 from headrace.contracts.format import Format, Scan
 from headrace.contracts.position import sortable
 from headrace.contracts.source import NativeSource, SourceContext
+from headrace.engine.checkpoint import first_line
 from headrace.engine.schemas import merged
 from headrace.engine.storage import Folder
+from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError, PluginError
 from headrace.registry import registry
 
@@ -86,22 +88,27 @@ class FilesSource(NativeSource):
         super().__init__(config, **options)
         kind: type[Format] = registry().get("format", self.config.format)
         extra = self.config.options()
+        self._batch: tuple[SparkSession, list[str]] | None = None
         self._format = kind({key: extra[key] for key in kind.Config.passthrough if key in extra})
         # What the source needs is what its format needs.
         self.jars = self._format.jars  # type: ignore[misc]
         self.jvm_class = self._format.jvm_class  # type: ignore[misc]
+        self.sql_conf = self._format.sql_conf  # type: ignore[misc]
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None:
             return
         path = spark._jvm.org.apache.hadoop.fs.Path(self.config.path)  # type: ignore[union-attr]  # noqa: SLF001
-        files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
-        if not files.globStatus(path):
+        where = f"source files, path {self.config.path}"
+        try:
+            files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
+            found = files.globStatus(path)
+        except Exception as error:
             raise ConfigError(
-                "there is no such folder",
-                where=f"source files, path {self.config.path}",
-                fix="make it, or correct `path:`",
-            )
+                first_line(error), where=where, fix="correct `path:`, or what `spark:` says of it"
+            ) from error
+        if not found:
+            raise ConfigError("there is no such folder", where=where, fix="make it, or correct `path:`")
 
     def stream(self, spark: SparkSession) -> DataFrame:
         options = self.config.options()
@@ -129,11 +136,17 @@ class FilesSource(NativeSource):
         return self._events(context, {_topic(file): file for file in files}.values())
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        return unreadable(error)
+        found = unreadable(error)
+        if found is None and self._batch is not None and "org.apache.avro" in full_text(error):
+            damaged = self._format.damaged(*self._batch)
+            found = _damaged(damaged) if damaged else None
+        return found
 
     def _events(self, context: SourceContext, files: Iterable[str]) -> list[Events]:
         topics: dict[str, list[str]] = {}
-        for file in sorted(self._there(context, files)):
+        there = sorted(self._there(context, files))
+        self._batch = context.spark, there
+        for file in there:
             topics.setdefault(_topic(file), []).append(file)
         read = self._container if self._format.container else self._lines
         found = [read(context, topic, topics[topic]) for topic in sorted(topics)]
@@ -219,11 +232,12 @@ def _planned(context: SourceContext) -> list[str] | None:
     if end is None or (start is None and context.batch > 0):
         return None
     files = []
-    for entry in range(-1 if start is None else start, end):
-        text = log.read(f"{entry + 1}")
-        if text is None:  # compacted: every tenth entry is in a file of all
+    for entry in range(0 if start is None else start + 1, end + 1):
+        text = log.read(f"{entry}") or log.read(f"{entry}.compact")  # every tenth holds all entries before it
+        if text is None:
             return None
-        files += [unquote(json.loads(line)["path"]) for line in text.splitlines()[1:]]
+        found = map(json.loads, text.splitlines()[1:])
+        files += [unquote(file["path"]) for file in found if file["batchId"] == entry]
     return files
 
 
@@ -250,37 +264,37 @@ def _by_numbering(files: Iterable[str]) -> list[tuple[bool, list[str]]]:
 
 
 _GONE = re.compile(
-    r"PATH_NOT_FOUND\] Path does not exist: (\w+:\S+)|File does not exist: (\w+:\S+)|File (\w+:\S+) does not exist"
+    r"Path does not exist: (\w+:.+?)\.?$|File does not exist: (\S+)|File (\w+:.+?) does not exist", re.MULTILINE
+)
+_DAMAGED = re.compile(
+    r"Encountered error while reading file (\w+:\S+?)\.?(?:\s|$)|\[FAILED_READ_FILE\S*\].* (\w+:/\S+?)\.?(?:\s|$)"
 )
 
 
 def unreadable(error: BaseException) -> HeadraceError | None:
     """What Spark says when a file is gone or damaged, with the file's name."""
-    from headrace.engine.trouble import full_text
-
     text = full_text(error)
     if match := _GONE.search(text):
         return DataError(
             "a file that was found is gone",
-            where=(match[1] or match[2] or match[3]).rstrip("."),
+            where=match[1] or match[2] or match[3],
             fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
         )
-    if match := re.search(
-        r"(?:Encountered error while reading file|FAILED_READ_FILE\S*\] ?\S* ?\w* ?\w* ?\w*) (\w+:\S+?)\.?(?:\s|$)",
-        text,
-    ):
-        return DataError(
-            "the file is cut short or damaged",
-            where=match[1],
-            fix="replace it by a whole one, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`; nothing of this batch was written",
-        )
+    if match := _DAMAGED.search(text):
+        return _damaged(unquote(match[1] or match[2]))
     return None
+
+
+def _damaged(file: str) -> DataError:
+    move = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
+    fix = f"replace it by a whole one, or {move}; nothing of this batch was written"
+    return DataError("the file is cut short or damaged", where=file, fix=fix)
 
 
 def _place(*, numbered: bool) -> list[Column]:
     """Where a record lies: its file's first offset, or the file's time and name; then the block and the row in it.
 
-    It depends on the file alone, never on what else is in the batch: a file that is read again has the same places.
+    How two files lie to each other does not depend on what else is in the batch.
     """
     from pyspark.sql import functions as F
 

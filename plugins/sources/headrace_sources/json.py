@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.config.base import Config
-from headrace.contracts.changes import quoted
+from headrace.contracts.changes import UNDECODABLE, quoted
 from headrace.contracts.format import Format
 from headrace.engine.schemas import grown
 from headrace.errors import DataError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from headrace.engine.schemas import SchemaLog
 
-_CORRUPT = "_headrace_corrupt"
+_BODY, _PARSED, _CORRUPT = "_headrace_body", "_headrace_parsed", "_headrace_corrupt"
 
 
 class JsonConfig(Config):
@@ -84,27 +84,24 @@ class JsonFormat(Format):
         text = F.col(column).cast("string")
         others = [F.col(quoted(c)) for c in frame.columns if c != column]
         there = F.col(_BODY).isNotNull()
-        bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | _several(F.col(_BODY))
+        bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | self._several(F.col(_BODY))
         fields = F.struct(*[F.col(_PARSED).getField(name).alias(name) for name in schema.names])
         struct = F.from_json(text, parsed, self._options())
         return frame.select(*others, text.alias(_BODY), struct.alias(_PARSED)).select(
             *others,
             F.when(there & ~bad, fields).alias(column),
-            F.when(there & bad, F.lit("undecodable")).alias(error),
+            F.when(there & bad, F.lit(UNDECODABLE)).alias(error),
         )
+
+    def _several(self, text: Column) -> Column:
+        """Whether a text holds more than one document: Spark would read the first and say nothing of the others."""
+        from pyspark.sql import functions as F
+
+        if any(key.startswith("allow") and value == "true" for key, value in self.config.options().items()):
+            return F.lit(False)  # what is counted below is JSON as it is written by the book
+        # What follows a brace makes it likely; only then is counting worth a second parse.
+        likely = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
+        return likely & ~F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(F.lit(1))
 
     def _options(self) -> dict[str, str]:
         return {**self.config.options(), "columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
-
-
-_BODY, _PARSED = "_headrace_body", "_headrace_parsed"
-
-
-def _several(text: Column) -> Column:
-    """Whether more than one document is in a text: Spark would read the first and say nothing of the others."""
-    from pyspark.sql import functions as F
-
-    # What follows a brace makes it likely; only then is counting worth a second parse.
-    likely = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
-    count = F.json_array_length(F.concat(F.lit("["), text, F.lit("\n]")))
-    return likely & ~count.eqNullSafe(F.lit(1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.contracts.format import Format, Scan
 from headrace.engine.trouble import full_text
@@ -20,6 +20,8 @@ class ParquetFormat(Format):
     name = "parquet"
     api_version = 1
     container = True
+    # Databases hold dates before 1582; Spark 3 refuses to read them unless it is told that no Spark 2 wrote them.
+    sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         try:

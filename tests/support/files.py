@@ -1,0 +1,60 @@
+"""Files of a folder as the files source gives them, without a stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.events import OFFSET, PLACE, VALUE, Events
+from headrace.contracts.source import SourceContext
+from headrace.engine.schemas import SchemaLog
+from headrace_sources.files import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def events_of(
+    spark: SparkSession,
+    folder: Path,
+    kind: str,
+    log: SchemaLog | None = None,
+    files: Iterable[Path] | None = None,
+    **options: Any,
+) -> list[Events]:
+    """The events in a batch of the folder's files, or of those that are named."""
+    return batch_of(spark, FilesSource(path=str(folder), format=kind, **options), folder, log, files)
+
+
+def batch_of(
+    spark: SparkSession,
+    source: FilesSource,
+    folder: Path,
+    log: SchemaLog | None = None,
+    files: Iterable[Path] | None = None,
+) -> list[Events]:
+    """The same with a source of one's own."""
+    paths = [path for path in (files or sorted(folder.rglob("*"))) if not path.is_dir()]
+    batch = spark.createDataFrame([(f"file:{path}",) for path in paths], "path string")
+    return source.events(SourceContext(spark, log or SchemaLog()), batch)
+
+
+def in_order(spark: SparkSession, events: Events, *fields: str) -> list[Any]:
+    """The bodies in the order of their places: dicts, or the values of one field."""
+    frame = events.load(spark, events.schema)
+    found = [(row[PLACE], row[VALUE]) for row in frame.select(PLACE, VALUE).collect()]
+    assert len({place for place, _ in found}) == len(found)
+    bodies = [value and value.asDict(recursive=True) for _, value in sorted(found, key=lambda pair: pair[0])]
+    return [body[fields[0]] for body in bodies] if fields else bodies
+
+
+def offsets(spark: SparkSession, events: Events) -> set[Any]:
+    return {row[OFFSET] for row in events.load(spark, events.schema).select(OFFSET).collect()}
+
+
+def written_at(path: Path, second: float) -> Path:
+    """Sets when a file was written."""
+    os.utime(path, (second, second))
+    return path

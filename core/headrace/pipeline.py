@@ -23,6 +23,7 @@ from headrace.engine import dead_letters, query
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.progress import BatchProgress
 from headrace.engine.query import Query
+from headrace.engine.ranged import seconds_of
 from headrace.engine.routing import Routes
 from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
@@ -96,6 +97,8 @@ class Pipeline:
                 f"the source {self.source.name!r} gives bytes and no format says how to read them",
                 fix="add `value: {json: {}}` beside it",
             )
+        if self.trigger is not None:
+            seconds_of(self.trigger)
         self.plan = Plan(
             name=self.name,
             source=self.source,

@@ -33,6 +33,8 @@ def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:
     return Pipeline.from_dict({**config, **changed})
 
 
-def rows(pipeline: Pipeline, spark: Any, table: str = TABLE, key: str = "artist_id", **options: Any) -> list[dict[str, Any]]:
+def rows(
+    pipeline: Pipeline, spark: Any, table: str = TABLE, key: str = "artist_id", **options: Any
+) -> list[dict[str, Any]]:
     """A table's business columns, ordered by key."""
     return [row.asDict(recursive=True) for row in pipeline.read(table, spark=spark, **options).orderBy(key).collect()]

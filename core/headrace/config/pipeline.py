@@ -87,7 +87,7 @@ class PipelineConfig(Config):
     checkpoint: str = Field(min_length=1)
     #: Settings of Spark (``spark.…``), under their own names.
     spark: dict[str, Any] = Field(default_factory=dict)
-    #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: as soon as the last one has ended.
+    #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
     trigger: str | None = None
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")

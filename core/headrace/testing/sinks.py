@@ -90,7 +90,7 @@ class SinkConformance(ABC):
     @classmethod
     def session(cls, headrace_spark: SparkSession) -> SparkSession:
         """A session as the engine gives it to a sink: a clone of the caller's."""
-        return Sessions(headrace_spark).of("kit")
+        return Sessions(headrace_spark, cls.sink_class.sql_conf).of("kit")
 
     @pytest.fixture
     def sink(self, tmp_path: Path) -> Sink:
@@ -192,7 +192,7 @@ class SinkConformance(ABC):
         assert [row["id"] for row in target.rows()] == [1, 2]
 
     def test_two_tables_at_once(self, sink: Sink, headrace_spark: SparkSession) -> None:
-        clones, barrier = Sessions(headrace_spark), Barrier(2)
+        clones, barrier = Sessions(headrace_spark, sink.sql_conf), Barrier(2)
         targets = [Target(sink, clones.of(str(number))) for number in range(2)]
 
         def write(target: Target) -> None:

@@ -76,9 +76,7 @@ def demo(folder: Path) -> None:
     )
     console.print(f"  cd {folder}", style="cyan")
     console.print("  SALT=pepper headrace show pipeline.yaml moma.artworks --limit 5", style="cyan")
-    console.print(
-        f"  SALT=pepper headrace show pipeline.yaml moma.artworks --as-of {steps[0].version} --limit 5", style="cyan"
-    )
+    console.print(f"  SALT=pepper headrace show pipeline.yaml moma.artworks --as-of {steps[0].version}", style="cyan")
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _prepare(folder: Path, console: Console) -> Path:
     os.chdir(folder)
     console.rule("[bold]headrace demo")
     console.print(
-        "The collection of the Museum of Modern Art at three real dates (CC0), about 20,000 of its works, as Debezium would\n"
+        "The collection of the Museum of Modern Art at three real dates (CC0), about 20,000 of its works, as Debezium would "
         "report them from PostgreSQL: change events in Avro files. One pipeline file keeps two tables true to them:\n"
     )
     from rich.syntax import Syntax
@@ -170,7 +168,7 @@ def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: li
         f" at {steps[0].date} {then.where(then[_KEY].isin([int(key) for key in deleted])).count()} of them were in it."
     )
     console.print(
-        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows, and no column {_NEW!r}: {_NEW not in then.columns}."
+        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows; column {_NEW!r} was {'there' if _NEW in then.columns else 'not there yet'}."
     )
 
     event = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(bronze / steps[0].date))

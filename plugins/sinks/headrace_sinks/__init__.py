@@ -5,6 +5,7 @@ from headrace.hookspecs import hookimpl
 
 @hookimpl
 def headrace_sinks() -> dict[str, str]:
+    """The sinks by the names that users write."""
     return {
         "iceberg": "headrace_sinks.iceberg:IcebergSink",
         "hudi": "headrace_sinks.hudi:HudiSink",

@@ -33,9 +33,11 @@ class ConsoleSink(Sink):
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
         count = rows.count()
-        print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)
+        print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)  # noqa: T201 - what it is for
         rows.drop(POSITION).show(self.config.numRows, truncate=self.config.truncate)
         return Written(upserted=count)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
-        raise ConfigError("the console keeps nothing that could be shown", where="sink console", fix="show a table of another sink")
+        raise ConfigError(
+            "the console keeps nothing that could be shown", where="sink console", fix="show a table of another sink"
+        )

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from headrace.contracts.changes import DELETED, POSITION
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
+from headrace.engine.schemas import SchemaLog, grown, merged
 from headrace.engine.storage import Folder
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, DataError
+from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace_sinks.shape import same, shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-_PARTITION = "_headrace_batch"
+_BATCH = "_headrace_batch"
+#: Beside the batches, where readers do not look: the columns of all of them, so that they need not be guessed.
+_SCHEMAS, _SUBJECT = "_headrace", "table"
+#: Spark's own default cuts a time at milliseconds.
+_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
 class FilesSinkConfig(SinkConfig):
     """Files on any filesystem that Hadoop knows; options of Spark's writer pass through."""
 
-    passthrough: ClassVar[tuple[str, ...]] = ("compression", "maxRecordsPerFile", "dateFormat", "timestampFormat", "ignoreNullFields", "encoding")
+    passthrough: ClassVar[tuple[str, ...]] = (
+        "compression",
+        "maxRecordsPerFile",
+        "dateFormat",
+        "timestampFormat",
+        "ignoreNullFields",
+        "encoding",
+    )
 
     #: The folder in which every table has one.
     path: str
@@ -33,22 +49,60 @@ class FilesSink(Sink):
     Config = FilesSinkConfig
     config: FilesSinkConfig
     capabilities = Capabilities(schema_evolution=True, exactly_once=True)
-    jars = {
+    sql_conf = ANCIENT_DATES
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
-        name = f"{batch.pipeline[:8]}-{batch.id:010d}"
-        writer = rows.drop(DELETED, POSITION).write.format(self.config.format).options(**self.config.options())
-        writer.mode("overwrite").save(f"{self._folder(table)}/{_PARTITION}={name}")
-        return Written(version=name)
+        folder = Folder(rows.sparkSession, self._path(table))
+        schemas = SchemaLog(folder.folder(_SCHEMAS))
+        rows = rows.drop(DELETED, POSITION)
+        schema = self._schema(schemas.get(_SUBJECT), rows.schema)
+        schemas.remember(_SUBJECT, schema)
+        writer = shaped(rows, schema).write.format(self.config.format).options(**self._options())
+        writer.mode("overwrite").save(f"{folder.path}/{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}")
+        return Written()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
-        if not Folder(spark, self._folder(table)).exists():
-            raise ConfigError(f"there is no table {table.name!r}", where=f"sink files, path {self.config.path}", fix="run the pipeline, or correct the name")
-        reader = spark.read.format(self.config.format)
-        return (reader.option("mergeSchema", "true") if self.config.format == "parquet" else reader).load(self._folder(table))
+        if as_of is not None:
+            raise ConfigError("files keep no older versions", where="sink files", fix="leave out --as-of")
+        folder = Folder(spark, self._path(table))
+        schema = SchemaLog(folder.folder(_SCHEMAS)).get(_SUBJECT)
+        if schema is None:
+            raise ConfigError(
+                f"there is no table {table.name!r}",
+                where=f"sink files, path {self.config.path}",
+                fix="run the pipeline, or correct the name",
+            )
+        return spark.read.schema(schema).format(self.config.format).options(**self._options()).load(folder.path)
 
-    def _folder(self, table: Table) -> str:
+    def _schema(self, known: StructType | None, come: StructType) -> StructType:
+        """The columns of the table with those that come."""
+        from pyspark.sql.types import StructType
+
+        if self.config.format == "avro":
+            check_names(come, "Avro")
+            come = without_small_ints(come)
+        if known is None:
+            return come
+        schema = merged(known, come)
+        assert isinstance(schema, StructType)
+        if self.config.format != "json":
+            for kept, wider in zip(known, schema, strict=False):
+                if not same(grown(kept.dataType, wider.dataType), wider.dataType):
+                    raise DataError(
+                        f"column {kept.name!r} comes as {come[kept.name].dataType.simpleString()} and the files there have "
+                        f"{kept.dataType.simpleString()}, which could not be read together",
+                        where="sink files",
+                        fix="write to another path, or use `format: json`",
+                    )
+        return schema
+
+    def _path(self, table: Table) -> str:
         return "/".join([self.config.path.rstrip("/"), *table.parts])
+
+    def _options(self) -> dict[str, str]:
+        defaults = {"timestampFormat": _MICROSECONDS} if self.config.format == "json" else {}
+        return {**defaults, **self.config.options()}

@@ -1,7 +1,10 @@
-"""Hudi tables: upsert by record key, ordered by position."""
+"""Hudi tables: upsert by record key, ordered by position, the batch's mark in the commit."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -9,12 +12,22 @@ from pydantic import Field
 from headrace.contracts.changes import DELETED, POSITION, PREFIX
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
 from headrace.engine.storage import Folder, qualified
-from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.errors import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_sinks import hudi_timeline as timeline
+from headrace_sinks.asof import millis
+from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace_sinks.shape import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _IS_DELETED = "_hoodie_is_deleted"
+_PARTITION = "hoodie.datasource.write.partitionpath.field"
+_SCHEMA_ERROR = re.compile(
+    r"HoodieSchemaException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
+)
+#: Key types that Hudi's writer of whole files spells as its upsert does; others would be found under two keys.
+_PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
 
 
 class HudiConfig(SinkConfig):
@@ -34,65 +47,141 @@ class HudiSink(Sink):
     api_version = 1
     Config = HudiConfig
     config: HudiConfig
-    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, time_travel=True)
+    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True)
     hidden_prefixes = (PREFIX, "_hoodie_")
-    jars = {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)}
-    refuses = {"4.0": "no Hudi bundle for Spark 4 is published where jars are resolved from"}
+    sql_conf = ANCIENT_DATES
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)}
+    refuses: ClassVar[Mapping[str, str]] = {
+        "4.0": "no Hudi bundle for Spark 4 is published where jars are resolved from"
+    }
     jvm_class = "org.apache.hudi.DefaultSource"
 
     def session_conf(self) -> dict[str, str]:
         return {
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
             "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+            # The other structure, Parquet's oldest, cannot hold an array with a null in it.
+            "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         }
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
-        path = self._path(rows.sparkSession, table)
-        if batch.mode == "upsert":
-            rows = rows.withColumnRenamed(DELETED, _IS_DELETED)
-        else:
-            rows = rows.drop(DELETED)
-        rows.write.format("hudi").options(**self._options(table, batch)).mode("append").save(path)
-        jvm: Any = rows.sparkSession._jvm  # noqa: SLF001
-        files = jvm.org.apache.hadoop.fs.Path(path).getFileSystem(rows.sparkSession._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001
-        return Written(version=str(jvm.org.apache.hudi.HoodieDataSourceHelpers.latestCommit(files, path)))
+        spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
+        _hush(spark)
+        exists = Folder(spark, f"{path}/.hoodie").exists()
+        last = timeline.last_commit(spark, path, batch.pipeline) if exists else None
+        if last is not None and last.mark == timeline.mark_of(batch):
+            return Written(version=last.instant, skipped=True)
+        rows, operation = _fitted(rows, batch), "upsert"
+        if not exists and self._buckets and _plain(rows, table, batch):
+            rows, operation = _without_deleted(rows, batch), "bulk_insert"
+        rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
+        done = timeline.last_commit(spark, path, batch.pipeline)
+        return Written(upserted=done.upserted, bytes=done.bytes, version=done.instant) if done else Written()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)
         if not Folder(spark, f"{path}/.hoodie").exists():
-            raise ConfigError(f"there is no table {table.name!r}", where=f"sink hudi, path {self.config.path}", fix="run the pipeline, or correct the name")
-        reader = spark.read.format("hudi")
-        return (reader.option("as.of.instant", as_of) if as_of is not None else reader).load(path)
+            raise ConfigError(
+                f"there is no table {table.name!r}",
+                where=f"sink hudi, path {self.config.path}",
+                fix="run the pipeline, or correct the name",
+            )
+        _hush(spark)
+        # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
+        reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
+        if as_of is not None:
+            is_instant = as_of.isdigit() and len(as_of) in (14, 17)
+            instant = as_of if is_instant else timeline.instant_of(spark, path, millis(spark, as_of))
+            reader = reader.option("as.of.instant", instant)
+        return reader.load(path)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         from headrace.engine.trouble import full_text
 
-        text = full_text(error)
-        if "HoodieWriteConflictException" in text or "HoodieLockException" in text:
-            return RetriableError("another writer committed to the table at the same time", fix="nothing is lost; start the pipeline again")
+        lines = [line.strip() for line in full_text(error).splitlines()]
+        if any("HoodieWriteConflictException" in line or "HoodieLockException" in line for line in lines):
+            return RetriableError(
+                "another writer committed to the table at the same time",
+                fix="nothing is lost; start the pipeline again",
+            )
+        schema = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
+        if schema:
+            return DataError(
+                f"Hudi cannot keep a column so: {schema}",
+                fix="rename the column with `rename`, or cast it where the events are made",
+            )
         return None
+
+    @property
+    def _buckets(self) -> bool:
+        """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
+        return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partitioned
+
+    @property
+    def _partitioned(self) -> bool:
+        return _PARTITION in self.config.options()
 
     def _path(self, spark: SparkSession, table: Table) -> str:
         return "/".join([qualified(spark, self.config.path), *table.parts])
 
-    def _options(self, table: Table, batch: Batch) -> dict[str, str]:
+    def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
         options = {
             "hoodie.table.name": "_".join(table.parts),
             "hoodie.datasource.write.table.type": self.config.table_type,
-            "hoodie.datasource.write.operation": "upsert",
+            "hoodie.datasource.write.operation": operation,
             # A position is unique: with it as key, appending a batch again changes nothing.
             "hoodie.datasource.write.recordkey.field": ",".join(table.key) if batch.mode == "upsert" else POSITION,
             "hoodie.table.ordering.fields": POSITION,
-            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
             # The batch has one row per key already.
             "hoodie.combine.before.upsert": "false",
             "hoodie.write.set.null.for.missing.columns": "true",
-            # docs/decisions: a bucket finds a key without reading, and small commits need no metadata table.
+            # docs/decisions: a bucket finds a key without reading, and small commits need neither a metadata table nor a
+            # server that tells tasks of files.
             "hoodie.index.type": "BUCKET",
             "hoodie.bucket.index.num.buckets": "4",
             "hoodie.metadata.enable": "false",
+            "hoodie.embed.timeline.server": "false",
+            "hoodie.write.markers.type": "DIRECT",
         }
-        own = self.config.options()
-        if "hoodie.datasource.write.partitionpath.field" in own:
-            options["hoodie.datasource.write.keygenerator.class"] = "org.apache.hudi.keygen.ComplexKeyGenerator"
-        return {**options, **own}
+        if self._partitioned:
+            # A row may move to another partition, and a delete need not say in which one its row is.
+            options["hoodie.index.type"] = "GLOBAL_SIMPLE"
+            options["hoodie.simple.index.update.partition.path"] = "true"
+        marked = {
+            "hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX,
+            timeline.MARK: timeline.mark_of(batch),
+        }
+        return {**options, **self.config.options(), **marked}
+
+
+def _fitted(rows: DataFrame, batch: Batch) -> DataFrame:
+    """The rows as Hudi wants them: with deletes marked its way, and no integers of which its writers disagree."""
+    check_names(rows.schema, "Hudi")
+    rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
+    return shaped(rows, without_small_ints(rows.schema))
+
+
+def _without_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
+    return rows.where(f"NOT {_IS_DELETED}") if batch.mode == "upsert" else rows
+
+
+def _plain(rows: DataFrame, table: Table, batch: Batch) -> bool:
+    return batch.mode == "append" or all(rows.schema[k].dataType.simpleString() in _PLAIN_KEYS for k in table.key)
+
+
+def _hush(spark: SparkSession) -> None:
+    """Keeps a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    system = jvm.java.lang.System
+    if system.getProperty("jol.skipHotspotSAAttach") is not None:
+        return
+    # Nor shall it try to attach to the JVM as a debugger, which takes a second.
+    for name in ("HotspotSAAttach", "DynamicAttach", "InstallAttach"):
+        system.setProperty(f"jol.skip{name}", "true")
+    out = system.out
+    system.setOut(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    try:
+        with suppress(Exception):  # another Hudi may have it under another name
+            jvm.org.apache.hudi.org.openjdk.jol.vm.VM.current()
+    finally:
+        system.setOut(out)

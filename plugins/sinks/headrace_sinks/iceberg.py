@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from headrace.contracts.changes import DELETED, POSITION, quoted
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
+from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder, qualified
-from headrace.errors import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace_sinks.asof import millis
+from headrace_sinks.iceberg_mark import MARK, is_applied, mark_of, marked
+from headrace_sinks.iceberg_schema import grown
+from headrace_sinks.shape import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
-#: The snapshot property that names the batch. Kept in every snapshot that headrace commits.
-MARK = "headrace.batch"
-#: Snapshots that are searched for a mark: other writers and maintenance commit in between.
-MARK_DEPTH = 50
-_PRIVATE_CATALOG = "headrace_iceberg"
-_CONFLICTS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException")
+_VIEW = "_headrace_rows"
+#: What Iceberg says when somebody else committed between the read and the commit of a write.
+_CONFLICTS = (
+    "CommitFailedException",
+    "CommitStateUnknownException",
+    "AlreadyExistsException",
+    "TableAlreadyExistsException",
+    "ValidationException: Found conflicting files",
+    "ValidationException: Found new conflicting delete files",
+    "ValidationException: Found new delete for replaced data file",
+    "ValidationException: Cannot commit, missing data files",
+)
 
 
 class IcebergConfig(SinkConfig):
@@ -54,8 +67,10 @@ class IcebergSink(Sink):
     api_version = 1
     Config = IcebergConfig
     config: IcebergConfig
-    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True)
-    jars = {
+    capabilities = Capabilities(
+        upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
+    )
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),
         "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
     }
@@ -65,70 +80,115 @@ class IcebergSink(Sink):
         if self.config.catalog is None:
             return {}
         prefix = f"spark.sql.catalog.{self.config.catalog}"
-        return {prefix: self.jvm_class, **{f"{prefix}.{key}": value for key, value in self.config.catalog_properties.items()}}
+        return {prefix: self._class, **{f"{prefix}.{k}": value for k, value in self.config.catalog_properties.items()}}
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        if spark is None or self.config.catalog is None:
+            return
+        try:
+            spark._jsparkSession.sessionState().catalogManager().catalog(self.config.catalog)  # noqa: SLF001
+        except Exception as error:
+            prefix = f"spark.sql.catalog.{self.config.catalog}"
+            raise ConfigError(
+                f"the session's catalog {self.config.catalog!r} does not work: {first_line(error)}",
+                where="sink iceberg",
+                fix="describe it under `catalog.properties`, or where the session is built, for example:"
+                f'\n      .config("{prefix}", "{self._class}")'
+                f'\n      .config("{prefix}.type", "hadoop")'
+                f'\n      .config("{prefix}.warehouse", "s3a://lake/warehouse")',
+            ) from error
+
+    @property
+    def _class(self) -> str:
+        # Spark's own catalog can only be wrapped: it keeps the tables of other formats.
+        wraps = self.config.catalog == "spark_catalog"
+        return f"org.apache.iceberg.spark.{'SparkSessionCatalog' if wraps else 'SparkCatalog'}"
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
-        spark = rows.sparkSession
-        name = self._name(spark, table)
-        mark = f"{batch.pipeline}:{batch.id}"
-        java = self._load(spark, name)
-        if java is not None and mark in _marks(java):
-            return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+        spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
+        java = _load(spark, name)
         if java is None:
             self._create_namespace(spark, name)
-            _marked(spark, mark, lambda: self._create(name, rows, batch))
+            marked(spark, mark_of(batch), lambda: self._create(name, rows, batch))
+            return _written(_load(spark, name), batch, whole=True)
+        if is_applied(java, batch):
+            return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+        fitted = _fitted(spark, name, java, rows)
+        merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
+        if batch.mode == "append":
+            marked(spark, mark_of(batch), lambda: fitted.drop(DELETED).writeTo(name).append())
+        elif merges_on_read:
+            marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
         else:
-            fitted = _fitted(spark, name, java, rows)
-            if batch.mode == "upsert":
-                _marked(spark, mark, lambda: self._merge(spark, name, table, fitted))
-            else:
-                _marked(spark, mark, lambda: fitted.drop(DELETED).writeTo(name).append())
-        return self._written(self._load(spark, name), batch)
+            # Copy-on-write reads the rows twice: first to find the files that they change.
+            fitted.persist()
+            try:
+                marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
+            finally:
+                fitted.unpersist()
+        java.refresh()
+        return _written(java, batch, whole=merges_on_read or batch.mode == "append")
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         reader = spark.read.format("iceberg")
-        if as_of is not None:
-            if as_of.isdigit() and len(as_of) > 8:
-                reader = reader.option("snapshot-id", as_of)
-            else:
-                reader = reader.option("as-of-timestamp", str(_millis(spark, as_of)))
+        if as_of is not None and as_of.isdigit() and len(as_of) > 8:
+            reader = reader.option("snapshot-id", as_of)
+        elif as_of is not None:
+            reader = reader.option("as-of-timestamp", str(millis(spark, as_of)))
         if self.config.warehouse is None:
-            return reader.load(f"{self.config.catalog}." + ".".join(table.parts))
-        path = "/".join([qualified(spark, self.config.warehouse), *table.parts])
-        if not Folder(spark, f"{path}/metadata").exists():
-            raise ConfigError(f"there is no table {table.name!r}", where=f"sink iceberg, warehouse {self.config.warehouse}", fix="run the pipeline, or correct the name")
-        return reader.load(path)
+            where = f"catalog {self.config.catalog}"
+            address = ".".join(map(quoted, [str(self.config.catalog), *table.parts]))
+            exists = bool(spark._jsparkSession.catalog().tableExists(address))  # noqa: SLF001
+        else:
+            # By its path: nothing need be set in a session that is not headrace's.
+            where = f"warehouse {self.config.warehouse}"
+            address = "/".join([qualified(spark, self.config.warehouse), *table.parts])
+            exists = Folder(spark, f"{address}/metadata").exists()
+        if not exists:
+            raise ConfigError(
+                f"there is no table {table.name!r}",
+                where=f"sink iceberg, {where}",
+                fix="run the pipeline, or correct the name",
+            )
+        try:
+            return reader.load(address)
+        except Exception as error:
+            raise self.explain(error) or error from error
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         from headrace.engine.trouble import full_text
 
-        text = full_text(error)
-        conflict = next((line.strip() for line in text.splitlines() if any(f"iceberg.exceptions.{name}" in line for name in _CONFLICTS)), None)
+        lines = full_text(error).splitlines()
+        conflict = next((line.strip() for line in lines if any(sign in line for sign in _CONFLICTS)), None)
         if conflict:
-            return RetriableError(f"another writer committed at the same time: {conflict}", fix="nothing is lost; start the pipeline again")
-        if "Cannot find snapshot" in text or "Cannot find a snapshot" in text:
-            line = next(line for line in text.splitlines() if "Cannot find" in line)
-            return ConfigError(f"there is no such version: {line.strip()}", fix="take a version from `headrace show`, or a later time")
+            return RetriableError(
+                f"another writer committed at the same time: {conflict}",
+                fix="nothing is lost; start the pipeline again",
+            )
+        absent = next(
+            (line.strip() for line in lines if "Cannot find snapshot" in line or "Cannot find a snapshot" in line), None
+        )
+        if absent:
+            return ConfigError(
+                f"there is no such version: {absent}", fix="take a version from `headrace show`, or a later time"
+            )
         return None
 
     def _name(self, spark: SparkSession, table: Table) -> str:
-        if self.config.warehouse is not None:
-            # The session is headrace's own clone: a catalog set here is seen nowhere else.
-            prefix = f"spark.sql.catalog.{_PRIVATE_CATALOG}"
-            conf = {prefix: str(self.jvm_class), f"{prefix}.type": "hadoop", f"{prefix}.warehouse": qualified(spark, self.config.warehouse), f"{prefix}.cache-enabled": "false"}
-            for key, value in conf.items():
-                spark.conf.set(key, value)
-        catalog = self.config.catalog or _PRIVATE_CATALOG
-        return ".".join([quoted(catalog), *(quoted(part) for part in table.parts)])
+        catalog = self.config.catalog or self._own_catalog(spark)
+        return ".".join(map(quoted, [catalog, *table.parts]))
 
-    def _load(self, spark: SparkSession, name: str) -> Any:
-        """Iceberg's own table object; None when there is none."""
-        if not spark._jsparkSession.catalog().tableExists(name):  # noqa: SLF001
-            return None
-        jvm: Any = spark._jvm  # noqa: SLF001
-        java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
-        java.refresh()
-        return java
+    def _own_catalog(self, spark: SparkSession) -> str:
+        """A catalog for the warehouse. The session is headrace's own clone: it is seen nowhere else."""
+        warehouse = qualified(spark, str(self.config.warehouse))
+        # A catalog keeps the folder that it was first used with, so every folder has one of its own.
+        catalog = "headrace_" + hashlib.sha256(warehouse.encode()).hexdigest()[:8]
+        prefix = f"spark.sql.catalog.{catalog}"
+        spark.conf.set(prefix, self._class)
+        spark.conf.set(f"{prefix}.type", "hadoop")
+        spark.conf.set(f"{prefix}.warehouse", warehouse)
+        spark.conf.set(f"{prefix}.cache-enabled", "false")
+        return catalog
 
     @staticmethod
     def _create_namespace(spark: SparkSession, name: str) -> None:
@@ -142,127 +202,78 @@ class IcebergSink(Sink):
         if batch.mode == "upsert":
             rows = rows.where(~F.col(DELETED))
         writer = rows.drop(DELETED).writeTo(name).using("iceberg")
-        properties = {"format-version": "2", **{f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}}
-        for key, value in {**properties, **self.config.options()}.items():
+        replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
+        for key, value in {"format-version": "2", **replaced, **self.config.options()}.items():
             writer = writer.tableProperty(key, value)
         writer.create()
 
-    def _merge(self, spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
-        view = f"_headrace_rows_{abs(hash(name)):x}"
-        rows.createOrReplaceTempView(view)
-        columns = [quoted(c) for c in rows.columns if c != DELETED]
-        same = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in table.key)
-        newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
-        try:
-            spark.sql(
-                f"MERGE INTO {name} t USING {view} s ON {same} "
-                f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
-                f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
-                f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
-            )
-        finally:
-            spark.catalog.dropTempView(view)
 
-    def _written(self, java: Any, batch: Batch) -> Written:
-        snapshot = java.currentSnapshot()
-        if snapshot is None:
-            return Written(upserted=0)
-        summary = snapshot.summary()
-        added = int(summary.get("added-records") or 0)
-        # Copy-on-write copies the rows beside those that changed: its numbers do not tell one from the other.
-        copies = batch.mode == "upsert" and snapshot.parentId() is not None and java.properties().get("write.merge.mode") != "merge-on-read"
-        return Written(upserted=None if copies else added, bytes=int(summary.get("added-files-size") or 0), version=str(snapshot.snapshotId()))
+def _load(spark: SparkSession, name: str) -> Any:
+    """Iceberg's own table object, as the table is now; None when there is none."""
+    # Spark's own look-up comes first: it makes the session the thread's, by which Iceberg finds the catalog.
+    if not spark._jsparkSession.catalog().tableExists(name):  # noqa: SLF001
+        return None
+    jvm: Any = spark._jvm  # noqa: SLF001
+    java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+    java.refresh()  # a catalog of the session's may cache it
+    return java
 
 
 def _fitted(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataFrame:
-    """The table grown by the rows' new columns, and the rows with all of the table's columns in its types."""
-    from pyspark.sql import functions as F
-
-    have: StructType = spark.table(name).schema
-    types = {field.name: field.dataType for field in have}
-    jschema = rows._jdf.schema()  # noqa: SLF001
-    new = [c for c in rows.columns if c not in types and c != DELETED]
-    if new:
-        columns = ", ".join(f"{quoted(c)} {jschema.apply(c).dataType().sql()}" for c in new)
-        spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({columns})")
-    cells = []
-    for field in rows.schema:
-        if field.name in types and types[field.name] != field.dataType and not _upcast(field.dataType, types[field.name]):
-            raise DataError(
-                f"column {field.name!r} comes as {field.dataType.simpleString()} and the table has {types[field.name].simpleString()}",
-                fix="change the table's type, or cast the column where the events are made",
-            )
-        cells.append(F.col(quoted(field.name)).cast(types.get(field.name, field.dataType)).alias(field.name))
-    absent = [F.lit(None).cast(kind).alias(c) for c, kind in types.items() if c not in rows.columns]
-    return rows.select(*cells, *absent)
+    """The table grown by what is new in the rows, and the rows in the table's columns and types."""
+    have = _schema(spark, java)
+    if spark.conf.get("spark.sql.caseSensitive") != "true":
+        known = {column.lower(): column for column in have.names}
+        rows = rows.withColumnsRenamed({c: known.get(c.lower(), c) for c in rows.columns})
+    want, growth = grown(have, rows.drop(DELETED).schema, _sql_of(spark))
+    for clause in growth.clauses:
+        spark.sql(f"ALTER TABLE {name} {clause}")
+    return shaped(rows, want.add(DELETED, "boolean"))
 
 
-def _upcast(narrow: Any, wide: Any) -> bool:
-    from headrace.engine.schemas import merged
-
+def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
+    rows.createOrReplaceTempView(_VIEW)
+    columns = [quoted(c) for c in rows.columns if c != DELETED]
+    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
     try:
-        return _loose(merged(narrow, wide, "column")) == _loose(wide)
-    except DataError:
-        return False
+        spark.sql(
+            f"MERGE INTO {name} t USING {_VIEW} s "  # noqa: S608 - names are quoted, and there are no values
+            f"ON {' AND '.join(f't.{quoted(k)} = s.{quoted(k)}' for k in table.key)} "
+            f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
+            f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} "
+            f"THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
+            f"WHEN NOT MATCHED AND NOT s.{DELETED} "
+            f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
+        )
+    finally:
+        spark.catalog.dropTempView(_VIEW)
 
 
-def _loose(kind: Any) -> str:
-    """A type without nullability, which tables and batches spell differently."""
-    return str(kind.simpleString())
-
-
-def _marked(spark: SparkSession, mark: str, work: Callable[[], None]) -> None:
-    """Runs ``work`` so that every snapshot it commits carries the mark.
-
-    Spark 3.5 has no setting for it: Iceberg takes the properties from the thread that commits, inside this call.
-    """
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
-    ensure_callback_server_started(gateway)
-    jvm: Any = spark._jvm  # noqa: SLF001
-    raised: list[BaseException] = []
-
-    class Call:
-        def call(self) -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - a Python error must not cross the JVM; it is raised below
-                raised.append(error)
-
-        class Java:
-            implements = ["java.util.concurrent.Callable"]  # noqa: RUF012 - py4j reads it
-
-    properties = jvm.java.util.HashMap()
-    properties.put(MARK, mark)
-    jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(
-        properties, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
+def _written(java: Any, batch: Batch, *, whole: bool) -> Written:
+    """``whole``: what was added is what was written; copy-on-write adds the rows beside those that changed as well."""
+    snapshot = java.currentSnapshot()
+    if snapshot is None or snapshot.summary().get(MARK) != mark_of(batch):
+        return Written(upserted=0, version=str(snapshot.snapshotId()) if snapshot is not None else None)
+    summary = snapshot.summary()
+    return Written(
+        upserted=int(summary.get("added-records") or 0) if whole else None,
+        bytes=int(summary.get("added-files-size") or 0),
+        version=str(snapshot.snapshotId()),
     )
-    if raised:
-        raise raised[0]
 
 
-def _marks(java: Any) -> set[str]:
-    """The batches named in the newest snapshots."""
-    marks: set[str] = set()
-    snapshot, depth = java.currentSnapshot(), 0
-    while snapshot is not None and depth < MARK_DEPTH:
-        mark = snapshot.summary().get(MARK)
-        if mark:
-            marks.add(str(mark))
-        parent = snapshot.parentId()
-        snapshot, depth = (java.snapshot(parent) if parent is not None else None), depth + 1
-    return marks
+def _schema(spark: SparkSession, java: Any) -> StructType:
+    from pyspark.sql.types import StructType
+
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return StructType.fromJson(json.loads(jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java.schema()).json()))
 
 
-def _millis(spark: SparkSession, timestamp: str) -> int:
-    from pyspark.sql import functions as F
+def _sql_of(spark: SparkSession) -> Any:
+    """A function that writes types as SQL: Python's own does not quote the names of fields."""
+    jvm: Any = spark._jvm  # noqa: SLF001
 
-    frame = spark.range(1).select(F.unix_millis(F.to_timestamp(F.lit(timestamp))).alias("ms"))
-    try:
-        row = frame.first()
-    except Exception:  # noqa: BLE001 - ANSI mode raises where the other gives null
-        row = None
-    if row is None or row["ms"] is None:
-        raise ConfigError(f"{timestamp!r} is neither a version nor a timestamp", fix='write it like "2015-07-17 12:00:00"')
-    return int(row["ms"])
+    def sql(kind: DataType) -> str:
+        return str(jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json()).sql())
+
+    return sql

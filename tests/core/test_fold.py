@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ HISTORY = st.lists(
 ).map(lambda changes: [(*change, f"0{i:04X}") for i, change in enumerate(changes)])
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(history=HISTORY, again=st.lists(st.integers(0, 1000)), seed=st.integers(0, 2**16))
 def test_a_shuffled_history_with_repeats_folds_to_the_newest(
     spark: SparkSession, history: list[Change], again: list[int], seed: int

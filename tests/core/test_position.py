@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ NUMBERS = (
     | st.builds(lambda bits: 2**bits - 1, st.integers(0, 63))
     | st.integers(0, 300)
 )
-#: Many values in one Spark job: hypothesis has few examples, and each of them many pairs.
-few = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+#: Many values in one Spark job: hypothesis has few examples, and each of them many pairs. Shrinking would take minutes.
+few = settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 def texts(spark: SparkSession, *columns: Column, of: str, rows: list[tuple[int | None, ...]]) -> list[str]:

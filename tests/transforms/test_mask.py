@@ -8,14 +8,26 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support.records import frame_of, record
 
 from headrace.contracts.changes import KEY, RAW, Changes
+from headrace.contracts.source import SourceContext
+from headrace.contracts.transform import Transform
+from headrace.engine.plan import Plan
+from headrace.engine.records import decoded
+from headrace.engine.routing import Route, Routes
+from headrace.engine.schemas import SchemaLog
 from headrace.errors import DataError
 from headrace.spark.sessions import Sessions
+from headrace_sinks.console import ConsoleSink
+from headrace_sources.debezium import DebeziumDialect
+from headrace_sources.files import FilesSource
+from headrace_sources.json import JsonFormat
 from headrace_transforms.mask import Mask
+from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +95,7 @@ class TestRules:
         assert done.dtypes == frame.dtypes
         assert {row[0] for row in done.collect()} == {None}
 
-    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(
         st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=50, max_size=100),
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
@@ -130,6 +142,29 @@ class TestEverywhere:
         frame = spark.createDataFrame([("x", "y")], "a string, b string")
         [row] = Mask(columns={"a": RULES["sha256"], "b": RULES["sha256"]})(frame).collect()
         assert tuple(row) == (digest("x"), digest("y"))
+
+
+def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) -> None:
+    """Only where rows are made of them does nobody read it."""
+    value = {
+        "before": {"id": 1, "email": "a@x"},
+        "after": {"id": 1, "email": "b@x"},
+        "source": {"connector": "x"},
+        "op": "u",
+    }
+    context = SourceContext(spark, SchemaLog())
+    [events] = decoded(context, frame_of(spark, [record(value)]), JsonFormat(), None)
+    mask = Mask(columns={"email": RULES["replacement"]})
+
+    def columns(*transforms: Transform) -> str:
+        source = FilesSource(path="x", format="json")
+        plan = Plan("moma", source, (ConsoleSink(),), "checkpoint", Routes([]), (DebeziumDialect(),), transforms)
+        changes = plan.changes(spark, events, Route("artists", ("id",)))
+        return changes.frame.select(*changes.event_columns).schema.simpleString()
+
+    row = "struct<email:string,id:bigint>"
+    assert columns(mask) == f"struct<after:{row},before:{row},op:string,source:struct<connector:string>>"
+    assert columns(mask, Unwrap()) == "struct<email:string,id:bigint>"
 
 
 class TestKeys:

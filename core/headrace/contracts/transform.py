@@ -18,6 +18,8 @@ class Transform(Plugin, ABC):
 
     #: True when it hides values: dead letters are then made from what it gives, not from what came in.
     hides: ClassVar[bool] = False
+    #: True when it turns envelopes into rows: then the row before the change need not be read.
+    makes_rows: ClassVar[bool] = False
     #: True when it uses columns of the row before the change, beyond its key.
     needs_before: bool = False
     #: True when a delete leaves it as "remove the row", so that a sink has to be able to delete.

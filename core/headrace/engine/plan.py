@@ -92,7 +92,9 @@ class Plan:
         ``seen`` notes what each transform was given; ``whole`` reads every field, not only those that tables need.
         """
         dialect = self.dialect(events)
-        before = whole or not self.transforms or any(transform.needs_before for transform in self.transforms)
+        # Envelopes that stay envelopes are kept whole.
+        rows = any(transform.makes_rows for transform in self.transforms)
+        before = whole or not rows or any(transform.needs_before for transform in self.transforms)
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
         for transform in self.transforms:

@@ -60,6 +60,7 @@ class Unwrap(Transform):
 
     name = "unwrap"
     api_version = 1
+    makes_rows = True
     Config = UnwrapConfig
     config: UnwrapConfig
 

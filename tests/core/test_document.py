@@ -234,10 +234,6 @@ class TestModels:
     def test_no_value_is_shown(self) -> None:
         assert "xyz" not in said("sink: {hudi: {path: x, columns: {email: {sha256: {salt: xyz}}}}}")
 
-    def test_what_a_reference_brought_is_not_shown(self) -> None:
-        document = Document({}, "p.yaml", redact=lambda text: text.replace("hunter2", "******"))
-        assert str(document.error(("name",), "'hunter2' is not a name")) == "p.yaml name: '******' is not a name"
-
     def test_a_block_without_keys_is_a_block(self) -> None:
         assert Rule.model_validate({"sha256": {"salt": "long"}}).sha256 == Salt(salt="long")
         with pytest.raises(ValidationError, match="path"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,6 @@ class Document:
     data: Any
     origin: str
     lines: dict[Location, int] = field(default_factory=dict)
-    #: Takes out of a text what it must not show.
-    redact: Callable[[str], str] = field(default=str, repr=False)
 
     def where(self, loc: Location) -> str:
         """``pipeline.yaml:12 tables.0``, or what of it is known."""
@@ -38,7 +35,7 @@ class Document:
         return f"{origin} {path}".rstrip()
 
     def error(self, loc: Location, what: str, fix: str | None = None) -> ConfigError:
-        return ConfigError(self.redact(what), where=self.where(loc), fix=fix)
+        return ConfigError(what, where=self.where(loc), fix=fix)
 
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
         """A pydantic error in the words of the file; the first problem is the message, the others follow."""

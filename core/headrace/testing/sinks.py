@@ -295,19 +295,20 @@ class SinkConformance(ABC):
 
     @claims("upsert")
     @pytest.mark.parametrize(
-        ("kind", "value"),
+        ("kind", "first", "second"),
         [
-            ("timestamp", datetime(2020, 1, 1, 1, 2, 3, 4)),  # noqa: DTZ001 - as PySpark gives them
-            ("decimal(10,2)", Decimal("1.50")),
-            ("smallint", 7),
-            ("binary", b"\x00\xff"),
+            ("timestamp", datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001 - as PySpark gives them
+            ("decimal(10,2)", Decimal("1.10"), Decimal("1.11")),
+            ("binary", b"\x00\x01", b"\x00\xff"),
+            ("date", date(1, 1, 1), date(2024, 2, 29)),
         ],
-        ids=["timestamp", "decimal", "smallint", "binary"],
+        ids=["timestamp", "decimal", "binary", "date"],
     )
-    def test_a_key_of_one_column(self, target: Target, kind: str, value: Any) -> None:
-        target.write(f"id {kind}, name string", put(1, value, "a"))
-        target.write(f"id {kind}, name string", put(2, value, "b"))
-        assert target.rows() == [{"id": value, "name": "b"}]
+    def test_a_key_of_one_column(self, target: Target, kind: str, first: Any, second: Any) -> None:
+        schema = f"id {kind}, name string"
+        target.write(schema, put(1, first, "a"), put(2, second, "b"))
+        target.write(schema, put(3, first, "A"))
+        assert target.rows() == [{"id": first, "name": "A"}, {"id": second, "name": "b"}]
 
     # Deletes
 

@@ -134,8 +134,8 @@ VALUES: dict[str, tuple[str, Any, Any, Any]] = {
     "address": ("struct<street: string, no: int>", {"street": "", "no": None}, None, {"street": None, "no": 1}),
     "tags": ("map<string, string>", {"k": "v", "": ""}, None, {"null": None}),
     "deep": (
-        "array<struct<m: map<string, array<decimal(5,2)>>, at: timestamp>>",
-        [{"m": {"a": [Decimal("1.50"), None]}, "at": datetime(2020, 1, 1, 0, 0, 0, 5)}],  # noqa: DTZ001 - likewise
+        "array<struct<m: map<string, array<double>>, at: timestamp>>",
+        [{"m": {"a": [1.5, None]}, "at": datetime(2020, 1, 1, 0, 0, 0, 5)}],  # noqa: DTZ001 - likewise
         None,
         [{"m": None, "at": None}, None],
     ),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _IS_DELETED = "_hoodie_is_deleted"
 _PARTITION = "hoodie.datasource.write.partitionpath.field"
 _SCHEMA_ERROR = re.compile(
-    r"HoodieSchemaException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
+    r"HoodieSchemaException|SchemaParseException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
 )
 #: Key types that Hudi's writer of whole files spells as its upsert does; others would be found under two keys.
 _PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
@@ -92,6 +92,13 @@ class HudiSink(Sink):
         if as_of is not None:
             is_instant = as_of.isdigit() and len(as_of) in (14, 17)
             instant = as_of if is_instant else timeline.instant_of(spark, path, millis(spark, as_of))
+            oldest = timeline.oldest_instant(spark, path)
+            if oldest is None or instant < oldest:
+                raise ConfigError(
+                    f"the table {table.name!r} keeps no version as old as {as_of!r}; its oldest is of {oldest}",
+                    where=f"sink hudi, path {self.config.path}",
+                    fix="name a later time; `hoodie.clean.commits.retained` and `hoodie.keep.min.commits` keep more",
+                )
             reader = reader.option("as.of.instant", instant)
         return reader.load(path)
 
@@ -104,11 +111,16 @@ class HudiSink(Sink):
                 "another writer committed to the table at the same time",
                 fix="nothing is lost; start the pipeline again",
             )
+        if any("HoodieKeyException" in line for line in lines):
+            return DataError(
+                "Hudi cannot keep a row whose key is empty text",
+                fix="name further key columns under `tables:`, or use another sink",
+            )
         schema = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
         if schema:
             return DataError(
                 f"Hudi cannot keep a column so: {schema}",
-                fix="rename the column with `rename`, or cast it where the events are made",
+                fix="give it another type where the events are made, or leave it out",
             )
         return None
 
@@ -166,7 +178,11 @@ def _without_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
 
 
 def _plain(rows: DataFrame, table: Table, batch: Batch) -> bool:
-    return batch.mode == "append" or all(rows.schema[k].dataType.simpleString() in _PLAIN_KEYS for k in table.key)
+    if batch.mode == "append":
+        return True
+    kinds = [rows.schema[column].dataType.simpleString() for column in table.key]
+    # It takes an empty text among several key columns for a key that is not there.
+    return all(kind in _PLAIN_KEYS for kind in kinds) and not (len(kinds) > 1 and "string" in kinds)
 
 
 def _hush(spark: SparkSession) -> None:

@@ -59,6 +59,13 @@ def instant_of(spark: SparkSession, path: str, millis: int) -> str:
     return str(time.format(jvm.java.time.format.DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSS")))
 
 
+def oldest_instant(spark: SparkSession, path: str) -> str | None:
+    """The oldest version that can still be read; None when there is none."""
+    table = _table(spark, path)
+    first = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants().firstInstant()
+    return str(first.get().requestedTime()) if first.isPresent() else None
+
+
 def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
     timeline = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
     instants = timeline.getReverseOrderedInstants().iterator()

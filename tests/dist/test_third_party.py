@@ -143,7 +143,7 @@ def test_its_source_transform_and_sink_run_with_a_built_in_transform(venv: Venv,
 def test_it_keeps_what_the_kit_asks_of_it(venv: Venv, tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     tests = shutil.copytree(PROJECTS / "headrace_acme/tests", tmp_path / "tests", ignore=ignored)
-    result = run([venv.bin / "python", "-m", "pytest", "-q", tests], tmp_path)
+    result = run([venv.bin / "python", "-m", "pytest", "-q", tests], tmp_path, seconds=600)
     assert re.search(r"^\d\d passed in ", result.stdout, re.MULTILINE), result.stdout
 
 

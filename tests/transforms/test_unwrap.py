@@ -21,7 +21,7 @@ MODES = ("drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-to
 ENVELOPE = (
     "before struct<id int, name string>, after struct<id int, name string>, "
     "source struct<ts_ms bigint, table string, lsn bigint>, op string, ts_ms bigint, "
-    "transaction struct<id string, total_order bigint>, query string"
+    "transaction struct<id string, total_order bigint>, query string, lsn string"
 )
 SOURCE = (1700, "artists", 7)
 SOURCE_BLOCK = {"connector": "postgresql", "lsn": 8, "ts_ms": 5}
@@ -43,7 +43,10 @@ def envelopes(spark: SparkSession) -> DataFrame:
         (None, None, "t"),
         (None, None, "m"),
     ]
-    rows = [(b, a, SOURCE, op, 1800 + i, ("tx", i) if i % 2 else None, "SELECT") for i, (b, a, op) in enumerate(events)]
+    rows = [
+        (b, a, SOURCE, op, 1800 + i, ("tx", i) if i % 2 else None, "SELECT", "not the source's")
+        for i, (b, a, op) in enumerate(events)
+    ]
     return spark.createDataFrame(rows, ENVELOPE).coalesce(1).cache()
 
 

@@ -1,15 +1,32 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
+from tests.support import pipelines
+from tests.support.bronze import Bronze
 
+from headrace import ConfigError, DataError, PluginError, RetriableError
+from headrace.contracts.sink import Batch, Table, Written
+from headrace.spark import session as sessions
+from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, gone, put
 from headrace_sinks.iceberg import IcebergSink
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
 
 
 class TestMergeOnRead(SinkConformance):
@@ -24,3 +41,272 @@ class TestCopyOnWrite(SinkConformance):
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder), "table.type": "copy-on-write"}
+
+
+@pytest.fixture(scope="module")
+def clones(spark: SparkSession) -> Sessions:
+    return Sessions(spark)
+
+
+@pytest.fixture
+def target(tmp_path: Path, clones: Sessions) -> Target:
+    return Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+
+
+def metadata(folder: Path, target: Target) -> dict[str, Any]:
+    """The newest metadata file of a table in a folder."""
+    files = (folder / target.name.replace(".", "/") / "metadata").glob("v*.metadata.json")
+    newest = max(files, key=lambda file: int(file.name.split(".")[0][1:]))
+    found: dict[str, Any] = json.loads(newest.read_text())
+    return found
+
+
+def summaries(folder: Path, target: Target) -> list[dict[str, str]]:
+    return [snapshot["summary"] for snapshot in metadata(folder, target)["snapshots"]]
+
+
+# The batch's mark
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+def test_every_snapshot_names_its_batch_and_a_batch_that_is_there_is_skipped(
+    target: Target, tmp_path: Path, mode: Any
+) -> None:
+    target.write(PEOPLE, put(1, 1, "a"), mode=mode)
+    other = Target(target.sink, target.session, name=target.name)
+    target.write(PEOPLE, put(2, 2, "b"), mode=mode)
+    other.write(PEOPLE, put(3, 3, "c"), mode=mode)
+    again = target.write_again(PEOPLE, put(2, 2, "b"), mode=mode)
+    assert again == Written(version=again.version, skipped=True)
+    marks = [summary["headrace.batch"] for summary in summaries(tmp_path, target)]
+    assert marks == [f"{target.pipeline}:0", f"{target.pipeline}:1", f"{other.pipeline}:0"]
+
+
+def test_an_older_batch_comes_again_when_a_checkpoint_was_restored(target: Target) -> None:
+    for number in range(3):
+        target.write(PEOPLE, put(number, number, "a"))
+    target.batch = 0
+    assert not target.write_again(PEOPLE, put(9, 9, "what the older batch holds now")).skipped
+    assert [row["id"] for row in target.rows()] == [0, 1, 2, 9]
+
+
+def test_a_crash_between_the_write_and_the_checkpoint(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "French"})
+    bronze.flush()
+    sink = [pipelines.sink_block("iceberg", tmp_path, mode="append")]
+    options: dict[str, Any] = {
+        "sinks": sink,
+        "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
+    }
+    pipelines.pipeline(tmp_path, **options).run(spark)
+    for commit in (tmp_path / "checkpoint" / "stream" / "commits").iterdir():
+        commit.unlink()
+    progress: list[Any] = []
+    again = pipelines.pipeline(tmp_path, **options)
+    again.run(spark, on_progress=progress.append)
+    assert [(table.skipped, table.applied) for table in progress[0].tables] == [(True, 0)]
+    assert [row["name"] for row in pipelines.rows(again, spark)] == ["Arp"]
+
+
+# Other writers
+
+
+@contextmanager
+def during(work: Callable[[], object]) -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Gives a function that has ``work`` done while Spark reads a DataFrame's column ``name``."""
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            work()
+            connection.sendall(b".")
+
+    def wait(value: str) -> str:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.recv(1)
+        return value
+
+    def contended(rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return rows.coalesce(1).withColumn("name", F.udf(wait)("name"))
+
+    thread = Thread(target=serve)
+    thread.start()
+    with server:
+        yield contended
+        thread.join()
+
+
+def test_a_commit_in_between_is_retriable(target: Target, clones: Sessions) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    other = Target(target.sink, clones.of("other"), name=target.name)
+    with during(lambda: other.write(PEOPLE, put(2, 2, "b"))) as contended:
+        error = target.refusal(lambda: target.apply(contended(target.frame(PEOPLE, put(3, 1, "A")))))
+    assert isinstance(error, RetriableError)
+    assert "conflicting" in str(error)
+    target.write(PEOPLE, put(3, 1, "A"))
+    assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}]
+
+
+def test_a_pipeline_tries_again_after_a_commit_in_between(
+    tmp_path: Path, spark: SparkSession, clones: Sessions
+) -> None:
+    class Contended(IcebergSink):
+        tries = 0
+
+        def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+            type(self).tries += 1
+            if batch.id == 0 or self.tries > 2:
+                return super().write(table, rows, batch)
+            columns = "artist_id int, name string, nationality string"
+            other = Target(sink, clones.of("other"), ("artist_id",), pipelines.TABLE)
+            with during(lambda: other.write(columns, put(1, 9, "other", None))) as contended:
+                return super().write(table, contended(rows), batch)
+
+    sink = IcebergSink(warehouse=str(tmp_path / "lake" / "iceberg"))
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    pipeline = pipelines.pipeline(tmp_path)
+    pipeline.sinks = [Contended(warehouse=str(tmp_path / "lake" / "iceberg"))]
+    pipeline.__post_init__()
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "French"}
+    artists.snapshot(arp)
+    bronze.flush()
+    pipeline.run(spark)
+    artists.update(arp, {**arp, "name": "Hans Arp"})
+    bronze.flush()
+    pipeline.run(spark)
+    assert Contended.tries == 3
+    assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["Hans Arp", "other"]
+
+
+def test_only_conflicts_are_worth_another_try() -> None:
+    sink = IcebergSink(warehouse="/nowhere")
+    conflict = "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records"
+    assert isinstance(sink.explain(RuntimeError(conflict)), RetriableError)
+    unknown = "org.apache.iceberg.exceptions.CommitStateUnknownException: timeout"
+    assert isinstance(sink.explain(RuntimeError(unknown)), RetriableError)
+    wrong = "org.apache.iceberg.exceptions.ValidationException: Cannot find field 'x' in struct"
+    assert sink.explain(RuntimeError(wrong)) is None
+
+
+# Tables
+
+
+def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None:
+    options = {"write.parquet.compression-codec": "gzip", "write.merge.mode": "copy-on-write", "format-version": 1}
+    target = Target(IcebergSink(warehouse=str(tmp_path), **options), clones.of("one"))
+    target.write(PEOPLE, put(1, 1, "a"))
+    found = metadata(tmp_path, target)
+    assert found["format-version"] == 1
+    assert found["properties"]["write.parquet.compression-codec"] == "gzip"
+    assert found["properties"]["write.merge.mode"] == "copy-on-write"
+    assert found["properties"]["write.delete.mode"] == "merge-on-read"
+
+
+def test_counts_and_sizes_come_from_the_commit(target: Target) -> None:
+    written = target.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"))
+    assert written.upserted == 2
+    written = target.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(9, 9, None))
+    assert written.upserted == 2
+    assert written.bytes
+    assert target.write(PEOPLE, put(3, 2, "later")).upserted == 0
+
+
+def test_columns_are_widened(target: Target) -> None:
+    target.write("id int, a int, b float, c decimal(5,2), s struct<x: int>", put(1, 1, 1, 0.5, None, (1,)))
+    target.write(
+        "id bigint, a bigint, b double, c decimal(9,2), s struct<x: bigint>", put(2, 2, 2**40, 0.1, None, (2**40,))
+    )
+    target.write("id int, a smallint, b float, c decimal(4,1), s struct<x: int>", put(3, 3, 7, 0.5, None, (3,)))
+    assert dict(target.read().dtypes) == {
+        "id": "bigint", "a": "bigint", "b": "double", "c": "decimal(9,2)", "s": "struct<x:bigint>",
+    }  # fmt: skip
+    assert [row["s"]["x"] for row in target.rows()] == [1, 2**40, 3]
+    error = target.refusal(lambda: target.write("id bigint, s struct<x: string>", put(4, 4, ("x",))))
+    assert isinstance(error, DataError)
+    assert "'s.x' comes as string and the table has bigint" in str(error)
+
+
+def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> None:
+    target.write("id int, Name string", put(1, 1, "a"))
+    target.write("ID int, name string", put(2, 1, "A"))
+    assert target.rows() == [{"id": 1, "Name": "A"}]
+
+
+def test_a_table_that_somebody_else_made(target: Target, clones: Sessions) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    session, catalog = target.session, target.sink._own_catalog(target.session)  # type: ignore[attr-defined]
+    session.sql(f"CREATE TABLE {catalog}.kit.theirs (id INT, name STRING) USING iceberg")
+    session.sql(f"INSERT INTO {catalog}.kit.theirs VALUES (1, 'a'), (2, 'b')")
+    theirs = Target(target.sink, session, name="kit.theirs")
+    theirs.write(PEOPLE, put(1, 1, "A"), gone(2, 2, None), put(3, 3, "c"))
+    theirs.write(PEOPLE, put(0, 1, "late"), put(4, 3, "C"))
+    assert theirs.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "C"}]
+
+
+def test_two_warehouses_in_one_session(tmp_path: Path, clones: Sessions) -> None:
+    targets = [Target(IcebergSink(warehouse=str(tmp_path / side)), clones.of("one"), name="kit.same") for side in "ab"]
+    for number, target in enumerate(targets):
+        target.write(PEOPLE, put(1, number, "a"))
+    assert [target.rows()[0]["id"] for target in targets] == [0, 1]
+
+
+def test_a_version_that_is_not_there(target: Target) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    error = target.refusal(lambda: target.rows("1234567890123456789"))
+    assert isinstance(error, ConfigError)
+    assert "1234567890123456789" in str(error)
+
+
+# Catalogs
+
+
+def with_conf(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session as somebody would have built it."""
+    session = Sessions(spark).of("theirs")
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    return session
+
+
+def test_a_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
+    sink = IcebergSink({"catalog": "named", "catalog.properties": {"type": "hadoop", "warehouse": str(tmp_path)}})
+    with pytest.raises(
+        PluginError, match=r'\.config\("spark.sql.catalog.named", "org.apache.iceberg.spark.SparkCatalog"\)'
+    ):
+        sessions.fits(spark, [sink])
+    clone = with_conf(spark, sink.session_conf())
+    sessions.fits(clone, [sink])
+    sink.check(clone)
+    target = Target(sink, clone)
+    assert isinstance(target.refusal(target.rows), ConfigError)
+    target.write(PEOPLE, put(1, 1, "a"))
+    target.write(PEOPLE, put(2, 1, "A"), put(2, 2, "b"))
+    target.write(f"{PEOPLE}, born int", put(3, 2, "B", 1886))
+    assert target.rows() == [{"id": 1, "name": "A", "born": None}, {"id": 2, "name": "B", "born": 1886}]
+    assert (tmp_path / target.name.replace(".", "/") / "metadata").is_dir()
+
+
+def test_a_catalog_that_does_not_work(spark: SparkSession) -> None:
+    sink = IcebergSink({"catalog": "broken", "catalog.properties": {"type": "no such type", "credential": "s3cret"}})
+    with pytest.raises(ConfigError, match="'broken' does not work") as caught:
+        sink.check(with_conf(spark, sink.session_conf()))
+    assert '.config("spark.sql.catalog.broken.type", "hadoop")' in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_sparks_own_catalog_is_wrapped() -> None:
+    wrapper = {"spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog"}
+    assert IcebergSink(catalog="spark_catalog").session_conf() == wrapper
+
+
+@pytest.mark.parametrize("options", [{}, {"warehouse": "a", "catalog": "b"}])
+def test_either_a_warehouse_or_a_catalog(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="either a `warehouse:` folder or a `catalog:`"):
+        IcebergSink(options)

@@ -17,3 +17,8 @@ Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
     def headrace_plugins():
         return [AcmeSink(path="/tmp")]
 """
+
+import pytest
+
+# Without it a failing assertion of the kit says nothing of the values.
+pytest.register_assert_rewrite("headrace.testing.sinks", "headrace.testing.tables")

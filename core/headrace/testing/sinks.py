@@ -285,13 +285,15 @@ class SinkConformance(ABC):
             "boolean": (False, True),
             "binary": (b"\x00\xff", b"\x00"),
         }
-        columns = {f"k{number}": kind for number, kind in enumerate(kinds)}
-        target = replace(target, key=tuple(columns))
-        schema = ", ".join(f"{name} {kind}" for name, kind in columns.items()) + ", name string"
-        first, second = ([pair[side] for pair in kinds.values()] for side in (0, 1))
-        target.write(schema, put(1, *first, "a"), put(2, *second, "b"))
-        target.write(schema, put(3, *first, "A"))
-        assert sorted(row["name"] for row in target.rows()) == ["A", "b"]
+        key = tuple(f"k{number}" for number in range(len(kinds)))
+        schema = ", ".join(f"{name} {kind}" for name, kind in zip(key, kinds, strict=True)) + ", name string"
+        # Keys that differ from the first in one column each.
+        first = [value for value, _ in kinds.values()]
+        keys = [first, *([*first[:n], other, *first[n + 1 :]] for n, (_, other) in enumerate(kinds.values()))]
+        target = replace(target, key=key)
+        target.write(schema, *[put(1, *values, f"a{number}") for number, values in enumerate(keys)])
+        target.write(schema, *[put(2, *values, f"b{number}") for number, values in enumerate(keys)])
+        assert sorted(row["name"] for row in target.rows()) == [f"b{number}" for number in range(len(keys))]
 
     @claims("upsert")
     @pytest.mark.parametrize(

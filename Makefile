@@ -7,8 +7,8 @@ TOX := $(VENV)/bin/tox
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: $(TOX)  ## lint, then the whole suite on Spark 3.5 (with coverage) and on Spark 4.0
-	$(TOX) run -e lint,$$($(VENV)/bin/python -c 'import sys; print("py%d%d" % sys.version_info[:2])')-spark35,spark40
+test: $(TOX)  ## lint, then the whole suite on Spark 3.5, with coverage
+	$(TOX) run -e lint,$$($(VENV)/bin/python -c 'import sys; print("py%d%d" % sys.version_info[:2])')-spark35
 
 quick: $(TOX)  ## lint and the tests that start neither a JVM nor a server
 	$(TOX) run -e quick

@@ -184,7 +184,6 @@ class TestBadFiles:
         events = the_only(batch_of(spark, source, tmp_path))
         with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
             events.load(spark, events.schema).select(VALUE).collect()
-        assert str(path) not in str(raised.value)  # Spark names no file
         found = source.explain(raised.value)
         assert isinstance(found, DataError)
         assert (found.what, found.where) == ("the file is cut short or damaged", f"file:{path}")

@@ -90,7 +90,7 @@ class TestBadFiles:
             events.load(spark, events.schema).collect()
         found = source.explain(raised.value)
         assert isinstance(found, DataError)
-        assert (found.what, found.where) == ("the file is cut short or damaged", f"file://{path}")
+        assert (found.what, found.where) == ("the file is cut short or damaged", f"file:{path}")
 
     def test_a_file_that_is_gone(self, spark: SparkSession, tmp_path: Path) -> None:
         [good] = written(tmp_path, pa.table({"n": [1]}))

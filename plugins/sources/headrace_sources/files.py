@@ -264,7 +264,8 @@ def _by_numbering(files: Iterable[str]) -> list[tuple[bool, list[str]]]:
 
 
 _GONE = re.compile(
-    r"Path does not exist: (\w+:.+?)\.?$|File does not exist: (\S+)|File (\w+:.+?) does not exist", re.MULTILINE
+    r"Path does not exist: (\w+:.+?)\.?(?: SQLSTATE: \w+)?$|File does not exist: (\S+)|File (\w+:.+?) does not exist",
+    re.MULTILINE,
 )
 _DAMAGED = re.compile(
     r"Encountered error while reading file (\w+:\S+?)\.?(?:\s|$)|\[FAILED_READ_FILE\S*\].* (\w+:/\S+?)\.?(?:\s|$)"
@@ -281,7 +282,7 @@ def unreadable(error: BaseException) -> HeadraceError | None:
             fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
         )
     if match := _DAMAGED.search(text):
-        return _damaged(unquote(match[1] or match[2]))
+        return _damaged(re.sub("^file:/+", "file:/", unquote(match[1] or match[2])))
     return None
 
 

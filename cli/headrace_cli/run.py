@@ -84,9 +84,13 @@ def _view(log_format: str | None, totals: Totals, file: str) -> Screen | TextLin
         return JsonLines(totals, file)
     if log_format == "text" or not sys.stdout.isatty():
         return TextLines(totals, file)
+    from rich.console import Console
+
     from headrace_cli.screen import Screen
 
-    return Screen(totals, file)
+    console = Console(highlight=False)
+    # TERM=dumb: nothing can be drawn over there.
+    return TextLines(totals, file) if console.is_dumb_terminal else Screen(totals, file, console)
 
 
 def _start(

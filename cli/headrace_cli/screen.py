@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from headrace.engine.query import Status
 
 
+#: Columns of a terminal from which on the table has room to breathe; it fits into the usual 80 with short names.
+_WIDE = 100
+
+
 class Screen:
     """Facts scroll by above; below stand what is done now and the tables."""
 
-    def __init__(self, totals: Totals, file: str, console: Console | None = None) -> None:
+    def __init__(self, totals: Totals, file: str, console: Console) -> None:
         self._totals, self._file = totals, file
-        self._console = console or Console(highlight=False)
+        self._console = console
         self._doing, self._since, self._running = "", monotonic(), False
         self._spinner = Spinner("dots", style="cyan")
         # Not shown at the end: the summary says the same.
@@ -79,7 +83,8 @@ class Screen:
 
     def _table(self, *, live: bool) -> Table:
         now = ("behind", "last batch") if live else ()
-        table = plain_table("table", "sink", right=("rows in", "applied", "late", "dead letters", *now))
+        gap = 3 if self._console.width >= _WIDE else 1
+        table = plain_table("table", "sink", right=("rows in", "applied", "late", "dead letters", *now), gap=gap)
         for total in self._totals.tables:
             table.add_row(*_cells(total, live=live), style="red" if total.error else "")
         return table

@@ -42,9 +42,9 @@ def put(console: Console, table: Table) -> None:
         console.print(Text(line.rstrip()), soft_wrap=True)
 
 
-def plain_table(*left: str, right: Collection[str] = ()) -> Table:
+def plain_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> Table:
     """A table without lines: columns to the left, then those of numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP + 1, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:

@@ -83,7 +83,9 @@ def deliver(folder: Path, *offsets: int) -> None:
 def start(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
     """Starts the program as a process of its own."""
     command = [sys.executable, "-m", "headrace_cli", *arguments]
-    environment = {**os.environ, "SALT": "pepper", "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "SALT": "pepper", "PYTHONUNBUFFERED": "1", "TERM": "xterm-256color"}
+    for name in ("COLUMNS", "LINES"):  # tox sets them: they outdo the size of the test's own terminal
+        environment.pop(name, None)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen(command, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload, no-any-return]
 

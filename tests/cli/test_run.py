@@ -93,7 +93,7 @@ def received(terminal: int) -> str:
 def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     deliver(sample.parent)
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = start(
         sample.parent,
         "run",
@@ -107,7 +107,9 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     os.close(theirs)
     seen = ""
     row = r"moma\.artists +iceberg +900 +900 +0 +0 +[\d.]+ y +#0, [\d.]+ s ago"
+    until = time.monotonic() + 120
     while not ("waiting for data" in seen and re.search(row, _plain(seen))):
+        assert time.monotonic() < until, _plain(seen)[-2000:]
         seen += received(ours)
     before = len(seen)
     os.write(ours, b"\x03")

@@ -1,15 +1,28 @@
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
+from tests.support import pipelines
 
+from headrace import ConfigError, DataError
+from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put
 from headrace_sinks.files import FilesSink
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
 
 
 class TestJson(SinkConformance):
@@ -31,3 +44,72 @@ class TestParquet(SinkConformance):
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "format": "parquet"}
+
+
+def target(folder: Path, clones: Sessions, **options: Any) -> Target:
+    return Target(FilesSink({"path": str(folder), **options}), clones.of("one"), name="people")
+
+
+def test_every_batch_has_a_folder_and_one_that_comes_again_replaces_it(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    table.write(PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+    table.write(PEOPLE, put(3, 3, "c"))
+    table.write_again(PEOPLE, put(4, 4, "d"))
+    folders = sorted(folder.name for folder in (tmp_path / "people").iterdir() if "=" in folder.name)
+    assert folders == [f"_headrace_batch={table.pipeline[:8]}-{number:010d}" for number in range(2)]
+    assert [row["id"] for row in table.rows()] == [1, 2, 4]
+
+
+def test_readers_find_nothing_but_rows(tmp_path: Path, clones: Sessions, spark: SparkSession) -> None:
+    table = target(tmp_path, clones)
+    table.write(PEOPLE, put(1, 1, "a"))
+    table.write(f"{PEOPLE}, born int", put(2, 2, "b", 1886))
+    found = spark.read.json(f"{tmp_path}/people")
+    assert set(found.columns) == {"id", "name", "born", "_headrace_batch"}
+    assert found.count() == 2
+
+
+def test_options_pass_through(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones, compression="gzip", timestampFormat="dd.MM.yyyy HH:mm", ignoreNullFields=False)
+    time = datetime(2024, 2, 29, 12, 30)  # noqa: DTZ001 - as PySpark gives them
+    table.write("id int, at timestamp, no string", put(1, 1, time, None))
+    assert table.rows() == [{"id": 1, "at": time, "no": None}]
+    texts = [gzip.decompress(file.read_bytes()) for file in (tmp_path / "people").glob("*/part-*.json.gz")]
+    assert b"".join(texts) == b'{"id":1,"at":"29.02.2024 12:30","no":null}\n'
+    with pytest.raises(ValidationError, match="unknown key"):
+        FilesSink(path="out", compresion="gzip")
+
+
+def test_json_keeps_types_that_it_has_not(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    time = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - as PySpark gives them
+    table.write("id int, at timestamp, price decimal(9,2), raw binary", put(1, 1, time, Decimal("1.10"), b"\x00"))
+    texts = [file.read_text() for file in (tmp_path / "people").glob("*/part-*.json")]
+    assert '"at":"2024-02-29T23:59:59.123456Z"' in "".join(texts)
+    assert dict(table.read().dtypes)["price"] == "decimal(9,2)"
+
+
+@pytest.mark.parametrize("format", ["avro", "parquet"])
+def test_files_that_could_not_be_read_together_are_not_written(tmp_path: Path, clones: Sessions, format: str) -> None:  # noqa: A002
+    table = target(tmp_path, clones, format=format)
+    table.write("id int, size int", put(1, 1, 10))
+    error = table.refusal(lambda: table.write("id int, size bigint", put(2, 2, 2**40)))
+    assert isinstance(error, DataError)
+    assert "'size' comes as bigint and the files there have int" in str(error)
+    table.write("id int, size smallint", put(3, 3, 7))
+    assert [row["size"] for row in table.rows()] == [10, 7]
+
+
+def test_json_files_are_read_together_whatever_they_hold(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    table.write("id int, size int", put(1, 1, 10))
+    table.write("id int, size bigint", put(2, 2, 2**40))
+    assert [row["size"] for row in table.rows()] == [10, 2**40]
+
+
+def test_a_pipeline_whose_deletes_remove_rows_does_not_start(tmp_path: Path) -> None:
+    pipeline = pipelines.pipeline(tmp_path, "files")
+    with pytest.raises(ConfigError, match="cannot remove the rows that the database deletes") as caught:
+        pipeline.run()
+    assert "`drop` to leave it out" in str(caught.value)
+    assert not (tmp_path / "checkpoint").exists()

@@ -20,6 +20,7 @@ from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, gone, put
 from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg_catalog import catalog_of_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,11 +42,6 @@ class TestCopyOnWrite(SinkConformance):
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder), "table.type": "copy-on-write"}
-
-
-@pytest.fixture(scope="module")
-def clones(spark: SparkSession) -> Sessions:
-    return Sessions(spark)
 
 
 @pytest.fixture
@@ -88,26 +84,6 @@ def test_an_older_batch_comes_again_when_a_checkpoint_was_restored(target: Targe
     target.batch = 0
     assert not target.write_again(PEOPLE, put(9, 9, "what the older batch holds now")).skipped
     assert [row["id"] for row in target.rows()] == [0, 1, 2, 9]
-
-
-def test_a_crash_between_the_write_and_the_checkpoint(tmp_path: Path, spark: SparkSession) -> None:
-    bronze = Bronze(tmp_path / "bronze")
-    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
-    artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "French"})
-    bronze.flush()
-    sink = [pipelines.sink_block("iceberg", tmp_path, mode="append")]
-    options: dict[str, Any] = {
-        "sinks": sink,
-        "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
-    }
-    pipelines.pipeline(tmp_path, **options).run(spark)
-    for commit in (tmp_path / "checkpoint" / "stream" / "commits").iterdir():
-        commit.unlink()
-    progress: list[Any] = []
-    again = pipelines.pipeline(tmp_path, **options)
-    again.run(spark, on_progress=progress.append)
-    assert [(table.skipped, table.applied) for table in progress[0].tables] == [(True, 0)]
-    assert [row["name"] for row in pipelines.rows(again, spark)] == ["Arp"]
 
 
 # Other writers
@@ -195,6 +171,29 @@ def test_only_conflicts_are_worth_another_try() -> None:
     assert sink.explain(RuntimeError(wrong)) is None
 
 
+@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+def test_a_pipeline_counts_what_came_and_what_was_late(tmp_path: Path, spark: SparkSession, table_type: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    row = {"artist_id": 1, "name": "a", "nationality": None}
+    artists.insert({**row, "artist_id": 2})
+    artists.update(row, {**row, "name": "late"})
+    late = artists.pending.pop()
+    artists.update(row, {**row, "name": "new"})
+    bronze.flush()
+    pipeline = pipelines.pipeline(
+        tmp_path, sinks=[pipelines.sink_block("iceberg", tmp_path, **{"table.type": table_type})]
+    )
+    pipeline.run(spark)
+    artists.pending.append(late)
+    artists.update({**row, "artist_id": 2}, {**row, "artist_id": 2, "name": "b"})
+    bronze.flush()
+    (summary,) = pipeline.run(spark).tables
+    counted = (1, 1) if table_type == "merge-on-read" else (2, None)
+    assert (summary.rows_in, summary.applied, summary.late) == (2, *counted)
+    assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["new", "b"]
+
+
 # Tables
 
 
@@ -239,9 +238,9 @@ def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> N
     assert target.rows() == [{"id": 1, "Name": "A"}]
 
 
-def test_a_table_that_somebody_else_made(target: Target, clones: Sessions) -> None:
+def test_a_table_that_somebody_else_made(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
-    session, catalog = target.session, target.sink._own_catalog(target.session)  # type: ignore[attr-defined]
+    session, catalog = target.session, catalog_of_folder(target.session, f"file:{tmp_path}")
     session.sql(f"CREATE TABLE {catalog}.kit.theirs (id INT, name STRING) USING iceberg")
     session.sql(f"INSERT INTO {catalog}.kit.theirs VALUES (1, 'a'), (2, 'b')")
     theirs = Target(target.sink, session, name="kit.theirs")

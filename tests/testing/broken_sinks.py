@@ -92,6 +92,17 @@ class LeavesAView(MemorySink):
         return super().arrived(rows)
 
 
+@fails("test_it_writes_in_the_session_of_the_rows")
+class UsesTheActiveSession(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        from pyspark.sql import SparkSession
+
+        rows.createOrReplaceTempView("arriving")
+        session = SparkSession.getActiveSession()
+        assert session is not None
+        return super().arrived(session.table("arriving"))
+
+
 @fails("test_a_table_that_is_not_there")
 class ReadsWhatIsNotThere(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -154,6 +165,12 @@ class ReadsTwice(MemorySink):
     def arrived(self, rows: DataFrame) -> list[Record]:
         rows.collect()
         return super().arrived(rows)
+
+
+@fails("test_rows_are_counted_on_their_way")
+class ReadsPastSparkSql(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [row.asDict(recursive=True) for row in rows.rdd.collect()]
 
 
 @fails("test_upsert_keeps_one_row_per_key")

@@ -56,13 +56,12 @@ class RangedLog:
         if _same(start, end):
             return None
         found = Range(self._last.id + 1 if self._last else 0, start, end)
-        if self._offsets.read(str(found.id)) is not None:
+        if not self._offsets.create(str(found.id), json.dumps({"start": start, "end": end}, sort_keys=True)):
             raise FatalError(
                 f"batch {found.id} was planned by another run",
                 where=f"checkpoint {self._folder.path}",
                 fix="let one run at a time use it",
             )
-        self._offsets.write(str(found.id), json.dumps({"start": start, "end": end}, sort_keys=True))
         self._last = self._open = found
         return found
 

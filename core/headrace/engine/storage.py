@@ -41,11 +41,28 @@ class Folder:
 
     def write(self, name: str, text: str) -> None:
         """Creates or replaces a file; a reader sees the old text or the new one."""
+        self._put(name, text, replace=True)
+
+    def create(self, name: str, text: str) -> bool:
+        """Creates a file; False when there is one, also when another process made it at the same moment."""
+        from py4j.protocol import Py4JJavaError
+
+        if self.read(name) is not None:
+            return False
+        try:
+            self._put(name, text, replace=False)
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
+                return False
+            raise
+        return True
+
+    def _put(self, name: str, text: str, *, replace: bool) -> None:
         path = self._path(name)
         path.getFileSystem(self._conf).mkdirs(path.getParent())
         package = self._jvm.org.apache.spark.sql.execution.streaming
         stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
-        out = stream.createAtomic(path, True)
+        out = stream.createAtomic(path, replace)
         try:
             out.write(text.encode())
         except BaseException:

@@ -24,7 +24,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -134,17 +134,26 @@ class SinkConformance(ABC):
         assert sink.explain(ValueError("no sink says this")) is None
 
     def test_the_callers_session_stays_as_it_was(self, target: Target, headrace_spark: SparkSession) -> None:
+        def views(session: SparkSession) -> list[str]:
+            return sorted(table.name for table in session.catalog.listTables() if table.isTemporary)
+
         def state() -> object:
             settings = sorted((row["key"], row["value"]) for row in headrace_spark.sql("SET").collect())
-            views = sorted(table.name for table in headrace_spark.catalog.listTables())
             cached = headrace_spark.sparkContext._jsc.getPersistentRDDs().size()  # noqa: SLF001 - PySpark has no way
-            return settings, views, cached, headrace_spark.catalog.currentCatalog()
+            catalog = headrace_spark.catalog.currentCatalog()
+            return settings, views(headrace_spark), views(target.session), cached, catalog
 
         before = state()
         target.write(_PEOPLE, put(1, 1, "a"))
         target.write(_PEOPLE, put(2, 2, "b"))
         assert state() == before
-        assert [t.name for t in target.session.catalog.listTables() if t.isTemporary] == []
+
+    def test_it_writes_in_the_session_of_the_rows(self, target: Target, headrace_spark: SparkSession) -> None:
+        for batch in range(2):
+            rows = target.frame(_PEOPLE, put(batch, 1, str(batch)))
+            headrace_spark.createDataFrame([], "id int")  # makes this session the thread's active one
+            target.apply(rows)
+        assert target.rows()[-1] == {"id": 1, "name": "1"}
 
     # Writing and reading
 
@@ -220,6 +229,21 @@ class SinkConformance(ABC):
             rows = target.frame(_PEOPLE, put(batch, 1, "a"), put(batch, 2, "b"))
             target.apply(rows.withColumn("name", F.udf(count)("name")))
             assert seen.value == 2 * (batch + 1)
+
+    @claims("single_pass")
+    def test_rows_are_counted_on_their_way(self, target: Target) -> None:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F
+
+        for batch in range(2):
+            seen, found = Observation(), dict[str, Any]()
+            rows = target.frame(_PEOPLE, put(batch, 1, "a"), put(batch, 2, "b"))
+            target.apply(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
+            # What was not read by an action is never counted: do not wait for ever.
+            waiter = Thread(target=lambda seen=seen, found=found: found.update(seen.get), daemon=True)
+            waiter.start()
+            waiter.join(timeout=10)
+            assert found == {"rows": 2}
 
     # One row per key
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.changes import POSITION
+from headrace.contracts.changes import DELETED, POSITION
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
 from headrace.errors import ConfigError
 
@@ -32,10 +32,12 @@ class ConsoleSink(Sink):
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True)
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
-        count = rows.count()
+        counts = rows.groupBy(DELETED).count().collect()
+        upserted = sum(row["count"] for row in counts if not row[DELETED])
+        count = sum(row["count"] for row in counts)
         print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)  # noqa: T201 - what it is for
         rows.drop(POSITION).show(self.config.numRows, truncate=self.config.truncate)
-        return Written(upserted=count)
+        return Written(upserted=upserted)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         raise ConfigError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -15,15 +16,22 @@ from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder, qualified
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace_sinks.asof import millis
+from headrace_sinks.iceberg_catalog import (
+    CATALOG,
+    SESSION_CATALOG,
+    active,
+    catalog_of_folder,
+    load_table,
+    schema_of,
+    sql_of,
+)
 from headrace_sinks.iceberg_mark import MARK, is_applied, mark_of, marked
 from headrace_sinks.iceberg_schema import grown
 from headrace_sinks.shape import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
 
-_VIEW = "_headrace_rows"
 #: What Iceberg says when somebody else committed between the read and the commit of a write.
 _CONFLICTS = (
     "CommitFailedException",
@@ -74,7 +82,7 @@ class IcebergSink(Sink):
         "3.5": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),
         "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
     }
-    jvm_class = "org.apache.iceberg.spark.SparkCatalog"
+    jvm_class = CATALOG
 
     def session_conf(self) -> dict[str, str]:
         if self.config.catalog is None:
@@ -86,7 +94,7 @@ class IcebergSink(Sink):
         if spark is None or self.config.catalog is None:
             return
         try:
-            spark._jsparkSession.sessionState().catalogManager().catalog(self.config.catalog)  # noqa: SLF001
+            spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}")
         except Exception as error:
             prefix = f"spark.sql.catalog.{self.config.catalog}"
             raise ConfigError(
@@ -100,34 +108,11 @@ class IcebergSink(Sink):
 
     @property
     def _class(self) -> str:
-        # Spark's own catalog can only be wrapped: it keeps the tables of other formats.
-        wraps = self.config.catalog == "spark_catalog"
-        return f"org.apache.iceberg.spark.{'SparkSessionCatalog' if wraps else 'SparkCatalog'}"
+        return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
-        spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
-        java = _load(spark, name)
-        if java is None:
-            self._create_namespace(spark, name)
-            marked(spark, mark_of(batch), lambda: self._create(name, rows, batch))
-            return _written(_load(spark, name), batch, whole=True)
-        if is_applied(java, batch):
-            return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
-        fitted = _fitted(spark, name, java, rows)
-        merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
-        if batch.mode == "append":
-            marked(spark, mark_of(batch), lambda: fitted.drop(DELETED).writeTo(name).append())
-        elif merges_on_read:
-            marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
-        else:
-            # Copy-on-write reads the rows twice: first to find the files that they change.
-            fitted.persist()
-            try:
-                marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
-            finally:
-                fitted.unpersist()
-        java.refresh()
-        return _written(java, batch, whole=merges_on_read or batch.mode == "append")
+        with active(rows.sparkSession):
+            return self._write(table, rows, batch)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         reader = spark.read.format("iceberg")
@@ -135,25 +120,18 @@ class IcebergSink(Sink):
             reader = reader.option("snapshot-id", as_of)
         elif as_of is not None:
             reader = reader.option("as-of-timestamp", str(millis(spark, as_of)))
-        if self.config.warehouse is None:
-            where = f"catalog {self.config.catalog}"
-            address = ".".join(map(quoted, [str(self.config.catalog), *table.parts]))
-            exists = bool(spark._jsparkSession.catalog().tableExists(address))  # noqa: SLF001
-        else:
-            # By its path: nothing need be set in a session that is not headrace's.
-            where = f"warehouse {self.config.warehouse}"
-            address = "/".join([qualified(spark, self.config.warehouse), *table.parts])
-            exists = Folder(spark, f"{address}/metadata").exists()
-        if not exists:
-            raise ConfigError(
-                f"there is no table {table.name!r}",
-                where=f"sink iceberg, {where}",
-                fix="run the pipeline, or correct the name",
-            )
-        try:
-            return reader.load(address)
-        except Exception as error:
-            raise self.explain(error) or error from error
+        with active(spark):
+            address, exists = self._address(spark, table)
+            if not exists:
+                raise ConfigError(
+                    f"there is no table {table.name!r}",
+                    where=f"sink iceberg, {self.config.warehouse or self.config.catalog}",
+                    fix="run the pipeline, or correct the name",
+                )
+            try:
+                return reader.load(address)
+            except Exception as error:
+                raise self.explain(error) or error from error
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         from headrace.engine.trouble import full_text
@@ -174,21 +152,39 @@ class IcebergSink(Sink):
             )
         return None
 
+    def _write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
+        java = load_table(spark, name)
+        if java is None:
+            self._create_namespace(spark, name)
+            marked(spark, mark_of(batch), lambda: self._create(name, rows, batch))
+            return _written(load_table(spark, name), batch, whole=True)
+        if is_applied(java, batch):
+            return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+        fitted = _fitted(spark, name, java, rows)
+        merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
+        if batch.mode == "append":
+            marked(spark, mark_of(batch), lambda: fitted.drop(DELETED).writeTo(name).append())
+        elif merges_on_read:
+            marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
+        else:
+            with _once(fitted) as kept:
+                marked(spark, mark_of(batch), lambda: _merge(spark, name, table, kept))
+        java.refresh()
+        return _written(java, batch, whole=merges_on_read or batch.mode == "append")
+
     def _name(self, spark: SparkSession, table: Table) -> str:
-        catalog = self.config.catalog or self._own_catalog(spark)
+        catalog = self.config.catalog or catalog_of_folder(spark, qualified(spark, str(self.config.warehouse)))
         return ".".join(map(quoted, [catalog, *table.parts]))
 
-    def _own_catalog(self, spark: SparkSession) -> str:
-        """A catalog for the warehouse. The session is headrace's own clone: it is seen nowhere else."""
-        warehouse = qualified(spark, str(self.config.warehouse))
-        # A catalog keeps the folder that it was first used with, so every folder has one of its own.
-        catalog = "headrace_" + hashlib.sha256(warehouse.encode()).hexdigest()[:8]
-        prefix = f"spark.sql.catalog.{catalog}"
-        spark.conf.set(prefix, self._class)
-        spark.conf.set(f"{prefix}.type", "hadoop")
-        spark.conf.set(f"{prefix}.warehouse", warehouse)
-        spark.conf.set(f"{prefix}.cache-enabled", "false")
-        return catalog
+    def _address(self, spark: SparkSession, table: Table) -> tuple[str, bool]:
+        """Where a reader finds a table, and whether there is one."""
+        if self.config.warehouse is None:
+            name = self._name(spark, table)
+            return name, bool(spark._jsparkSession.catalog().tableExists(name))  # noqa: SLF001
+        # By its path: nothing need be set in a session that is not headrace's.
+        path = "/".join([qualified(spark, self.config.warehouse), *table.parts])
+        return path, Folder(spark, f"{path}/metadata").exists()
 
     @staticmethod
     def _create_namespace(spark: SparkSession, name: str) -> None:
@@ -208,36 +204,39 @@ class IcebergSink(Sink):
         writer.create()
 
 
-def _load(spark: SparkSession, name: str) -> Any:
-    """Iceberg's own table object, as the table is now; None when there is none."""
-    # Spark's own look-up comes first: it makes the session the thread's, by which Iceberg finds the catalog.
-    if not spark._jsparkSession.catalog().tableExists(name):  # noqa: SLF001
-        return None
-    jvm: Any = spark._jvm  # noqa: SLF001
-    java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
-    java.refresh()  # a catalog of the session's may cache it
-    return java
-
-
 def _fitted(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataFrame:
     """The table grown by what is new in the rows, and the rows in the table's columns and types."""
-    have = _schema(spark, java)
+    have = schema_of(spark, java)
     if spark.conf.get("spark.sql.caseSensitive") != "true":
         known = {column.lower(): column for column in have.names}
         rows = rows.withColumnsRenamed({c: known.get(c.lower(), c) for c in rows.columns})
-    want, growth = grown(have, rows.drop(DELETED).schema, _sql_of(spark))
+    want, growth = grown(have, rows.drop(DELETED).schema, partial(sql_of, spark))
     for clause in growth.clauses:
         spark.sql(f"ALTER TABLE {name} {clause}")
     return shaped(rows, want.add(DELETED, "boolean"))
 
 
+@contextmanager
+def _once(rows: DataFrame) -> Iterator[DataFrame]:
+    """The rows, read once and kept: a copy-on-write MERGE reads them twice, first to find the files that they change.
+
+    A cache would not do: MERGE refuses to read a plan twice that counts its rows, cached or not.
+    """
+    kept = rows.localCheckpoint()
+    try:
+        yield kept
+    finally:
+        kept._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - PySpark frees it at some time
+
+
 def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
-    rows.createOrReplaceTempView(_VIEW)
+    view = f"_headrace_{uuid.uuid4().hex}"
+    rows.createTempView(view)
     columns = [quoted(c) for c in rows.columns if c != DELETED]
     newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
     try:
         spark.sql(
-            f"MERGE INTO {name} t USING {_VIEW} s "  # noqa: S608 - names are quoted, and there are no values
+            f"MERGE INTO {name} t USING {view} s "  # noqa: S608 - names are quoted, and there are no values
             f"ON {' AND '.join(f't.{quoted(k)} = s.{quoted(k)}' for k in table.key)} "
             f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
             f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} "
@@ -246,7 +245,7 @@ def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> Non
             f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
         )
     finally:
-        spark.catalog.dropTempView(_VIEW)
+        spark.catalog.dropTempView(view)
 
 
 def _written(java: Any, batch: Batch, *, whole: bool) -> Written:
@@ -260,20 +259,3 @@ def _written(java: Any, batch: Batch, *, whole: bool) -> Written:
         bytes=int(summary.get("added-files-size") or 0),
         version=str(snapshot.snapshotId()),
     )
-
-
-def _schema(spark: SparkSession, java: Any) -> StructType:
-    from pyspark.sql.types import StructType
-
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return StructType.fromJson(json.loads(jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java.schema()).json()))
-
-
-def _sql_of(spark: SparkSession) -> Any:
-    """A function that writes types as SQL: Python's own does not quote the names of fields."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-
-    def sql(kind: DataType) -> str:
-        return str(jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json()).sql())
-
-    return sql

@@ -1,0 +1,74 @@
+"""Iceberg's catalogs and tables, reached through Spark's session."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+#: Spark's own catalog can only be wrapped: it keeps the tables of other formats.
+SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Makes a session the one that this thread's calls into the JVM are for: there Spark and Iceberg look for settings."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    sessions, mine = jvm.org.apache.spark.sql.SparkSession, spark._jsparkSession  # noqa: SLF001
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(mine)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def catalog_of_folder(spark: SparkSession, warehouse: str) -> str:
+    """The name of a catalog that is a folder. The session is headrace's own clone: it is seen nowhere else."""
+    # A catalog keeps the folder that it was first used with, so every folder has one of its own.
+    name = "headrace_" + hashlib.sha256(warehouse.encode()).hexdigest()[:8]
+    prefix = f"spark.sql.catalog.{name}"
+    spark.conf.set(prefix, CATALOG)
+    spark.conf.set(f"{prefix}.type", "hadoop")
+    spark.conf.set(f"{prefix}.warehouse", warehouse)
+    spark.conf.set(f"{prefix}.cache-enabled", "false")
+    return name
+
+
+def load_table(spark: SparkSession, name: str) -> Any:
+    """Iceberg's own table object, as the table is now; None when there is none."""
+    from pyspark.errors import AnalysisException
+
+    jvm: Any = spark._jvm  # noqa: SLF001
+    try:
+        java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+    except AnalysisException as error:
+        if any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
+            return None
+        raise
+    java.refresh()  # a catalog of the session's may cache it
+    return java
+
+
+def schema_of(spark: SparkSession, java: Any) -> StructType:
+    """The columns of a table in Spark's types."""
+    from pyspark.sql.types import StructType
+
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return StructType.fromJson(json.loads(jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java.schema()).json()))
+
+
+def sql_of(spark: SparkSession, kind: DataType) -> str:
+    """A type as SQL: Python's own text does not quote the names of fields."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return str(jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json()).sql())

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.engine.storage import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_file_is_created_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path / "new" / "folder"))
+    assert folder.create("0", "first")
+    assert not folder.create("0", "second")
+    assert folder.read("0") == "first"
+
+
+def test_a_file_that_another_process_made_since_the_look_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(spark, str(tmp_path))
+    folder.create("0", "first")
+    monkeypatch.setattr(Folder, "read", lambda self, name: None)
+    assert not folder.create("0", "second")
+    assert (tmp_path / "0").read_text() == "first"
+    assert folder.names() == ["0"]
+
+
+def test_writing_replaces(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    folder.write("0", "first")
+    folder.write("0", "sécond")
+    assert (folder.read("0"), folder.read("1")) == ("sécond", None)

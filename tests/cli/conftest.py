@@ -32,6 +32,9 @@ sink:
 checkpoint: lake/_checkpoints/artists
 """
 
+#: Printed by the JVM itself, for Spark 4 starts it with that module: nothing can keep it quiet.
+_JVM_SAYS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+
 Headrace = Callable[..., Result]
 
 
@@ -97,4 +100,4 @@ def finish(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
     finally:
         process.kill()
     assert process.returncode == code, err
-    return out, err
+    return out, err.replace(_JVM_SAYS, "")

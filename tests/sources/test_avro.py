@@ -116,7 +116,8 @@ class TestWriterSchemas:
         with path.open("rb") as file:
             schema = fastavro.reader(file).metadata["avro.schema"]
         assert schema.encode() in text
-        assert _struct(spark, schema) == spark.read.format("avro").load(f"file:{path}").schema
+        avro = spark._jvm.org.apache.avro.Schema.Parser().parse(schema)  # type: ignore[union-attr]
+        assert _struct(spark, avro) == spark.read.format("avro").load(f"file:{path}").schema
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:

@@ -41,12 +41,12 @@ class AvroFormat(Format):
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         with ThreadPoolExecutor(max_workers=8) as pool:
-            texts = list(pool.map(lambda file: _writer_schema(spark, conf, file, options), files))
-        groups: dict[str, list[str]] = {}
-        for file, text in zip(files, texts, strict=True):
-            if text is not None:
-                groups.setdefault(text, []).append(file)
-        return [Scan(tuple(group), _struct(spark, text)) for text, group in groups.items()]
+            schemas = list(pool.map(lambda file: _writer_schema(spark, conf, file, options), files))
+        groups: dict[str, tuple[Any, list[str]]] = {}
+        for file, schema in zip(files, schemas, strict=True):
+            if schema is not None:
+                groups.setdefault(str(schema.toString()), (schema, []))[1].append(file)
+        return [Scan(tuple(group), _struct(spark, schema)) for schema, group in groups.values()]
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         return spark.read.format("avro").schema(schema).options(**options).load(list(scan.files))
@@ -56,18 +56,17 @@ class AvroFormat(Format):
         return next((file for file in files if not _whole(spark, conf, file)), None)
 
 
-def _struct(spark: SparkSession, text: str) -> StructType:
+def _struct(spark: SparkSession, avro: Any) -> StructType:
     """What Spark reads for an Avro schema; asking Spark's reader would list the file again."""
     from pyspark.sql.types import StructType
 
     jvm: Any = spark._jvm  # noqa: SLF001
-    avro = jvm.org.apache.avro.Schema.Parser().parse(text)
     kind = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType()
     return StructType.fromJson(json.loads(kind.asNullable().json()))
 
 
-def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> str | None:
-    """The schema in a container file's head, as JSON text; None for a file that the options say to leave out."""
+def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> Any:
+    """Avro's own schema object from a container file's head; None for a file that the options say to leave out."""
     jvm: Any = spark._jvm  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(file)
     try:
@@ -77,7 +76,7 @@ def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[s
             # A block that breaks off reads like the end of the file, and its records would be lost without a word.
             if len({_marker(jvm, conf, path, end) for end in (reader.previousSync(), opened.length())}) > 1:
                 raise EOFError("the file is cut short or damaged: it does not end where a block ends")
-            return str(reader.getSchema().toString())
+            return reader.getSchema()
         finally:
             opened.close()
     except Exception as error:

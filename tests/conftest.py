@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from headrace.contracts.plugin import Plugin
-    from headrace.spark import session as sessions
+    from headrace_runtime import session as sessions
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
     from headrace_sinks.iceberg import IcebergSink
     from headrace_sources.avro import AvroFormat
+    from headrace_sources.kafka import KafkaSource
 
     line = sessions.line_of(sessions.spark_version())
-    plugins: list[Plugin] = [AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
+    kafka = KafkaSource({"bootstrap.servers": "localhost", "subscribe": "none"})
+    plugins: list[Plugin] = [kafka, AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
     session = sessions.build(

@@ -24,9 +24,9 @@ def jars(file: str | None, *, download: bool) -> None:
     Without FILE: those of all installed plugins. A run fetches what it needs; --download does it before, for a machine
     without a network or an image.
     """
-    from headrace.spark.session import line_of, spark_version
     from headrace_cli.start import opened
     from headrace_runtime.jars import cache_home, cached_jars, resolve_jars
+    from headrace_runtime.session import line_of, spark_version
 
     version = spark_version()
     plan = opened(file).plan if file else None

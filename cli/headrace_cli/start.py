@@ -67,9 +67,9 @@ def opened(file: str) -> Pipeline:
 
 def started(pipeline: Pipeline, voice: Voice) -> SparkSession:
     """A session for the pipeline. What can be wrong without one is looked at before."""
-    from headrace.spark.session import coordinates, line_of, refuse, spark_version
     from headrace_runtime.jars import cache_home, resolve_jars
     from headrace_runtime.java import find_java
+    from headrace_runtime.session import coordinates, line_of, refuse, spark_version
 
     plan = pipeline.plan
     plan.check_static()

@@ -33,7 +33,7 @@ def _pyspark() -> str:
         return installed("pyspark")
     except PackageNotFoundError:
         # A Spark that a cluster brings has its PySpark on the path, and no package that says so.
-        from headrace.spark.session import spark_version
+        from headrace_runtime.session import spark_version
 
         return spark_version()
 

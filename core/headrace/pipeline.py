@@ -30,8 +30,8 @@ from headrace.engine.storage import Folder
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry import Registry, registry
-from headrace.spark import session as sessions
 from headrace.spark.sessions import Sessions
+from headrace_runtime import session as sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +74,7 @@ class CheckItem:
 class Pipeline:
     """A pipeline built from objects; ``from_file`` and ``from_dict`` build the same from YAML and from a mapping.
 
-    ``value`` and ``key`` are the formats of a source that gives bytes.
+    ``value`` and ``key`` are the formats of a source that gives bytes; a key without one is written like the value.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Pipeline:
             dialects=_dialects(registry()),
             transforms=tuple(self.transforms),
             value_format=self.value,
-            key_format=self.key,
+            key_format=self.key or (self.value if self.source.gives_records else None),
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             trigger=self.trigger,
             redact=self.redact,

@@ -1,1 +1,1 @@
-"""What a machine needs before Spark starts: a Java, and the plugins' jars."""
+"""What a machine needs before Spark starts, and the start: a Java, the plugins' jars, a session."""

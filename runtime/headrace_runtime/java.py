@@ -57,7 +57,7 @@ def _places(*, bundled: bool) -> Iterator[tuple[str, Path | None]]:
     folders = filter(None, os.environ.get("PATH", "").split(os.pathsep))
     binaries: dict[Path, Path] = {}
     for binary in (Path(folder, "java") for folder in folders):
-        if binary.is_file():
+        if os.path.isfile(binary):  # noqa: PTH113 - Path's own raises for a folder that this user may not enter
             binaries.setdefault(binary.resolve(), binary)
     yield from (("PATH", binary) for binary in binaries.values() or [None])
 
@@ -72,7 +72,7 @@ def _places(*, bundled: bool) -> Iterator[tuple[str, Path | None]]:
 
 def _inspect(binary: Path, origin: str) -> Java | None:
     """The Java that a binary belongs to; None when it is not one that runs."""
-    if not os.access(binary, os.X_OK) or not binary.is_file():
+    if not os.access(binary, os.X_OK) or not os.path.isfile(binary):  # noqa: PTH113
         return None
     home = binary.resolve().parent.parent
     try:

@@ -100,4 +100,4 @@ def finish(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
     finally:
         process.kill()
     assert process.returncode == code, err
-    return out, err.replace(_JVM_SAYS, "")
+    return out, (err or "").replace(_JVM_SAYS, "")  # none where the test has a terminal of its own

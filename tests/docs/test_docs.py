@@ -90,6 +90,8 @@ def test_pipeline_files(
 ) -> None:
     """Whole files as they are; parts of one put into a pipeline. A plugin's own source stands for the files source."""
     monkeypatch.setenv("SALT", "pepper")
+    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD"):
+        monkeypatch.setenv(name, "secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
     assert set(data) <= set(PipelineConfig.keys()), "not a part of a pipeline file"
     if {"name", "source", "checkpoint"} <= set(data):
@@ -140,6 +142,8 @@ def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in a folder with the README's pipeline file and some events."""
     monkeypatch.setenv("SALT", "pepper")
+    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD"):
+        monkeypatch.setenv(name, "secret")
     bronze = Bronze(folder / "bronze")
     columns = {"artist_id": "int", "name": "string", "nationality": "string"}
     artists = bronze.topic("moma.public.artists", key="artist_id", columns=columns)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.session import line_of, spark_version
 from headrace.spark.sessions import Sessions
+from headrace_runtime.session import line_of, spark_version
 from headrace_sinks.formats import ANCIENT_DATES
 from headrace_sinks.hudi import HudiSink
 

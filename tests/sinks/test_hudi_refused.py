@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace import ConfigError
-from headrace.spark import session as sessions
+from headrace_runtime import session as sessions
 from headrace_sinks.hudi import HudiSink
 
 if TYPE_CHECKING:

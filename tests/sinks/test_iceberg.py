@@ -15,10 +15,10 @@ from tests.support.bronze import Bronze
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
 from headrace.contracts.sink import Batch, Table, Written
-from headrace.spark import session as sessions
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, gone, put
+from headrace_runtime import session as sessions
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg_catalog import catalog_of_folder
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.source import SourceContext
-from headrace.engine.records import decoded
+from headrace.engine.records import Records, decoded
 from headrace.engine.schemas import SchemaLog
+from headrace.spark.sessions import moved
 from headrace_sources.debezium import DebeziumDialect
 from headrace_sources.json import JsonFormat
 
@@ -40,6 +42,14 @@ def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     return spark.createDataFrame(rows, _KAFKA)
 
 
+def topics_of(spark: SparkSession, records: Iterable[Record]) -> dict[str, Records]:
+    """What reads the records of each topic."""
+    topics: dict[str, list[Record]] = {}
+    for found in records:
+        topics.setdefault(str(found["topic"]), []).append(found)
+    return {topic: partial(moved, frame_of(spark, topics[topic])) for topic in sorted(topics)}
+
+
 def changes_of(
     spark: SparkSession,
     records: Iterable[Record],
@@ -53,7 +63,7 @@ def changes_of(
     dialect = dialect or DebeziumDialect()
     context = SourceContext(spark, SchemaLog())
     found = {}
-    for events in decoded(context, frame_of(spark, records), JsonFormat(), JsonFormat() if keyed else None):
+    for events in decoded(context, topics_of(spark, records), JsonFormat(), JsonFormat() if keyed else None):
         schema = dialect.needed(events.schema, key=key, whole_before=whole_before)
         found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, events.load(spark, schema), key)
     return found

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.support.records import frame_of, record
+from tests.support.records import record, topics_of
 
 from headrace.contracts.changes import KEY, RAW, Changes
 from headrace.contracts.source import SourceContext
@@ -153,7 +153,7 @@ def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) 
         "op": "u",
     }
     context = SourceContext(spark, SchemaLog())
-    [events] = decoded(context, frame_of(spark, [record(value)]), JsonFormat(), None)
+    [events] = decoded(context, topics_of(spark, [record(value)]), JsonFormat(), None)
     mask = Mask(columns={"email": RULES["replacement"]})
 
     def columns(*transforms: Transform) -> str:

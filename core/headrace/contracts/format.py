@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote, unquote
 
 from headrace.contracts.plugin import Plugin
+from headrace.errors import RetriableError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from headrace.engine.schemas import SchemaLog
+
+
+_MARK = re.compile(r"<headrace-writer-schema subject=(.*?) id=(.*?)>")
+
+
+class UnknownSchemaError(RetriableError):
+    """Some record's writer schema is not among those that a batch was planned with: the batch is planned again.
+
+    Looking for new schemas before each batch would cost a pass over its records.
+    """
+
+
+def unknown_schema(subject: str, id: Column) -> Column:  # noqa: A002 - the registries' word
+    """A value that nobody gets: it fails the task that meets a record whose writer schema the plan does not know."""
+    from pyspark.sql import functions as F
+
+    return F.raise_error(F.concat(F.lit(f"<headrace-writer-schema subject={quote(subject)} id="), id, F.lit(">")))
+
+
+def unknown_schemas(error_text: str) -> list[tuple[str, str]]:
+    """The subjects and ids by which tasks failed for ``unknown_schema``, from all that an error says."""
+    return [(unquote(subject), writer) for subject, writer in dict.fromkeys(_MARK.findall(error_text))]
 
 
 @dataclass(frozen=True)
@@ -42,7 +67,12 @@ class Format(Plugin):
         return None
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
-        """The struct that the bytes of ``column`` hold; remembered under ``subject`` so that types never flip."""
+        """The struct that the bytes of ``column`` hold; remembered under ``subject`` so that types never flip.
+
+        A format whose records name or carry a writer schema keeps those in ``log.writers`` and plans with all that it
+        knows; on ``unknown_schemas`` its ``explain`` notes what is missing and returns UnknownSchemaError, whereupon the
+        batch comes here again.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not decode single records")
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:

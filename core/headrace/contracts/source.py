@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.events import Events
 from headrace.contracts.plugin import Plugin
+from headrace.spark.sessions import moved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +39,16 @@ class Source(Plugin, ABC):
     #: True when the frames of a batch hold undecoded records (the columns of ``RangedSource.read``): the core decodes key and value
     #: with the formats named beside the source. False when the source decodes by itself in ``events``.
     gives_records: bool = True
+
+    def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+        """Each topic of a batch, and what reads its records in a session. Only for sources that give records.
+
+        Looking for the topics here costs a pass over the batch: a source that knows them does better.
+        """
+        from pyspark.sql import functions as F
+
+        topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
+        return {topic: partial(moved, frame.where(F.col("topic") == topic)) for topic in topics}
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """The events of a batch's frame by topic. Only for sources that decode by themselves."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.changes import COMMITTED, DELETED, ERROR, POSITION, Changes, quoted
 from headrace.contracts.events import Events
+from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.sink import Batch, Sink, Table, Written
 from headrace.contracts.source import SourceContext
 from headrace.engine import dead_letters
@@ -33,7 +34,11 @@ PARALLEL = 8
 #: Tries of one table in one batch when its sink says that it is worth one, and the seconds before the next.
 TRIES, PAUSE = 4, 1.0
 
+#: Plans of one batch, each with the writer schemas that the one before met and did not know.
+REPLANS = 20
+
 Listener = Callable[[BatchProgress], None]
+_Outcome = tuple[list[TableProgress], Exception | None]
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,15 @@ class BatchRunner:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Applies one batch; raises what stops the run, after every table had its turn."""
         started, clock = datetime.now(UTC), time.monotonic()
-        try:
-            context = replace(self._context, batch=batch_id)
-            targets, unrouted = self._targets(self._plan.events(context, frame))
-            self._check_names(targets, batch_id)
-        except Exception as error:
-            raise explained(error, self._plan) from error
-        with ThreadPoolExecutor(
-            max_workers=max(1, min(PARALLEL, len(targets))), thread_name_prefix="headrace-table"
-        ) as pool:
-            outcomes = list(pool.map(lambda target: self._attempt(target, batch_id), targets))
-        tables = tuple(progress for progresses, _ in outcomes for progress in progresses)
+        targets, unrouted = self._planned(frame, batch_id)
+        outcomes = self._outcomes(targets, batch_id)
+        for _ in range(REPLANS):
+            again = {name for name, (_, error) in outcomes.items() if isinstance(error, UnknownSchemaError)}
+            if not again:
+                break
+            targets, _ = self._planned(frame, batch_id)
+            outcomes.update(self._outcomes([target for target in targets if target.name in again], batch_id))
+        tables = tuple(progress for progresses, _ in outcomes.values() for progress in progresses)
         progress = BatchProgress(
             self._plan.name,
             batch_id,
@@ -78,9 +81,24 @@ class BatchRunner:
         )
         self._checkpoint.progress.add(progress)
         self._listener(progress)
-        errors = [error for _, error in outcomes if error]
+        errors = [error for _, error in outcomes.values() if error]
         if errors:
             raise errors[0]
+
+    def _planned(self, frame: DataFrame, batch_id: int) -> tuple[list[_Target], tuple[str, ...]]:
+        try:
+            targets, unrouted = self._targets(self._plan.events(replace(self._context, batch=batch_id), frame))
+            self._check_names(targets, batch_id)
+        except Exception as error:
+            raise explained(error, self._plan) from error
+        return targets, unrouted
+
+    def _outcomes(self, targets: list[_Target], batch_id: int) -> dict[str, _Outcome]:
+        """What came of each table, all of them written side by side."""
+        workers = max(1, min(PARALLEL, len(targets)))
+        with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="headrace-table") as pool:
+            found = pool.map(lambda target: self._attempt(target, batch_id), targets)
+            return {target.name: outcome for target, outcome in zip(targets, found, strict=True)}
 
     def _targets(self, events: list[Events]) -> tuple[list[_Target], tuple[str, ...]]:
         by_table: dict[str, list[tuple[Events, Route]]] = {}
@@ -93,7 +111,7 @@ class BatchRunner:
                 by_table.setdefault(route.table, []).append((item, route))
         return [_Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)
 
-    def _attempt(self, target: _Target, batch_id: int) -> tuple[list[TableProgress], Exception | None]:
+    def _attempt(self, target: _Target, batch_id: int) -> _Outcome:
         clock = time.monotonic()
         try:
             return self._apply(target, batch_id), None
@@ -207,7 +225,7 @@ class BatchRunner:
             except Exception as raised:
                 error = explained(raised, self._plan, sink)
                 error.where = error.where or f"table {table.name}, sink {sink.name}"
-                if attempt == TRIES or not isinstance(error, RetriableError):
+                if attempt == TRIES or not isinstance(error, RetriableError) or isinstance(error, UnknownSchemaError):
                     raise error from raised
                 time.sleep(PAUSE * 2 ** (attempt - 1))
         raise AssertionError("unreachable")

@@ -66,7 +66,7 @@ class Plan:
         if not self.source.gives_records:
             return self.source.events(context, frame)
         assert self.value_format is not None, "a source of records has a value format; built so"
-        return decoded(context, frame, self.value_format, self.key_format)
+        return decoded(context, self.source.records(context, frame), self.value_format, self.key_format)
 
     def dialect(self, events: Events) -> Dialect:
         for dialect in self.dialects:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.contracts import events as E
 from headrace.contracts.events import Events
 from headrace.contracts.position import sortable
-from headrace.spark.sessions import moved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from headrace.contracts.source import SourceContext
 
 
-def decoded(context: SourceContext, frame: DataFrame, value: Format, key: Format | None) -> list[Events]:
-    """The events of each topic in a frame of records."""
-    from pyspark.sql import functions as F
+Records = Callable[["SparkSession"], "DataFrame"]
 
-    topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
+
+def decoded(context: SourceContext, topics: Mapping[str, Records], value: Format, key: Format | None) -> list[Events]:
+    """The events of each topic; ``topics`` has what reads its records in a session."""
     result = []
-    for topic in topics:
-        records = frame.where(F.col("topic") == topic)
-        schema = value.schema(context.spark, records, "value", f"{topic}-value", context.schemas)
-        key_schema = key.schema(context.spark, records, "key", f"{topic}-key", context.schemas) if key else None
+    for topic, records in topics.items():
+        frame = records(context.spark)
+        schema = value.schema(context.spark, frame, "value", f"{topic}-value", context.schemas)
+        if not schema.fields:  # nothing but tombstones of a topic that was never seen before
+            continue
+        key_schema = key.schema(context.spark, frame, "key", f"{topic}-key", context.schemas) if key else None
         load = partial(_load, records=records, value=value, key=key, key_schema=key_schema)
         result.append(Events(topic, schema, load, key_schema))
     return result
@@ -37,15 +39,17 @@ def _load(
     session: SparkSession,
     schema: StructType,
     *,
-    records: DataFrame,
+    records: Records,
     value: Format,
     key: Format | None,
     key_schema: StructType | None,
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    frame = moved(records, session)
+    frame = records(session)
+    headers = [F.col("headers")] if "headers" in frame.columns else []  # where some registries' clients put the ids
     frame = frame.select(
+        *headers,
         F.col("value").alias(E.VALUE),
         *([F.col("key").alias(E.KEY)] if key else []),
         F.col("partition").cast("int").alias(E.PARTITION),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ class SchemaLog:
     def __init__(self, folder: Folder | None = None) -> None:
         self._folder = folder
         self._known: dict[str, StructType] = {}
+        self._writers: dict[str, dict[str, str]] = {}
 
     def get(self, subject: str) -> StructType | None:
         from pyspark.sql.types import StructType
@@ -35,6 +37,21 @@ class SchemaLog:
         self._known[subject] = schema
         if self._folder:
             self._folder.write(_file(subject), schema.json())
+
+    def writers(self, subject: str) -> Mapping[str, str]:
+        """The writer schemas that records of a subject were met with, by id, as the format's own text."""
+        if subject not in self._writers:
+            text = self._folder.read(_file(f"{subject}.writers")) if self._folder else None
+            self._writers[subject] = json.loads(text) if text else {}
+        return self._writers[subject]
+
+    def add_writer(self, subject: str, id: str, schema: str) -> None:  # noqa: A002 - the registries' word
+        """Remembers a writer schema."""
+        if self.writers(subject).get(id) == schema:
+            return
+        self._writers[subject] = {**self.writers(subject), id: schema}
+        if self._folder:
+            self._folder.write(_file(f"{subject}.writers"), json.dumps(self._writers[subject], ensure_ascii=False))
 
 
 def merged(first: DataType, second: DataType, path: str = "") -> DataType:

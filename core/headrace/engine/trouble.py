@@ -41,13 +41,13 @@ def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
     for link in causes(error):
         if isinstance(link, HeadraceError):
             return link
-    for candidate in [plugin, plan.source, plan.value_format, *plan.sinks]:
+    for candidate in [plugin, plan.source, plan.value_format, plan.key_format, *plan.sinks]:
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found
     text = full_text(error)
     for signs, what, fix in _KNOWN:
         if any(sign in text for sign in signs):
-            detail = next((line.strip() for line in text.splitlines() if any(sign in line for sign in signs)), "")
+            detail = next((line.strip(": \t") for line in text.splitlines() if any(sign in line for sign in signs)), "")
             return FatalError(f"{what}: {detail}", fix=fix)
     return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
 

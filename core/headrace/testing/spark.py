@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark import session as sessions
+from headrace_runtime import session as sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -80,12 +80,13 @@ class HudiSink(Sink):
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)
+        missing = ConfigError(
+            f"there is no table {table.name!r}",
+            where=f"sink hudi, path {self.config.path}",
+            fix="run the pipeline, or correct the name",
+        )
         if not Folder(spark, f"{path}/.hoodie").exists():
-            raise ConfigError(
-                f"there is no table {table.name!r}",
-                where=f"sink hudi, path {self.config.path}",
-                fix="run the pipeline, or correct the name",
-            )
+            raise missing
         _hush(spark)
         # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
@@ -100,7 +101,10 @@ class HudiSink(Sink):
                     fix="name a later time; `hoodie.clean.commits.retained` and `hoodie.keep.min.commits` keep more",
                 )
             reader = reader.option("as.of.instant", instant)
-        return reader.load(path)
+        frame = reader.load(path)
+        if not frame.columns:  # its first commit is under way, or never came to an end
+            raise missing
+        return frame
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         from headrace.engine.trouble import full_text

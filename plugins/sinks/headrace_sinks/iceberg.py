@@ -122,15 +122,18 @@ class IcebergSink(Sink):
             reader = reader.option("as-of-timestamp", str(millis(spark, as_of)))
         with active(spark):
             address, exists = self._address(spark, table)
+            missing = ConfigError(
+                f"there is no table {table.name!r}",
+                where=f"sink iceberg, {self.config.warehouse or self.config.catalog}",
+                fix="run the pipeline, or correct the name",
+            )
             if not exists:
-                raise ConfigError(
-                    f"there is no table {table.name!r}",
-                    where=f"sink iceberg, {self.config.warehouse or self.config.catalog}",
-                    fix="run the pipeline, or correct the name",
-                )
+                raise missing
             try:
                 return reader.load(address)
             except Exception as error:
+                if "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # its first commit is under way, or never came to an end
+                    raise missing from error
                 raise self.explain(error) or error from error
 
     def explain(self, error: BaseException) -> HeadraceError | None:

@@ -6,7 +6,10 @@ from headrace.hookspecs import hookimpl
 @hookimpl
 def headrace_sources() -> dict[str, str]:
     """Transports."""
-    return {"files": "headrace_sources.files:FilesSource"}
+    return {
+        "files": "headrace_sources.files:FilesSource",
+        "kafka": "headrace_sources.kafka:KafkaSource",
+    }
 
 
 @hookimpl

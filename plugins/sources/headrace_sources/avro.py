@@ -1,30 +1,60 @@
-"""Avro container files, read by Spark's own Avro source; the schema is the one in each file's head."""
+"""Avro: container files, read by Spark's own Avro source by the schema in each file's head; and single records."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, SecretStr, model_validator
 
 from headrace.config.base import Config
 from headrace.contracts.format import Format, Scan
 from headrace.engine.checkpoint import first_line
-from headrace.errors import DataError
+from headrace.engine.trouble import full_text
+from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace_sources.avro_records import AvroRecords
+from headrace_sources.registry import Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.engine.schemas import SchemaLog
+
 
 class AvroConfig(Config):
-    """Options of Spark's Avro reader."""
+    """Options of Spark's Avro reader, and for single records: whose schema they are written with."""
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
+    #: The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2`` or ``v3`` (Apicurio).
+    registry: str | None = Field(default=None, pattern=r"^https?://[^/?#]+")
+    #: Which of Apicurio's ids a record has in front. Default: ``globalId`` at ``/apis/registry/v2``, else ``contentId``.
+    use_id: Literal["globalId", "contentId"] | None = Field(default=None, alias="use-id")
+    #: ``user:password`` for the registry.
+    basic_auth_user_info: SecretStr | None = Field(default=None, alias="basic.auth.user.info")
+    #: A bearer token for the registry.
+    bearer_auth_token: SecretStr | None = Field(default=None, alias="bearer.auth.token")
+    #: A PEM file of the authority that signed the registry's certificate.
+    ssl_ca_location: str | None = Field(default=None, alias="ssl.ca.location")
+    #: A PEM file of the certificate to show to the registry, and of its key where that is a file of its own.
+    ssl_certificate_location: str | None = Field(default=None, alias="ssl.certificate.location")
+    ssl_key_location: str | None = Field(default=None, alias="ssl.key.location")
+    #: A file with the schema of all records, where they are bare Avro.
+    schema_file: str | None = Field(default=None, alias="schema.file")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> AvroConfig:
+        if self.registry and self.schema_file:
+            raise ValueError("has both `registry` and `schema.file`: schemas come from one place")
+        return self
+
 
 class AvroFormat(Format):
-    """``format: avro``."""
+    """``format: avro``; for records ``value: {avro: {registry: "http://registry:8081"}}``."""
 
     name = "avro"
     api_version = 1
@@ -37,6 +67,46 @@ class AvroFormat(Format):
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
     jvm_class = "org.apache.spark.sql.avro.AvroFileFormat"
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        own = self.config.registry or ""
+        kind = self.config.use_id if "/apis/registry/" in own else None
+        self._records = AvroRecords(self._schema_text, only=self.config.schema_file is not None, id_kind=kind or "")
+
+    def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
+        if not self.config.registry and not self.config.schema_file:
+            raise ConfigError(
+                "nothing says with which schema the records are written",
+                where="format avro",
+                fix='add `registry: "http://…"`, or `schema.file` for bare Avro',
+            )
+        return self._records.schema(frame, column, subject, log)
+
+    def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+        return self._records.decode(frame, column, schema, error)
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return self._records.explain(full_text(error))
+
+    def _schema_text(self, id: str) -> str:  # noqa: A002 - the registries' word
+        config = self.config
+        if config.schema_file:
+            try:
+                return Path(config.schema_file).read_text(encoding="utf-8")
+            except OSError as error:
+                fix = "correct `schema.file`"
+                raise ConfigError(f"cannot be read: {error.strerror}", where=config.schema_file, fix=fix) from error
+        login, token = config.basic_auth_user_info, config.bearer_auth_token
+        registry = Registry(
+            config.registry,
+            login=login.get_secret_value() if login else None,
+            token=token.get_secret_value() if token else None,
+            ca=config.ssl_ca_location,
+            certificate=config.ssl_certificate_location,
+            key=config.ssl_key_location,
+        )
+        return registry.avro(id)
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001

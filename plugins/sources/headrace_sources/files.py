@@ -140,7 +140,7 @@ class FilesSource(NativeSource):
         if found is None and self._batch is not None and "org.apache.avro" in full_text(error):
             damaged = self._format.damaged(*self._batch)
             found = _damaged(damaged) if damaged else None
-        return found
+        return found or self._format.explain(error)
 
     def _events(self, context: SourceContext, files: Iterable[str]) -> list[Events]:
         topics: dict[str, list[str]] = {}

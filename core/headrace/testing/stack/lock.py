@@ -1,0 +1,92 @@
+"""``artefacts.toml`` to ``artefacts.lock``, by Maven; for who changes a version."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from headrace.errors import ConfigError
+from headrace.testing.stack.artefacts import LOCK, Artefact, download, path_of, repository
+
+WANTED = LOCK.with_suffix(".toml")
+_HEAD = (
+    "# Made by `python -m headrace.testing.stack lock` from artefacts.toml: coordinates, SHA-256, size in bytes.",
+    "# Do not edit.",
+)
+
+
+def write_lock() -> None:
+    """Resolve what ``artefacts.toml`` names and write ``artefacts.lock``. Takes minutes; ConfigError without Maven."""
+    if not shutil.which("mvn"):
+        raise ConfigError("there is no mvn on the PATH", fix="install Maven")
+    lines = [*_HEAD]
+    for group, wanted in tomllib.loads(WANTED.read_text(encoding="utf-8")).items():
+        with tempfile.TemporaryDirectory(prefix="headrace-lock-") as folder:
+            lines += ["", f"[{group}]", *sorted(map(str, _resolve(Path(folder), wanted)))]
+    half = LOCK.with_suffix(".half")
+    half.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    half.replace(LOCK)
+
+
+def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artefact]:
+    """What one group of ``artefacts.toml`` needs; the files come into ``folder``."""
+    if roots := wanted.get("with-dependencies"):
+        return _with_dependencies(folder, roots, wanted.get("without", []))
+    artefacts = []
+    for coordinate in wanted["alone"]:
+        file = folder / "file"
+        # Not by Maven, which wants the parents of its descriptor too.
+        sha256 = download(f"{repository()}/{path_of(coordinate)}", file)
+        artefacts.append(Artefact(coordinate, sha256, file.stat().st_size))
+    return artefacts
+
+
+def _with_dependencies(folder: Path, roots: Sequence[str], without: Sequence[str]) -> list[Artefact]:
+    pom, jars = folder / "pom.xml", folder / "jars"
+    pom.write_text(_pom(roots, without), encoding="utf-8")
+    # The version is spelt out: a distribution's Maven may bring one that is older.
+    goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+    command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), goal, "-DincludeScope=runtime"]
+    try:
+        subprocess.run([*command, "-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={jars}"], check=True)
+    except subprocess.CalledProcessError as error:
+        raise ConfigError("Maven cannot resolve it; its own words are above", where=str(WANTED)) from error
+    return [_locked(jars, file) for file in jars.rglob("*.jar")]
+
+
+def _locked(jars: Path, file: Path) -> Artefact:
+    *group, artifact, version, name = file.relative_to(jars).parts
+    classifier = name.removeprefix(f"{artifact}-{version}").removesuffix(".jar")
+    kind = f":jar:{classifier[1:]}" if classifier else ""
+    coordinate = f"{'.'.join(group)}:{artifact}:{version}{kind}"
+    return Artefact(coordinate, hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_size)
+
+
+def _pom(roots: Sequence[str], without: Sequence[str]) -> str:
+    mirror = ""
+    if os.environ.get("DEFAULT_ARTIFACT_REPOSITORY"):
+        mirror = (
+            f"<repositories><repository><id>central</id><url>{escape(repository())}</url></repository></repositories>"
+        )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>headrace</groupId><artifactId>stack</artifactId><version>1</version><packaging>pom</packaging>"
+        f"{mirror}<dependencies>{''.join(_dependency(root, without) for root in roots)}</dependencies></project>"
+    )
+
+
+def _dependency(coordinate: str, without: Sequence[str]) -> str:
+    tags = zip(("groupId", "artifactId", "version", "type", "classifier"), coordinate.split(":"), strict=False)
+    exclusions = "".join(
+        "<exclusion><groupId>{}</groupId><artifactId>{}</artifactId></exclusion>".format(*name.split(":"))
+        for name in without
+    )
+    body = "".join(f"<{tag}>{escape(value)}</{tag}>" for tag, value in tags)
+    return f"<dependency>{body}<exclusions>{exclusions}</exclusions></dependency>"

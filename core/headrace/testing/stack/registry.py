@@ -1,0 +1,69 @@
+"""Apicurio Registry, with the interface of Confluent's Schema Registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.testing.stack import artefacts, jvm
+from headrace.testing.stack.http import request
+from headrace.testing.stack.server import Server
+
+
+class Registry(Server):
+    """A registry of schemas at ``url``, and at ``ccompat_url`` for Confluent's clients."""
+
+    name = "registry"
+    ports = ("port", "_management_port")
+    _management_port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def ccompat_url(self) -> str:
+        return f"{self.url}/apis/ccompat/v7"
+
+    def avro_converter(self) -> dict[str, str]:
+        """A connector's settings for keys and values in Avro, framed as Confluent's are: 0, id (4 bytes), Avro.
+
+        ``ccompat_url``/schemas/ids/ID has the schema.
+        """
+        converter = {
+            "": "io.apicurio.registry.utils.converter.AvroConverter",
+            ".apicurio.registry.url": f"{self.url}/apis/registry/v2",
+            ".apicurio.registry.auto-register": "true",
+            ".apicurio.registry.find-latest": "true",
+            ".apicurio.registry.as-confluent": "true",
+            ".apicurio.registry.use-id": "contentId",
+            # Otherwise the id is a header, and the value bare Avro.
+            ".apicurio.registry.headers.enabled": "false",
+        }
+        return {f"{part}.converter{key}": value for part in ("key", "value") for key, value in converter.items()}
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def fetch(self) -> None:
+        artefacts.unpacked("registry")
+
+    def command(self) -> Sequence[str | Path]:
+        options = {
+            "quarkus.http.host": self.host,
+            "quarkus.http.port": self.port,
+            "quarkus.management.host": self.host,
+            "quarkus.management.port": self._management_port,
+            "apicurio.storage.sql.kind": "h2",
+            "apicurio.datasource.url": f"jdbc:h2:file:{self.folder / 'data' / 'registry'}",
+        }
+        given = [f"-D{name}={value}" for name, value in options.items()]
+        (program,) = artefacts.unpacked("registry").glob("apicurio-registry-app-*-runner.jar")
+        return jvm.command("-jar", str(program), options=given, heap="512m")
+
+    def ready(self) -> bool:
+        try:
+            return request("GET", f"{self.ccompat_url}/subjects")[0] == 200
+        except OSError:
+            return False

@@ -1,0 +1,211 @@
+"""Records of Kafka topics. Spark's own Kafka stream plans the offsets of a batch and keeps them.
+
+The stream itself is never read: each topic of a batch is read by a query of its own over the offsets that the stream
+planned, so that twenty tables of twenty topics read each record once, and nothing has to be kept in memory in between.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from headrace.config.base import Config, option_text
+from headrace.contracts.source import NativeSource, SourceContext
+from headrace.engine.trouble import full_text
+from headrace.errors import ConfigError, DataError, HeadraceError, RetriableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.engine.storage import Folder
+
+#: Topic → partition → offset.
+Offsets = dict[str, dict[str, int]]
+
+_EARLIEST = -2
+_CHOICES = ("subscribe", "subscribePattern", "assign")
+#: Options that say how much a batch takes and where the first one starts: the stream's alone.
+_STREAM_OPTIONS = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+)
+_READER_OPTIONS = (
+    "minPartitions",
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+)
+
+
+class KafkaConfig(Config):
+    """Kafka topics. Options of Spark's Kafka source and of Kafka's consumer (``kafka.*``) stand beside these."""
+
+    passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
+
+    #: The brokers to ask first: ``host:port``, with commas or as a list.
+    bootstrap_servers: str | list[str] = Field(alias="bootstrap.servers", min_length=1)
+    #: The topics: a name, names with commas, or a list. One of ``subscribe``, ``subscribePattern`` and ``assign``.
+    subscribe: str | list[str] | None = None
+    #: A Java regular expression of topic names; a topic that appears later joins by itself.
+    subscribePattern: str | None = None  # noqa: N815 - Spark's name
+    #: Partitions by topic: ``{orders: [0, 1]}``.
+    assign: dict[str, list[int]] | None = None
+    #: Where a stream without a checkpoint starts: ``earliest``, ``latest``, or offsets by topic and partition.
+    startingOffsets: Literal["earliest", "latest"] | Offsets = "earliest"  # noqa: N815 - Spark's name
+    #: Stop when records are gone that were not read. ``false``: go on with the oldest there are.
+    failOnDataLoss: bool = True  # noqa: N815 - Spark's name
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> KafkaConfig:
+        named = [name for name in _CHOICES if getattr(self, name)]
+        if len(named) != 1:
+            raise ValueError(f"needs one of {', '.join(_CHOICES)}, and has {' and '.join(named) or 'none'}")
+        return self
+
+
+class KafkaSource(NativeSource):
+    """``kafka: {bootstrap.servers: "broker:9092", subscribePattern: 'shop[.].*'}``."""
+
+    name = "kafka"
+    api_version = 1
+    Config = KafkaConfig
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "3.5": ("org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",),
+        "4.0": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",),
+    }
+    jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        found = {name: getattr(self.config, name) for name in _CHOICES if getattr(self.config, name)}
+        ((name, value),) = found.items()
+        reader = spark.readStream.format("kafka").options(**self._options(_READER_OPTIONS + _STREAM_OPTIONS))
+        reader = reader.option(name, json.dumps(value) if name == "assign" else option_text(value))
+        start = self.config.startingOffsets
+        reader = reader.option("startingOffsets", start if isinstance(start, str) else json.dumps(start))
+        return reader.load()
+
+    def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+        assert context.stream is not None
+        assert context.batch is not None
+        start, end = _planned(context.stream, context.batch)
+        ranges = {topic: self._range(start.get(topic, {}), end[topic]) for topic in sorted(end)}
+        return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items() if found}
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        text = full_text(error)
+        for signs, kind, what, fix in _TROUBLE:
+            if (found := re.search(signs, text)) is not None:
+                detail = next(line.strip() for line in text.splitlines() if found[0] in line)
+                return kind(f"{what}: {detail}", where=f"source kafka, {self._servers}", fix=fix)
+        return None
+
+    @property
+    def _servers(self) -> str:
+        return option_text(self.config.bootstrap_servers)
+
+    def _options(self, names: tuple[str, ...]) -> dict[str, str]:
+        """What both the stream and the queries over its offsets are told."""
+        options = {k: v for k, v in self.config.options().items() if k in names or k.startswith("kafka.")}
+        return {
+            # Records of a transaction that was given up never happened.
+            "kafka.isolation.level": "read_committed",
+            **options,
+            "kafka.bootstrap.servers": self._servers,
+            "failOnDataLoss": option_text(self.config.failOnDataLoss),
+            "includeHeaders": "true",
+        }
+
+    @staticmethod
+    def _range(start: dict[str, int], end: dict[str, int]) -> dict[str, tuple[int, int]]:
+        """The partitions of a topic that have something new: the first offset of each, and the one after its last."""
+        found = {}
+        for partition, last in end.items():
+            first = start.get(partition, _EARLIEST)
+            if last < first:  # the topic was made anew: with failOnDataLoss, Spark has stopped before
+                first = _EARLIEST
+            if last > 0 and first != last:
+                found[partition] = (first, last)
+        return found
+
+    def _read(self, session: SparkSession, *, topic: str, offsets: dict[str, tuple[int, int]]) -> DataFrame:
+        reader = session.read.format("kafka").options(**self._options(_READER_OPTIONS))
+        starts, ends = ({p: pair[i] for p, pair in offsets.items()} for i in (0, 1))
+        return (
+            reader.option("assign", json.dumps({topic: [int(partition) for partition in offsets]}))
+            .option("startingOffsets", json.dumps({topic: starts}))
+            .option("endingOffsets", json.dumps({topic: ends}))
+            .load()
+        )
+
+
+def _planned(stream: Folder, batch: int) -> tuple[Offsets, Offsets]:
+    """Where a batch starts and ends, from the stream's own log. A partition that is new has no start."""
+    end = _logged(stream.folder("offsets").read(f"{batch}"))
+    if batch > 0:
+        return _logged(stream.folder("offsets").read(f"{batch - 1}")), end
+    return _logged(stream.folder("sources").folder("0").read("0")), end
+
+
+def _logged(text: str | None) -> Offsets:
+    """The offsets in a file of Spark's: the last line that is JSON of topics."""
+    if text is None:
+        raise ConfigError("Spark's log of offsets lacks a batch", fix="restore the checkpoint, or use a new one")
+    last = text.strip().splitlines()[-1]
+    found: Offsets = json.loads(last[last.index("{") :])
+    return found
+
+
+_TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
+    (
+        r"SaslAuthenticationException|Authentication failed|invalid credentials",
+        ConfigError,
+        "the broker refused the login",
+        "correct the user and password in `kafka.sasl.jaas.config`, or `kafka.sasl.mechanism`",
+    ),
+    (
+        r"SslAuthenticationException|SSL handshake failed|SSLHandshakeException",
+        ConfigError,
+        "no TLS connection came about",
+        "set `kafka.security.protocol` to what that port speaks, and a truststore that knows the broker's certificate",
+    ),
+    (
+        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
+        ConfigError,
+        "the broker does not allow it",
+        "give this user Read and Describe on the topics",
+    ),
+    (
+        r"UnknownTopicOrPartitionException|does not host this topic-partition",
+        ConfigError,
+        "a topic is not there",
+        "correct the topic's name, or make it",
+    ),
+    (
+        r"Partition \S+ offset was changed from|OffsetOutOfRangeException|Some data may have been lost|Some of partitions in Kafka topic\(s\) have been lost",
+        DataError,
+        "records are gone that were not read",
+        "start with a new checkpoint, or set `failOnDataLoss: false` to go on with the oldest there are",
+    ),
+    (
+        r"No resolvable bootstrap urls",
+        ConfigError,
+        "the name of no broker is known",
+        "correct `bootstrap.servers`",
+    ),
+    (
+        r"TimeoutException|Failed to get offset|DisconnectException|BrokerNotAvailableException",
+        RetriableError,
+        "no broker answers as one",
+        "look whether it runs, and whether that port speaks the `kafka.security.protocol` of the pipeline",
+    ),
+)

@@ -1,0 +1,287 @@
+"""Kafka topics of a real broker, through whole pipelines."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+from tests.support import pipelines
+
+from headrace import ConfigError, DataError, Pipeline, RetriableError
+from headrace.engine.progress import BatchProgress
+from headrace.testing.stack.kafka import Kafka, Record
+from headrace_sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with Kafka(sasl=True) as server:
+        yield server
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Topics of one test: the broker is shared."""
+    return f"shop{uuid.uuid4().hex[:8]}.public"
+
+
+def change(op: str, id: int, name: str | None = None, *, lsn: int) -> Record:  # noqa: A002
+    """What Debezium's PostgreSQL connector and the JSON converter make of a change, without schemas."""
+    row = {"id": id, "name": name}
+    source = {"connector": "postgresql", "ts_ms": 1_700_000_000_000, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    return Record(_bytes({**images, "source": source, "op": op}), key=_bytes({"id": id}))
+
+
+def tombstone(id: int) -> Record:  # noqa: A002
+    return Record(None, key=_bytes({"id": id}))
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def job(kafka: Kafka, folder: Path, source: dict[str, Any], **changed: Any) -> Pipeline:
+    block = {"bootstrap.servers": kafka.bootstrap_servers, **source}
+    config = {"source": {"kafka": block, "value": {"json": {}}}, "tables": [], **changed}
+    return pipelines.pipeline(folder, "iceberg", **config)
+
+
+def names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, table, key="id")}
+
+
+def test_changes_reach_the_table_and_the_next_run_goes_on(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("r", 1, "a", lsn=1), change("c", 2, "b", lsn=2), change("u", 1, "A", lsn=3))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (3, 2, 0)
+    assert names(pipeline, spark, topic) == {1: "A", 2: "b"}
+    assert pipeline.run(spark).batches == 0
+    kafka.produce(topic, change("d", 2, "b", lsn=4), tombstone(2), change("c", 3, "c", lsn=5))
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "A", 3: "c"}
+
+
+def test_partitions_limits_and_late_events(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.create_topic(topic, partitions=3)
+    kafka.produce(topic, *[change("c", number, "first", lsn=number) for number in range(30)])
+    kafka.produce(topic, *[change("u", number, "newer", lsn=1000 + number) for number in range(30)])
+    kafka.produce(topic, *[change("u", number, "late", lsn=500 + number) for number in range(30)])
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 20})
+    pipeline.run(spark, on_progress=batches.append)
+    assert len(batches) >= 4
+    assert sum(batch.tables[0].rows_in or 0 for batch in batches) == 90
+    assert names(pipeline, spark, topic) == dict.fromkeys(range(30), "newer")
+
+
+def test_a_topic_that_appears_later_joins_a_running_pipeline(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    kafka.produce(f"{prefix}.one", change("c", 1, "a", lsn=1))
+    rule = {"source": f"/{prefix}[.].*/", "target": "shop.{table}"}
+    source = {"subscribePattern": f"{prefix}[.].*", "kafka.metadata.max.age.ms": 500}
+    pipeline = job(kafka, tmp_path, source, tables=[rule])
+    query = pipeline.start(spark, "200 ms")
+    try:
+        _until(lambda: query.last_progress is not None, query)
+        kafka.produce(f"{prefix}.two", change("c", 7, "later", lsn=1))
+        _until(lambda: "shop.two" in {t.table for batch in query.recent_progress for t in batch.tables}, query)
+    finally:
+        query.stop()
+    assert names(pipeline, spark, "shop.one") == {1: "a"}
+    assert names(pipeline, spark, "shop.two") == {7: "later"}
+
+
+def test_two_tables_of_one_batch_read_their_own_topics(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    for table in ("one", "two"):
+        kafka.produce(f"{prefix}.{table}", change("c", 1, table, lsn=1))
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": [f"{prefix}.one", f"{prefix}.two"]})
+    pipeline.run(spark, on_progress=batches.append)
+    assert [(t.table, t.rows_in) for t in batches[0].tables] == [(f"{prefix}.one", 1), (f"{prefix}.two", 1)]
+
+
+@pytest.mark.parametrize(("start", "seen"), [("earliest", [1, 2, 3]), ("offsets", [2, 3]), ("latest", [])], ids=str)
+def test_where_a_stream_starts(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, start: str, seen: list[int]
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, *[change("c", number, "x", lsn=number) for number in (1, 2, 3)])
+    where: Any = {topic: {"0": 1}} if start == "offsets" else start
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": where})
+    pipeline.run(spark)
+    kafka.produce(topic, change("c", 9, "new", lsn=9))
+    pipeline.run(spark)
+    assert list(names(pipeline, spark, topic)) == [*seen, 9]
+
+
+def test_assigned_partitions(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.create_topic(topic, partitions=2)
+    records = [change("c", number, "x", lsn=number) for number in (1, 2)]
+    kafka.produce(topic, *[Record(r.value, key=r.key, partition=number) for number, r in enumerate(records)])
+    pipeline = job(kafka, tmp_path, {"assign": {topic: [1]}})
+    pipeline.run(spark)
+    assert list(names(pipeline, spark, topic)) == [2]
+
+
+def test_a_transaction_that_was_given_up_never_happened(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    with kafka.transaction() as kept:
+        kept.produce(topic, change("c", 1, "kept", lsn=1))
+    with kafka.transaction() as given_up:
+        given_up.produce(topic, change("u", 1, "given up", lsn=2), change("c", 2, "given up", lsn=3))
+        given_up.abort()
+    with kafka.transaction() as kept:
+        kept.produce(topic, change("c", 3, "kept", lsn=4))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "kept", 3: "kept"}
+
+
+def test_a_record_without_a_key_becomes_a_dead_letter_alone(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1), Record(change("c", 2, "b", lsn=2).value))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.dead_letters) == (2, 1)
+    assert names(pipeline, spark, topic) == {1: "a"}
+
+
+def test_a_batch_that_comes_again_has_the_same_records(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1))
+    pipeline = job(
+        kafka,
+        tmp_path,
+        {"subscribe": topic},
+        sinks=[pipelines.sink_block("files", tmp_path, format="json", mode="append")],
+        transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
+    )
+    pipeline.run(spark)
+    for commit in (tmp_path / "checkpoint/stream/commits").iterdir():
+        commit.unlink()
+    kafka.produce(topic, change("c", 2, "b", lsn=2))
+    batches: list[BatchProgress] = []
+    pipeline.run(spark, on_progress=batches.append)
+    assert [(batch.batch, batch.tables[0].rows_in) for batch in batches] == [(0, 1), (1, 1)]
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
+
+
+# What goes wrong
+
+
+def test_a_topic_that_was_made_anew(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, *[change("c", number, "old", lsn=number) for number in range(5)])
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    kafka.delete_topic(topic)
+    kafka.produce(topic, change("c", 7, "new", lsn=7))
+    with pytest.raises(DataError, match="records are gone that were not read") as caught:
+        pipeline.run(spark)
+    assert f"{topic}-0" in str(caught.value)
+    assert "5" in str(caught.value)
+    going_on = job(kafka, tmp_path, {"subscribe": topic, "failOnDataLoss": False})
+    going_on.run(spark)
+    assert names(going_on, spark, topic) == {**dict.fromkeys(range(5), "old"), 7: "new"}
+
+
+def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None:
+    source = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "subscribe": "orders",
+        "kafka.default.api.timeout.ms": 2000,
+        "kafka.request.timeout.ms": 1000,
+        "fetchOffset.numRetries": 1,
+    }
+    pipeline = pipelines.pipeline(tmp_path, source={"kafka": source, "value": {"json": {}}}, tables=[])
+    with pytest.raises(RetriableError, match="no broker answers as one") as caught:
+        pipeline.run(spark)
+    assert "source kafka, 127.0.0.1:1" in str(caught.value)
+
+
+def sasl(kafka: Kafka, password: str) -> dict[str, Any]:
+    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{kafka.sasl.username}" password="{password}";'
+    return {
+        "bootstrap.servers": kafka.sasl.bootstrap_servers,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": login,
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(kafka.sasl.ca),
+    }
+
+
+def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, **sasl(kafka, kafka.sasl.password)})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a"}
+
+
+def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    pipeline = job(kafka, tmp_path, {"subscribe": f"{prefix}.orders", **sasl(kafka, "not-the-password")})
+    with pytest.raises(ConfigError, match="the broker refused the login") as caught:
+        pipeline.run(spark)
+    assert "not-the-password" not in str(caught.value)
+
+
+def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    source = {
+        "bootstrap.servers": kafka.sasl.bootstrap_servers,
+        "subscribe": f"{prefix}.orders",
+        "kafka.default.api.timeout.ms": 2000,
+        "kafka.request.timeout.ms": 1000,
+        "fetchOffset.numRetries": 1,
+    }
+    with pytest.raises(RetriableError, match=r"whether that port speaks the `kafka.security.protocol`"):
+        job(kafka, tmp_path, source).run(spark)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({}, "needs one of subscribe, subscribePattern, assign, and has none"),
+        ({"subscribe": "a", "subscribePattern": "b"}, "has subscribe and subscribePattern"),
+        ({"subscribe": "a", "startingOffset": "latest"}, "unknown key startingOffset"),
+    ],
+)
+def test_a_wrong_block(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        KafkaSource({"bootstrap.servers": "localhost", **options})
+
+
+def _until(true: Any, query: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, query.status
+        assert query.is_active, query.exception
+        time.sleep(0.05)

@@ -35,8 +35,8 @@ class TextLines:
         pass
 
     def add(self, progress: BatchProgress) -> None:
-        for topic in self._totals.add(progress):
-            self.say(f"left out: topic {topic} (no rule of `tables:` names it)")
+        for sentence in self._totals.add(progress):
+            self.say(sentence)
         for table in progress.tables:
             click.echo(f"{progress.started[:19]}Z {progress.pipeline} batch {progress.batch}  {_outcome(table)}")
 

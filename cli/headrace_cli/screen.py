@@ -55,8 +55,8 @@ class Screen:
         self.doing(status.message)
 
     def add(self, progress: BatchProgress) -> None:
-        for topic in self._totals.add(progress):
-            self.say(f"left out: topic {topic} (no rule of `tables:` names it)")
+        for sentence in self._totals.add(progress):
+            self.say(sentence)
 
     def summary(self) -> None:
         self._console.print(Text(headline(self._totals), style="bold"))

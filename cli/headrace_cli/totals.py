@@ -45,6 +45,7 @@ class Totals:
         self.pipeline, self.began = pipeline, monotonic()
         self.batches, self.seconds = 0, 0.0
         self.unrouted: dict[str, None] = {}
+        self._notices: dict[str, str] = {}
         self._tables: dict[tuple[str, str], TableTotal] = {}
 
     @property
@@ -61,7 +62,7 @@ class Totals:
         return monotonic() - self.began
 
     def add(self, progress: BatchProgress) -> list[str]:
-        """Adds a batch; the topics that were left out for the first time."""
+        """Adds a batch; what to say of topics that were left out for the first time."""
         self.batches += 1
         self.seconds += progress.seconds
         for table in progress.tables:
@@ -69,7 +70,12 @@ class Totals:
             self._tables.setdefault(name, TableTotal(*name)).add(progress.batch, table)
         new = [topic for topic in progress.unrouted if topic not in self.unrouted]
         self.unrouted.update(dict.fromkeys(new))
-        return new
+        told = [topic for topic in progress.notices if topic not in self._notices]
+        self._notices.update(progress.notices)
+        return [
+            *(f"left out: topic {topic} (no rule of `tables:` names it)" for topic in new),
+            *(f"no table: topic {topic} ({progress.notices[topic]})" for topic in told),
+        ]
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

@@ -235,6 +235,9 @@ class Pipeline:
         seen: SeenColumns = {}
         try:
             for events in self.plan.source.peek(SourceContext(session, SchemaLog())):
+                if about := self.plan.about(events):
+                    items.append(CheckItem(f"topic {events.topic}", f"{about}: no table"))
+                    continue
                 route = self.plan.routes.of(events.topic)
                 if route is None:
                     items.append(CheckItem(f"topic {events.topic}", "no rule of `tables:` names it: left out"))

@@ -130,6 +130,14 @@ def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
     assert lines[-1] == "3 dead letters, kept with their bytes: headrace show moma.yaml dead_letters"
 
 
+def test_a_topic_that_holds_no_rows_is_named_once() -> None:
+    console = terminal()
+    screen = Screen(Totals("moma"), "moma.yaml", console)
+    for number in range(2):
+        screen.add(replace(batch(number, ARTISTS), notices={"moma.transaction": "where transactions begin and end"}))
+    assert text(console).count("no table: topic moma.transaction (where transactions begin and end)") == 1
+
+
 def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
     lines.say("Java 17 in /opt/java")

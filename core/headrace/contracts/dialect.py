@@ -27,6 +27,10 @@ class Dialect(Plugin, ABC):
     def recognises(cls, schema: StructType) -> bool:
         """Whether events of this schema are of this dialect."""
 
+    def about(self, topic: str, schema: StructType) -> str | None:
+        """What a topic of this schema tells of the stream itself ("heartbeats"), for which there is no table; else None."""
+        return None
+
     def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
         return schema

@@ -62,13 +62,13 @@ class BatchRunner:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Applies one batch; raises what stops the run, after every table had its turn."""
         started, clock = datetime.now(UTC), time.monotonic()
-        targets, unrouted = self._planned(frame, batch_id)
+        targets, unrouted, notices = self._planned(frame, batch_id)
         outcomes = self._outcomes(targets, batch_id)
         for _ in range(REPLANS):
             again = {name for name, (_, error) in outcomes.items() if isinstance(error, UnknownSchemaError)}
             if not again:
                 break
-            targets, _ = self._planned(frame, batch_id)
+            targets, *_ = self._planned(frame, batch_id)
             outcomes.update(self._outcomes([target for target in targets if target.name in again], batch_id))
         tables = tuple(progress for progresses, _ in outcomes.values() for progress in progresses)
         progress = BatchProgress(
@@ -78,6 +78,7 @@ class BatchRunner:
             round(time.monotonic() - clock, 3),
             tables,
             unrouted,
+            notices,
         )
         self._checkpoint.progress.add(progress)
         self._listener(progress)
@@ -85,13 +86,15 @@ class BatchRunner:
         if errors:
             raise errors[0]
 
-    def _planned(self, frame: DataFrame, batch_id: int) -> tuple[list[_Target], tuple[str, ...]]:
+    def _planned(self, frame: DataFrame, batch_id: int) -> tuple[list[_Target], tuple[str, ...], dict[str, str]]:
         try:
-            targets, unrouted = self._targets(self._plan.events(replace(self._context, batch=batch_id), frame))
+            found = self._plan.events(replace(self._context, batch=batch_id), frame)
+            notices = {events.topic: about for events in found if (about := self._plan.about(events))}
+            targets, unrouted = self._targets([events for events in found if events.topic not in notices])
             self._check_names(targets, batch_id)
         except Exception as error:
             raise explained(error, self._plan) from error
-        return targets, unrouted
+        return targets, unrouted, notices
 
     def _outcomes(self, targets: list[_Target], batch_id: int) -> dict[str, _Outcome]:
         """What came of each table, all of them written side by side."""

@@ -68,6 +68,10 @@ class Plan:
         assert self.value_format is not None, "a source of records has a value format; built so"
         return decoded(context, self.source.records(context, frame), self.value_format, self.key_format)
 
+    def about(self, events: Events) -> str | None:
+        """What a topic tells of the stream itself, when it holds no rows."""
+        return next((found for d in self.dialects if (found := d.about(events.topic, events.schema))), None)
+
     def dialect(self, events: Events) -> Dialect:
         for dialect in self.dialects:
             if dialect.recognises(events.schema):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headrace.engine.storage import Folder
@@ -47,6 +47,8 @@ class BatchProgress:
     tables: tuple[TableProgress, ...]
     #: Topics that no rule of ``tables:`` names, left out because the file says so.
     unrouted: tuple[str, ...] = ()
+    #: Topics that hold no rows → what they tell of the stream.
+    notices: dict[str, str] = field(default_factory=dict)
 
     def json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)

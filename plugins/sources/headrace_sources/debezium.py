@@ -37,6 +37,18 @@ class DebeziumDialect(Dialect):
         has_source = "source" in schema.names and "connector" in getattr(schema["source"].dataType, "names", ())
         return has_source and any(name in schema.names for name in ("op", *C.IMAGES))
 
+    def about(self, topic: str, schema: StructType) -> str | None:
+        names = set(schema.names)
+        if topic.startswith("__debezium-heartbeat."):
+            return "Debezium's heartbeats"
+        if topic.endswith(".transaction") and {"status", "id"} <= names:
+            return "where transactions begin and end"
+        if "ddl" in names and names & {"databaseName", "tableChanges"}:
+            return "changes of schemas"
+        if {"op", "message"} <= names and not names & set(C.IMAGES):
+            return "logical messages"
+        return None
+
     def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         from pyspark.sql.types import StructField, StructType
 

@@ -165,6 +165,11 @@ def _logged(text: str | None) -> Offsets:
     return found
 
 
+_GONE: tuple[type[HeadraceError], str, str] = (
+    DataError,
+    "records are gone that were not read",
+    "start with a new checkpoint, or set `failOnDataLoss: false` to go on with the oldest there are",
+)
 _TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"SaslAuthenticationException|Authentication failed|invalid credentials",
@@ -190,11 +195,14 @@ _TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "a topic is not there",
         "correct the topic's name, or make it",
     ),
+    # Which records, where Spark says so; its sentence that some are gone may stand on a line without their place.
     (
-        r"Partition \S+ offset was changed from|OffsetOutOfRangeException|Some data may have been lost|Some of partitions in Kafka topic\(s\) have been lost",
-        DataError,
-        "records are gone that were not read",
-        "start with a new checkpoint, or set `failOnDataLoss: false` to go on with the oldest there are",
+        r"Partitions? \S+ (offset was changed from|have been deleted)|Added partition \S+ starts from|Could not read records in",
+        *_GONE,
+    ),
+    (
+        r"OffsetOutOfRangeException|Some data may have been lost|Some of partitions in Kafka topic\(s\) have been lost",
+        *_GONE,
     ),
     (
         r"No resolvable bootstrap urls",

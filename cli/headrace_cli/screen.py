@@ -17,6 +17,7 @@ from headrace_cli.totals import TableTotal, Totals
 from headrace_cli.words import count, span
 
 if TYPE_CHECKING:
+    from headrace.engine.flow import TableStatus
     from headrace.engine.progress import BatchProgress
     from headrace.engine.query import Status
 
@@ -32,6 +33,7 @@ class Screen:
         self._totals, self._file = totals, file
         self._console = console
         self._doing, self._since, self._running = "", monotonic(), False
+        self._flow: dict[tuple[str, str], TableStatus] = {}
         self._spinner = Spinner("dots", style="cyan")
         # Not shown at the end: the summary says the same.
         self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
@@ -53,6 +55,7 @@ class Screen:
     def show(self, status: Status) -> None:
         self._running = True
         self.doing(status.message)
+        self._flow = {(table.table, table.sink): table for table in status.tables}
 
     def add(self, progress: BatchProgress) -> None:
         for sentence in self._totals.add(progress):
@@ -82,18 +85,23 @@ class Screen:
         return Group(*parts)
 
     def _table(self, *, live: bool) -> Table:
-        now = ("behind", "last batch") if live else ()
-        gap = 3 if self._console.width >= _WIDE else 1
+        wide = self._console.width >= _WIDE
+        now = (*(("waiting", "rows/s") if wide else ()), "behind", "last batch") if live else ()
+        gap = 3 if wide and not live else 1 + wide
         table = plain_table("table", "sink", right=("rows in", "applied", "late", "dead letters", *now), gap=gap)
         for total in self._totals.tables:
-            table.add_row(*_cells(total, live=live), style="red" if total.error else "")
+            flow = self._flow.get((total.table, total.sink)) if wide else None
+            table.add_row(*_cells(total, flow, live=live, wide=wide), style="red" if total.error else "")
         return table
 
 
-def _cells(total: TableTotal, *, live: bool) -> list[Text]:
+def _cells(total: TableTotal, flow: TableStatus | None, *, live: bool, wide: bool) -> list[Text]:
     cells = [Text(total.table), Text(total.sink)]
     cells += [Text(count(value)) for value in (total.rows_in, total.applied, total.late)]
     cells.append(Text(count(total.dead_letters), style="yellow" if total.dead_letters else ""))
+    if live and wide:
+        cells.append(Text(count(flow.lag if flow else None)))
+        cells.append(Text(count(round(flow.rows_per_second) if flow else None)))
     if live:
         cells.append(Text(span(total.behind)))
         cells.append(Text(f"#{total.batch}, {span(monotonic() - total.ended)} ago"))

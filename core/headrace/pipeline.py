@@ -17,21 +17,22 @@ from headrace.contracts.dialect import Dialect
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
 from headrace.contracts.sink import Sink, Table
-from headrace.contracts.source import Source, SourceContext
+from headrace.contracts.source import Source
 from headrace.contracts.transform import Transform
 from headrace.engine import dead_letters, query
-from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.plan import Plan
 from headrace.engine.progress import BatchProgress
 from headrace.engine.query import Query
 from headrace.engine.ranged import seconds_of
 from headrace.engine.routing import Routes
-from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry import Registry, registry
 from headrace.spark.sessions import Sessions
+from headrace_runtime import preflight
 from headrace_runtime import session as sessions
+from headrace_runtime.preflight import CheckItem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,14 +63,6 @@ class Summary:
     unrouted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CheckItem:
-    """One thing that ``check`` looked at and what it found."""
-
-    what: str
-    found: str
-
-
 @dataclass
 class Pipeline:
     """A pipeline built from objects; ``from_file`` and ``from_dict`` build the same from YAML and from a mapping.
@@ -87,6 +80,7 @@ class Pipeline:
     key: Format | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
     trigger: str | None = None
+    min_sync_interval: str | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,8 +91,9 @@ class Pipeline:
                 f"the source {self.source.name!r} gives bytes and no format says how to read them",
                 fix="add `value: {json: {}}` beside it",
             )
-        if self.trigger is not None:
-            seconds_of(self.trigger)
+        for interval in (self.trigger, self.min_sync_interval):
+            if interval is not None:
+                seconds_of(interval)
         self.plan = Plan(
             name=self.name,
             source=self.source,
@@ -113,6 +108,7 @@ class Pipeline:
             key_format=self.key or (self.value if self.source.gives_records else None),
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             trigger=self.trigger,
+            min_sync_interval=self.min_sync_interval,
             redact=self.redact,
         )
 
@@ -126,21 +122,19 @@ class Pipeline:
         """The pipeline of a mapping with the keys of the file."""
         return _Builder(Document(dict(config), "config")).pipeline()
 
-    def check(self, spark: SparkSession | None = None) -> list[CheckItem]:
-        """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing."""
+    def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
+        """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing.
+
+        ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
+        folder gets a file for a moment.
+        """
         self.plan.check_static()
-        items = [
-            CheckItem(
-                "plugins", ", ".join(dict.fromkeys(p.name for p in self.plan.plugins if not isinstance(p, Dialect)))
-            )
-        ]
+        items = [preflight.plugins(self.plan)]
         spark = self._session(spark)
         items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
-        clones = Sessions(spark, self.plan.sql_conf)
-        for plugin in self.plan.plugins:
-            plugin.check(clones.of("check"))
-        items += self._peek(clones)
-        return items
+        session = self._checked(spark)
+        items += preflight.connections(self.plan, session) if connect else ()
+        return items + preflight.columns(self.plan, session)
 
     def run(
         self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
@@ -211,11 +205,9 @@ class Pipeline:
     ) -> Query:
         self.plan.check_static()
         spark = self._session(spark)
-        clones = Sessions(spark, self.plan.sql_conf)
-        for plugin in self.plan.plugins:
-            plugin.check(clones.of("check"))
+        session = self._checked(spark)
         named = any(transform.reads() for transform in self.plan.transforms)
-        known = not named or bool(self._peek(clones))
+        known = not named or bool(preflight.columns(self.plan, session))
         return query.start(self.plan, spark, trigger, on_progress, names_checked=known)
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
@@ -228,32 +220,12 @@ class Pipeline:
         sessions.fits(spark, self.plan.plugins)
         return spark
 
-    def _peek(self, clones: Sessions) -> list[CheckItem]:
-        """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
-        session = clones.of("check")
-        items: list[CheckItem] = []
-        seen: SeenColumns = {}
-        try:
-            for events in self.plan.source.peek(SourceContext(session, SchemaLog())):
-                if about := self.plan.about(events):
-                    items.append(CheckItem(f"topic {events.topic}", f"{about}: no table"))
-                    continue
-                route = self.plan.routes.of(events.topic)
-                if route is None:
-                    items.append(CheckItem(f"topic {events.topic}", "no rule of `tables:` names it: left out"))
-                    continue
-                changes = self.plan.changes(session, events, route, seen=seen)
-                key = ", ".join(changes.key_columns) or "none: every change is appended"
-                items.append(
-                    CheckItem(
-                        f"topic {events.topic}",
-                        f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}",
-                    )
-                )
-        except Exception as error:
-            raise explained(error, self.plan) from error
-        self.plan.check_names(seen)
-        return items
+    def _checked(self, spark: SparkSession) -> SparkSession:
+        """A session of headrace's own, in which every plugin found what it needs."""
+        session = Sessions(spark, self.plan.sql_conf).of("check")
+        for plugin in self.plan.plugins:
+            plugin.check(session)
+        return session
 
 
 class _Builder:
@@ -305,6 +277,7 @@ class _Builder:
                 ],
                 spark=config.spark,
                 trigger=config.trigger,
+                min_sync_interval=config.min_sync_interval,
                 redact=self._resolver.redact,
                 **formats,
             )

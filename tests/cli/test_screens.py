@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from headrace.engine.flow import TableStatus
 from headrace.engine.progress import BatchProgress, TableProgress
 from headrace.engine.query import Status
 from headrace_cli import screen as screens
@@ -83,7 +84,8 @@ def test_the_screen_while_it_runs() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.add(batch(0, ARTISTS, WORKS))
     screen.add(batch(1, replace(ARTISTS, rows_in=1, applied=1, late=0, dead_letters=0)))
-    screen.show(Status(active=True, message="waiting for data", batch=1, behind_ms=2300))
+    now = TableStatus("moma.artists", "iceberg", 2300, 2900, lag=12, lag_seconds=2.5, rows_per_second=20.4)
+    screen.show(Status(active=True, message="waiting for data", batch=1, behind_ms=2300, tables=(now,)))
     head, _, names, artists, works = rendered(screen)
     assert "moma  waiting for data 0.0 s" in head
     assert head.endswith("Ctrl-C: end after the batch")
@@ -95,6 +97,8 @@ def test_the_screen_while_it_runs() -> None:
         "1,191",
         "7",
         "3",
+        "12",
+        "20",
         "2.3",
         "s",
         "#1,",
@@ -102,7 +106,7 @@ def test_the_screen_while_it_runs() -> None:
         "s",
         "ago",
     ]
-    assert works.split() == ["moma.artworks", "hudi", "40", "40", "–", "0", "–", "#0,", "0.0", "s", "ago"]
+    assert works.split() == ["moma.artworks", "hudi", "40", "40", "–", "0", "–", "–", "–", "#0,", "0.0", "s", "ago"]
     assert max(map(len, (head, names, artists, works))) <= 100
 
 

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,8 +217,26 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
         assert (last.batch, last.tables[0].rows_in) == (1, 2)
         assert query.status.batch == 1
     assert query.await_termination(1)
-    assert query.status == engine.Status(active=False, message="stopped", batch=1, behind_ms=None)
+    assert replace(query.status, tables=()) == engine.Status(active=False, message="stopped", batch=1, behind_ms=None)
+    assert [(table.sink, table.lag, table.latency_ms) for table in query.status.tables] == [("held", None, None)]
     assert query.exception is None
+    assert orders.applied() == {0: [1], 1: [2, 3]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    pipeline = replace(orders.pipeline(), min_sync_interval="3 seconds")
+    with stopped(pipeline.start(spark, TRIGGER)) as query:
+        until(lambda: query.recent_progress, "the first batch")
+        orders.add(2)
+        orders.add(3)
+        until(lambda: len(query.recent_progress) == 2, "the second batch")
+        first, second = (datetime.fromisoformat(batch.started) for batch in query.recent_progress)
+        assert (second - first).total_seconds() >= 2.9
+        began = time.monotonic()
+    assert time.monotonic() - began < 2.9  # it does not wait for the next one to be due
     assert orders.applied() == {0: [1], 1: [2, 3]}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from tests.support import pipelines
 from headrace import Pipeline
 from headrace.engine.query import Query
 from headrace.testing.stack import Connect, Kafka, Postgres, Registry
+from headrace_sources.avro import AvroFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,11 +85,19 @@ def test_tables_follow_a_database(
         connect.delete(name)
 
 
+@pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])
+def test_a_registry_that_answers(registry: Registry, spark: SparkSession, path: str) -> None:
+    address = registry.ccompat_url.replace("/apis/ccompat/v7", path)
+    [(what, found)] = AvroFormat(registry=address).connect(spark)
+    assert what == f"registry {address}"
+    assert re.fullmatch(r"answers, \d+ (subjects|artifacts)", found)
+
+
 def follows(
     query: Query, pipeline: Pipeline, spark: SparkSession, postgres: Postgres, table: str, *, died: str = ""
 ) -> None:
     """Waits until the table has what the database has; shows both when it never does."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while True:
         assert query.is_active, query.exception
         have, want = lake(pipeline, spark, table), database(postgres, table)
@@ -101,7 +111,7 @@ def follows(
         elif have == want:
             return
         if time.monotonic() > deadline:
-            assert have == want
+            assert have == want, [query.status, *query.recent_progress]
             raise AssertionError("the new column never came")
         time.sleep(0.3)
 

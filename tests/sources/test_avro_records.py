@@ -6,13 +6,17 @@ import base64
 import io
 import json
 import threading
+import uuid
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import fastavro
+import moto
 import pytest
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
@@ -225,6 +229,98 @@ def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> 
     )
     [row] = events.load(session, events.schema).collect()
     assert row["value"].asDict() == {"id": 7, "name": "é"}
+
+
+# Frames
+
+
+ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]}
+GUID = "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a"
+
+
+def body(id: int, name: str) -> bytes:  # noqa: A002
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(ROW), {"id": id, "name": name})
+    return out.getvalue()
+
+
+def framed(session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None) -> dict[str, Records]:
+    rows = [(None, value, "rows", 0, i, list((headers or {}).items())) for i, value in enumerate(records)]
+    return {"rows": partial(moved, session.createDataFrame(rows, KAFKA))}
+
+
+def test_guids_in_front(session: SparkSession, played: PlayedRegistry) -> None:
+    """Confluent's own registry cannot be had here: its answer is as its documentation has it."""
+    played.answers[f"/schemas/guids/{GUID}"] = {"schema": json.dumps(ROW), "schemaType": "AVRO", "guid": GUID}
+    frame = b"\x01" + uuid.UUID(GUID).bytes
+    found = read(session, AvroFormat(registry=played.url), framed(session, frame + body(1, "a"), frame + body(2, "é")))
+    assert [tuple(row) for row in found.orderBy("offset").select("value.*").collect()] == [(1, "a"), (2, "é")]
+
+
+@pytest.mark.parametrize(
+    ("held", "path"),
+    [(b"\x01" + uuid.UUID(GUID).bytes, f"/schemas/guids/{GUID}"), (b"\x00\x00\x00\x00\x07", "/schemas/ids/7")],
+)
+def test_ids_in_confluents_header(session: SparkSession, played: PlayedRegistry, held: bytes, path: str) -> None:
+    played.answers[path] = {"schema": json.dumps(ROW)}
+    topics = framed(session, body(1, "a"), headers={"__value_schema_id": held})
+    found = read(session, AvroFormat(registry=played.url), topics)
+    assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
+
+
+@pytest.fixture
+def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """AWS Glue, played by moto; the records' frames are made by its description."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with moto.mock_aws():
+        yield boto3.client("glue", region_name="eu-west-1")
+
+
+def test_aws_glue(session: SparkSession, glue: Any) -> None:
+    glue.create_registry(RegistryName="shop")
+    made = {"RegistryId": {"RegistryName": "shop"}, "SchemaName": "row", "Compatibility": "NONE"}
+    version = glue.create_schema(**made, DataFormat="AVRO", SchemaDefinition=json.dumps(ROW))["SchemaVersionId"]
+    plain, packed = (b"\x03" + how + uuid.UUID(version).bytes for how in (b"\x00", b"\x05"))
+    whole = zlib.compress(body(2, "é" * 5000))
+    records = (
+        plain + body(1, "a"),
+        packed + whole,
+        packed + whole[:-20],
+        packed + b"no zlib",
+        packed + zlib.compress(whole),
+    )
+    found = read(session, AvroFormat(registry="glue", region="eu-west-1"), framed(session, *records)).orderBy("offset")
+    rows = [(row["value"] and tuple(row["value"]), row["error"]) for row in found.collect()]
+    assert rows == [((1, "a"), None), ((2, "é" * 5000), None), *[(None, "undecodable")] * 3]
+
+
+def test_what_aws_glue_refuses(session: SparkSession, glue: Any, played: PlayedRegistry) -> None:
+    unknown = framed(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
+    with pytest.raises(DataError, match="it has no such schema") as caught:
+        read(session, AvroFormat(registry="glue", region="eu-west-1"), unknown)
+    assert GUID in str(caught.value)
+    with pytest.raises(DataError, match="which is none of this registry's"):
+        read(session, AvroFormat(registry=played.url), unknown)
+    with pytest.raises(DataError, match="which is none of AWS Glue's"):
+        read(
+            session,
+            AvroFormat(registry="glue", region="eu-west-1"),
+            framed(session, b"\x00\x00\x00\x00\x07" + body(1, "a")),
+        )
+
+
+def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    record = framed(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
+    with pytest.raises(ConfigError, match="no region is named"):
+        read(session, AvroFormat(registry="glue"), record)
+    with pytest.raises(ConfigError, match="AWS lets nobody in"):
+        read(session, AvroFormat(registry="glue", region="eu-west-1"), record)
 
 
 # The registry

@@ -217,6 +217,53 @@ def test_topics_that_hold_no_rows_become_no_tables(
     }
 
 
+def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, *[change("c", number, "a", lsn=number) for number in range(5)])
+    batches: list[BatchProgress] = []
+    job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 2}).run(spark, on_progress=batches.append)
+    assert [batch.tables[0].lag for batch in batches] == [3, 1, 0]
+
+
+# Before a run
+
+
+def test_what_a_pipeline_would_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1), change("d", 1, "a", lsn=2), tombstone(1))
+    kafka.create_topic(f"{prefix}.empty", partitions=2)
+    kafka.produce(f"{prefix}.broken", Record(b"no JSON", key=_bytes({"id": 1})))
+    tables = [{"source": f"/{prefix}[.].*/", "target": "shop.{table}"}]
+    source = {"subscribePattern": f"{prefix}[.].*", **sasl(kafka, kafka.sasl.password)}
+    items = {item.what: item for item in job(kafka, tmp_path, source, tables=tables).check(spark, connect=True)}
+    assert items["source kafka"].found.endswith("1 broker, SASL_SSL, SCRAM-SHA-512: the login is accepted")
+    assert items["sink iceberg"].found.endswith("may be written")
+    assert items["checkpoint"].found.endswith("may be written")
+    assert list(tmp_path.iterdir()) == []
+    assert items[f"topic {prefix}.empty"].found == "2 partitions, 0 records"
+    assert items[f"topic {prefix}.orders"].found == "table shop.orders, key id, columns id, name"
+    assert items[f"topic {prefix}.broken"].found == "none of its records is a JSON object"
+
+
+def test_what_a_pipeline_would_not_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    (tmp_path / "lake").write_text("a file where the folder would be")
+    pipeline = job(kafka, tmp_path, {"subscribe": f"{prefix}.order"})
+    errors = {item.what: item.error for item in pipeline.check(spark, connect=True) if item.error}
+    assert f"there is no topic '{prefix}.order'" in str(errors["kafka"])
+    assert f"did you mean '{prefix}.orders'?" in str(errors["kafka"])
+    assert "lake" in str(errors["iceberg"])
+    wrong = job(kafka, tmp_path, {"subscribePattern": "none[.].*", **sasl(kafka, "not-the-password")})
+    errors = {item.what: item.error for item in wrong.check(spark, connect=True) if item.error}
+    assert "the broker refused the login" in str(errors["kafka"])
+    assert "not-the-password" not in str(errors["kafka"])
+    (found,) = [
+        i.found
+        for i in job(kafka, tmp_path, {"subscribePattern": "none[.].*"}).check(spark, connect=True)
+        if i.what == "topics"
+    ]
+    assert found.startswith("none matches none[.].*: the stream waits for one; the cluster has ")
+
+
 # What goes wrong
 
 

@@ -89,6 +89,9 @@ class PipelineConfig(Config):
     spark: dict[str, Any] = Field(default_factory=dict)
     #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
     trigger: str | None = None
+    #: The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
+    #: pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
+    min_sync_interval: str | None = Field(default=None, alias="min.sync.interval")
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.config.base import Config
@@ -49,6 +49,13 @@ class Plugin:
 
     def check(self, spark: SparkSession | None = None) -> None:
         """Raises ConfigError for what can be known before a stream starts. ``spark`` is there when a session is."""
+
+    def connect(self, spark: SparkSession) -> Iterable[tuple[str, str]]:
+        """Tries what it talks to (``headrace check --connect``): what it tried and what it found, one after the other.
+
+        Raises for what does not answer or lets nobody in.
+        """
+        return ()
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         """The plugin's own words for an error of Spark or of a library; None when it is not the plugin's to explain."""

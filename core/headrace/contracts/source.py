@@ -54,6 +54,14 @@ class Source(Plugin, ABC):
         """The events of a batch's frame by topic. Only for sources that decode by themselves."""
         raise NotImplementedError(f"{type(self).__name__} has gives_records = False and no events()")
 
+    def lag(self, context: SourceContext) -> Mapping[str, int]:
+        """Topic → records that are there and that came after the batch. Asked when a batch is done; empty when not known."""
+        return {}
+
+    def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+        """Each topic that is there now, and what reads a few of its records: like ``records``, before there is a batch."""
+        return {}
+
     def peek(self, context: SourceContext) -> Sequence[Events]:
         """What is known of the topics before the stream starts; empty when nothing is."""
         return ()

@@ -70,7 +70,8 @@ class BatchRunner:
                 break
             targets, *_ = self._planned(frame, batch_id)
             outcomes.update(self._outcomes([target for target in targets if target.name in again], batch_id))
-        tables = tuple(progress for progresses, _ in outcomes.values() for progress in progresses)
+        lags = self._lags(targets, batch_id)
+        tables = tuple(replace(p, lag=lags.get(p.table)) for progresses, _ in outcomes.values() for p in progresses)
         progress = BatchProgress(
             self._plan.name,
             batch_id,
@@ -102,6 +103,15 @@ class BatchRunner:
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="headrace-table") as pool:
             found = pool.map(lambda target: self._attempt(target, batch_id), targets)
             return {target.name: outcome for target, outcome in zip(targets, found, strict=True)}
+
+    def _lags(self, targets: list[_Target], batch_id: int) -> dict[str, int]:
+        """Table → records that wait for it. Not worth a failure: a source that is away says so when it is read."""
+        try:
+            topics = self._plan.source.lag(replace(self._context, batch=batch_id))
+        except Exception:  # noqa: BLE001
+            return {}
+        found = {t.name: [topics.get(events.topic) for events, _ in t.sources] for t in targets}
+        return {name: sum(lag or 0 for lag in lags) for name, lags in found.items() if None not in lags}
 
     def _targets(self, events: list[Events]) -> tuple[list[_Target], tuple[str, ...]]:
         by_table: dict[str, list[tuple[Events, Route]]] = {}
@@ -147,7 +157,8 @@ class BatchRunner:
         arrived = _Count(
             rows_in=F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
-            committed_ms=F.max(F.when(F.col(ERROR).isNull(), F.col(COMMITTED))),
+            newest_ms=F.max(F.when(F.col(ERROR).isNull(), F.col(COMMITTED))),
+            oldest_ms=F.min(F.when(F.col(ERROR).isNull(), F.col(COMMITTED))),
         )
         counted = replace(changes, frame=arrived.on(changes.frame))
         kept = {
@@ -192,7 +203,9 @@ class BatchRunner:
     def _progress(
         target: _Target, sink: Sink, result: Written, seen: dict[str, Any], kept: dict[str, Any], clock: float
     ) -> TableProgress:
-        rows, deletes, committed = kept.get("rows"), kept.get("deletes", 0), seen.get("committed_ms")
+        now = int(time.time() * 1000)
+        newest, oldest = (None if (ms := seen.get(name)) is None else now - ms for name in ("newest_ms", "oldest_ms"))
+        rows, deletes = kept.get("rows"), kept.get("deletes", 0)
         applied, late = rows, None
         if result.skipped:
             applied = 0
@@ -205,7 +218,8 @@ class BatchRunner:
             applied=applied,
             late=late,
             dead_letters=seen.get("errors", 0),
-            latency_ms=int(time.time() * 1000) - committed if committed is not None else None,
+            latency_ms=newest,
+            latency_max_ms=oldest,
             bytes=result.bytes,
             version=result.version,
             seconds=round(time.monotonic() - clock, 3),

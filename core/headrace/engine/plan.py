@@ -42,6 +42,7 @@ class Plan:
     key_format: Format | None = None
     spark_conf: dict[str, str] = field(default_factory=dict)
     trigger: str | None = None
+    min_sync_interval: str | None = None
     redact: Callable[[str], str] = str
 
     @property

@@ -31,6 +31,10 @@ class TableProgress:
     #: Snapshot id, instant or batch folder, as ``show --as-of`` takes it.
     version: str | None
     seconds: float
+    #: The same from the oldest change's commit: nothing in the batch took longer.
+    latency_max_ms: int | None = None
+    #: Records that waited in the source when the batch was done.
+    lag: int | None = None
     #: The batch had been applied before: a crash came between the write and its mark.
     skipped: bool = False
     error: str | None = None

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from headrace.contracts.source import NativeSource, RangedSource, Source
 from headrace.engine.batch import PAUSE, TRIES, BatchRunner
 from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.flow import TableStatus, flow
 from headrace.engine.plan import Plan
 from headrace.engine.progress import KEEP, BatchProgress
 from headrace.engine.ranged import RangedLog, seconds_of
@@ -43,6 +44,7 @@ class Status:
     message: str
     batch: int | None
     behind_ms: int | None
+    tables: tuple[TableStatus, ...] = ()
 
 
 class Query(ABC):
@@ -54,13 +56,15 @@ class Query(ABC):
         spark: SparkSession,
         on_progress: Callable[[BatchProgress], None] | None,
         *,
+        continuous: bool,
         names_checked: bool,
     ) -> None:
         self._plan, self._spark = plan, spark
+        self._interval = seconds_of(plan.min_sync_interval) if continuous and plan.min_sync_interval else 0.0
         self._on_progress = on_progress
         self._progress: deque[BatchProgress] = deque(maxlen=KEEP)
         self._stopping = threading.Event()
-        self._in_batch = threading.Lock()
+        self._in_batch, self._applying = threading.Lock(), False
         self._batch_thread: int | None = None
         self._error: HeadraceError | None = None
         self._batch_id: int | None = None
@@ -99,8 +103,9 @@ class Query(ABC):
         if not self.is_active:
             message = f"stopped: {self.exception.what}" if self.exception else "stopped"
         else:
-            message = f"applying batch {self._batch_id}" if self._in_batch.locked() else "waiting for data"
-        return Status(self.is_active, message, last.batch if last else None, max(latencies, default=None))
+            message = f"applying batch {self._batch_id}" if self._applying else "waiting for data"
+        tables = flow(self.recent_progress)
+        return Status(self.is_active, message, last.batch if last else None, max(latencies, default=None), tables)
 
     @property
     def exception(self) -> HeadraceError | None:
@@ -130,7 +135,8 @@ class Query(ABC):
         with self._in_batch:
             if self._stopping.is_set():
                 raise _StopRequestedError
-            self._batch_id, self._batch_thread = batch_id, threading.get_ident()
+            self._batch_id, self._batch_thread, self._applying = batch_id, threading.get_ident(), True
+            began = time.monotonic()
             try:
                 self._runner(frame, batch_id)
             except HeadraceError as error:
@@ -140,7 +146,9 @@ class Query(ABC):
                 self._error = explained(error, self._plan)
                 raise
             finally:
-                self._batch_thread = None
+                self._batch_thread, self._applying = None, False
+            # Before the source plans the next batch, so that what comes meanwhile is in it.
+            self._stopping.wait(max(0.0, self._interval - (time.monotonic() - began)))
 
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)
@@ -164,7 +172,7 @@ class NativeQuery(Query):
         *,
         names_checked: bool,
     ) -> None:
-        super().__init__(plan, spark, on_progress, names_checked=names_checked)
+        super().__init__(plan, spark, on_progress, continuous=pause is not None, names_checked=names_checked)
         assert isinstance(plan.source, NativeSource)
         try:
             writer = plan.source.stream(spark).writeStream.queryName(plan.name).foreachBatch(self._apply)
@@ -221,7 +229,7 @@ class RangedQuery(Query):
         *,
         names_checked: bool,
     ) -> None:
-        super().__init__(plan, spark, on_progress, names_checked=names_checked)
+        super().__init__(plan, spark, on_progress, continuous=pause is not None, names_checked=names_checked)
         assert isinstance(plan.source, RangedSource)
         self._source = plan.source
         self._log = RangedLog(self.checkpoint.folder.folder("ranged"))

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+#: A file that is there for a moment; readers of tables pass over names like this.
+PROBE = "_headrace_check"
+
+
 def qualified(spark: SparkSession, path: str) -> str:
     """``path`` with its filesystem and from its root, as Hadoop understands it: ``lake/`` → ``file:/home/me/lake``."""
     return Folder(spark, path).path
@@ -86,6 +90,18 @@ class Folder:
     def delete(self, name: str) -> None:
         path = self._path(name)
         path.getFileSystem(self._conf).delete(path, True)
+
+    def probe(self) -> None:
+        """Writes a file and removes it, and the folders that were not there before; raises what the filesystem says."""
+        path, missing = self._jvm.org.apache.hadoop.fs.Path(self.path), []
+        files = path.getFileSystem(self._conf)
+        while path is not None and not files.exists(path):
+            missing.append(path)
+            path = path.getParent()
+        self.write(PROBE, "")
+        self.delete(PROBE)
+        for made in missing:
+            files.delete(made, False)
 
     def make(self) -> None:
         """Creates the folder and its parents; raises what the filesystem says when that is not allowed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from headrace.contracts.changes import DELETED, POSITION
@@ -54,6 +54,11 @@ class FilesSink(Sink):
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        folder = Folder(spark, self.config.path)
+        folder.probe()
+        yield "sink files", f"{folder.path}: may be written"
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
         folder = Folder(rows.sparkSession, self._path(table))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -63,6 +63,11 @@ class HudiSink(Sink):
             # The other structure, Parquet's oldest, cannot hold an array with a null in it.
             "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         }
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        folder = Folder(spark, self.config.path)
+        folder.probe()
+        yield "sink hudi", f"{folder.path}: may be written"
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)

@@ -106,6 +106,15 @@ class IcebergSink(Sink):
                 f'\n      .config("{prefix}.warehouse", "s3a://lake/warehouse")',
             ) from error
 
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        if self.config.catalog is not None:
+            found = spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}").count()
+            yield "sink iceberg", f"catalog {self.config.catalog}: answers, {found} namespaces"
+        else:
+            folder = Folder(spark, self.config.warehouse or "")
+            folder.probe()
+            yield "sink iceberg", f"{folder.path}: may be written"
+
     @property
     def _class(self) -> str:
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG

@@ -18,6 +18,7 @@ def headrace_formats() -> dict[str, str]:
     return {
         "avro": "headrace_sources.avro:AvroFormat",
         "json": "headrace_sources.json:JsonFormat",
+        "protobuf": "headrace_sources.protobuf:ProtobufFormat",
         "parquet": "headrace_sources.parquet:ParquetFormat",
     }
 

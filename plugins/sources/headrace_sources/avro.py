@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -16,6 +16,7 @@ from headrace.engine.checkpoint import first_line
 from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace_sources.avro_records import AvroRecords
+from headrace_sources.glue import GlueRegistry
 from headrace_sources.registry import Registry
 
 if TYPE_CHECKING:
@@ -30,10 +31,14 @@ class AvroConfig(Config):
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
-    #: The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2`` or ``v3`` (Apicurio).
-    registry: str | None = Field(default=None, pattern=r"^https?://[^/?#]+")
+    #: The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2`` or ``v3`` (Apicurio),
+    #: ``glue`` (AWS).
+    registry: str | None = Field(default=None, pattern=r"^(https?://[^/?#]+|glue$)")
     #: Which of Apicurio's ids a record has in front. Default: ``globalId`` at ``/apis/registry/v2``, else ``contentId``.
     use_id: Literal["globalId", "contentId"] | None = Field(default=None, alias="use-id")
+    #: AWS Glue: its region, where boto3 does not know it, and another address, as of a VPC endpoint.
+    region: str | None = None
+    endpoint: str | None = None
     #: ``user:password`` for the registry.
     basic_auth_user_info: SecretStr | None = Field(default=None, alias="basic.auth.user.info")
     #: A bearer token for the registry.
@@ -86,6 +91,13 @@ class AvroFormat(Format):
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         return self._records.decode(frame, column, schema, error)
 
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        if self.config.registry:
+            yield f"registry {self.config.registry}", f"answers, {self._registry().size()}"
+        elif self.config.schema_file:
+            self._schema_text("")
+            yield f"schema {self.config.schema_file}", "can be read"
+
     def explain(self, error: BaseException) -> HeadraceError | None:
         return self._records.explain(full_text(error))
 
@@ -97,8 +109,14 @@ class AvroFormat(Format):
             except OSError as error:
                 fix = "correct `schema.file`"
                 raise ConfigError(f"cannot be read: {error.strerror}", where=config.schema_file, fix=fix) from error
+        return self._registry().avro(id)
+
+    def _registry(self) -> Registry | GlueRegistry:
+        config = self.config
+        if config.registry == "glue":
+            return GlueRegistry(config.region, config.endpoint)
         login, token = config.basic_auth_user_info, config.bearer_auth_token
-        registry = Registry(
+        return Registry(
             config.registry,
             login=login.get_secret_value() if login else None,
             token=token.get_secret_value() if token else None,
@@ -106,7 +124,6 @@ class AvroFormat(Format):
             certificate=config.ssl_certificate_location,
             key=config.ssl_key_location,
         )
-        return registry.avro(id)
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001

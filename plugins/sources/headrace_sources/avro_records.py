@@ -1,8 +1,4 @@
-"""Single Avro records that name their writer's schema: by an id in front, or in a header, that a registry knows.
-
-In front: ``00`` and the id in 4 bytes (Confluent, Apicurio 3) or 8 (Apicurio 2). Which of the two it is shows by itself:
-ids begin at 1 and stay small, so the first four of eight bytes are zero.
-"""
+"""Single Avro records that name their writer's schema by an id that a registry knows."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from headrace.engine.schemas import merged
 from headrace.errors import DataError
 from headrace_sources import connect
 from headrace_sources.connect import Wire
+from headrace_sources.framing import parts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -138,34 +135,9 @@ class AvroRecords:
         """The Avro in a record, and the id of its schema; the id is null for a record that has none."""
         from pyspark.sql import functions as F
 
-        value = F.col(column)
         if self._only:
-            return value, F.lit(ONLY)
-
-        def number(start: int, length: int) -> Column:
-            return F.conv(F.hex(value.substr(start, length)), 16, 10)
-
-        framed = (F.hex(value.substr(1, 1)) == "00") & (F.length(value) > 5)
-        long = (F.hex(value.substr(2, 4)) == "00000000") & (F.length(value) > 9)
-        prefix = F.lit(f"{self._id_kind}/" if self._id_kind else "")
-        id_ = F.when(framed, F.concat(prefix, F.when(long, number(2, 8)).otherwise(number(2, 4))))
-        body = value.substr(F.when(long, F.lit(10)).otherwise(F.lit(6)), F.length(value))
-        if "headers" not in frame.columns:
-            return body, id_
-        part = subject.rsplit("-", 1)[1]
-        named: list[Column] = []
-        for kind in ("globalId", "contentId"):
-            held = F.conv(F.hex(_header(f"apicurio.{part}.{kind}")), 16, 10)
-            named.append(F.when(held.isNotNull(), F.concat(F.lit(f"{kind}/"), held)))
-        in_header = F.coalesce(*named)
-        return F.when(in_header.isNotNull(), value).otherwise(body), F.coalesce(in_header, id_)
-
-
-def _header(name: str) -> Column:
-    """The value of the first header of that name."""
-    from pyspark.sql import functions as F
-
-    return F.try_element_at(F.filter("headers", lambda header: header["key"] == name), F.lit(1)).getField("value")
+            return F.col(column), F.lit(ONLY)
+        return parts(frame, column, subject.rsplit("-", 1)[1], self._id_kind)
 
 
 def _writer(subject: str, id_: str, text: str) -> _Writer:

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from headrace.config.base import Config, option_text
+from headrace.config.suggest import did_you_mean
 from headrace.contracts.source import NativeSource, SourceContext
 from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_sources.kafka_admin import KafkaAdmin, Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.engine.storage import Folder
-
-#: Topic → partition → offset.
-Offsets = dict[str, dict[str, int]]
 
 _EARLIEST = -2
 _CHOICES = ("subscribe", "subscribePattern", "assign")
@@ -38,6 +37,12 @@ _STREAM_OPTIONS = (
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
 )
+#: Records that a batch takes at most when the file says nothing: a backlog is applied, and seen, in parts that end.
+BATCH = 1_000_000
+#: Newest records of each partition that `headrace check --connect` looks at.
+SAMPLE = 10
+#: Records of one topic in one batch from which on more tasks than its partitions read it.
+_MANY = 50_000
 _READER_OPTIONS = (
     "minPartitions",
     "groupIdPrefix",
@@ -84,12 +89,16 @@ class KafkaSource(NativeSource):
         "4.0": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",),
     }
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+    _client: KafkaAdmin | None = None
 
     def stream(self, spark: SparkSession) -> DataFrame:
         found = {name: getattr(self.config, name) for name in _CHOICES if getattr(self.config, name)}
         ((name, value),) = found.items()
         reader = spark.readStream.format("kafka").options(**self._options(_READER_OPTIONS + _STREAM_OPTIONS))
         reader = reader.option(name, json.dumps(value) if name == "assign" else option_text(value))
+        reader = reader.options(
+            **{} if "maxOffsetsPerTrigger" in self.config.options() else {"maxOffsetsPerTrigger": f"{BATCH}"}
+        )
         start = self.config.startingOffsets
         reader = reader.option("startingOffsets", start if isinstance(start, str) else json.dumps(start))
         return reader.load()
@@ -100,6 +109,43 @@ class KafkaSource(NativeSource):
         start, end = _planned(context.stream, context.batch)
         ranges = {topic: self._range(start.get(topic, {}), end[topic]) for topic in sorted(end)}
         return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items() if found}
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        admin = self._admin(spark)
+        cluster, brokers = admin.cluster()
+        protocol = self.config.options().get("kafka.security.protocol", "PLAINTEXT")
+        mechanism = self.config.options().get("kafka.sasl.mechanism")
+        how = f"{protocol}, {mechanism}: the login is accepted" if mechanism and "SASL" in protocol else protocol
+        yield "source kafka", f"{self._servers}: cluster {cluster}, {brokers} broker{'s' * (brokers != 1)}, {how}"
+        partitions, others = self._there(spark)
+        first, last = admin.earliest(partitions), admin.latest(partitions)
+        for topic, numbers in partitions.items():
+            records = sum(last[topic][p] - first[topic][p] for p in numbers)
+            yield f"topic {topic}", f"{len(numbers)} partition{'s' * (len(numbers) != 1)}, {records} records"
+        if not partitions:
+            there = (
+                f"the cluster has {', '.join(others[:10])}" if others else "the cluster shows no topic to this login"
+            )
+            yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for one; {there}"
+
+    def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+        admin, (partitions, _) = self._admin(context.spark), self._there(context.spark)
+        first, last = admin.earliest(partitions), admin.latest(partitions)
+        found = {}
+        for topic in partitions:
+            ranges = {
+                p: (max(first[topic][p], end - SAMPLE), end) for p, end in last[topic].items() if end > first[topic][p]
+            }
+            if ranges:
+                found[topic] = partial(self._read, topic=topic, offsets=ranges)
+        return found
+
+    def lag(self, context: SourceContext) -> Mapping[str, int]:
+        assert context.stream is not None
+        assert context.batch is not None
+        _, end = _planned(context.stream, context.batch)
+        latest = self._admin(context.spark).latest(end)
+        return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         text = full_text(error)
@@ -125,6 +171,31 @@ class KafkaSource(NativeSource):
             "includeHeaders": "true",
         }
 
+    def _admin(self, spark: SparkSession) -> KafkaAdmin:
+        """The one client of this source; it lives as long as the source does."""
+        if self._client is None:
+            options = {k.removeprefix("kafka."): v for k, v in self._options(()).items() if k.startswith("kafka.")}
+            self._client = KafkaAdmin(spark, options)
+        return self._client
+
+    def _there(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:
+        """The topics of this source that there are, with their partitions, and the names of the others."""
+        admin, config = self._admin(spark), self.config
+        names = admin.topics()
+        if config.subscribePattern:
+            pattern: Any = spark._jvm.java.util.regex.Pattern.compile(config.subscribePattern)  # type: ignore[union-attr]  # noqa: SLF001 - Kafka's client uses Java's
+            wanted = [name for name in names if pattern.matcher(name).matches()]
+        else:
+            wanted = list(config.assign or option_text(config.subscribe).split(","))
+            for name in wanted:
+                if name not in names:
+                    fix = did_you_mean(name, names)
+                    raise ConfigError(f"there is no topic {name!r}", where=f"source kafka, {self._servers}", fix=fix)
+        partitions = admin.partitions(wanted)
+        if config.assign:
+            partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
+        return partitions, [name for name in names if name not in wanted]
+
     @staticmethod
     def _range(start: dict[str, int], end: dict[str, int]) -> dict[str, tuple[int, int]]:
         """The partitions of a topic that have something new: the first offset of each, and the one after its last."""
@@ -139,6 +210,10 @@ class KafkaSource(NativeSource):
 
     def _read(self, session: SparkSession, *, topic: str, offsets: dict[str, tuple[int, int]]) -> DataFrame:
         reader = session.read.format("kafka").options(**self._options(_READER_OPTIONS))
+        if sum(last - max(first, 0) for first, last in offsets.values()) > _MANY and not self.config.options().get(
+            "minPartitions"
+        ):
+            reader = reader.option("minPartitions", session.sparkContext.defaultParallelism)
         starts, ends = ({p: pair[i] for p, pair in offsets.items()} for i in (0, 1))
         return (
             reader.option("assign", json.dumps({topic: [int(partition) for partition in offsets]}))

@@ -52,15 +52,29 @@ class Registry:
         RetriableError when the registry does not answer, ConfigError when it lets nobody in, DataError when it knows no
         such schema.
         """
+        if id.startswith("glue/") or (self.apicurio and id.startswith("guid/")):
+            raise DataError(
+                f"a record's schema has the id {id}, which is none of this registry's",
+                where=self.url,
+                fix="set `registry:` to the one that the records were written with: `glue` for AWS Glue",
+            )
         if self.apicurio:
             kind, _, number = id.rpartition("/")
             plural = f"{kind or ('globalId' if self.apicurio == 'v2' else 'contentId')}s"
             schema, references = self._get(f"ids/{plural}/{number}"), self._get(f"ids/{plural}/{number}/references")
         else:
-            schema, references = self._confluent(self._get(f"schemas/ids/{id.rpartition('/')[2]}"))
+            kind, _, number = id.rpartition("/")
+            path = f"schemas/guids/{number}" if kind == "guid" else f"schemas/ids/{number}"
+            schema, references = self._confluent(self._get(path))
         known: dict[str, Any] = {}
         self._resolve(references, known)
         return json.dumps(_inlined(schema, known, ""), ensure_ascii=False)
+
+    def size(self) -> str:
+        """How many schemas it shows to this login, in words."""
+        if self.apicurio:
+            return f"{self._get('search/artifacts?limit=1')['count']} artifacts"
+        return f"{len(self._get('subjects'))} subjects"
 
     def _resolve(self, references: Any, known: dict[str, Any]) -> None:
         """Adds the named types of references, and of theirs, to ``known``."""

@@ -1,0 +1,116 @@
+"""From a commit in PostgreSQL to a row that can be read: single changes at an even pace, one sink after the other.
+
+For each change it is found out in which version of the table it is there first, and that version's batch says when it was
+readable: when everything of the batch was done, not only the write. PostgreSQL, Debezium, Kafka and headrace run here.
+"""
+
+import argparse
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from headrace import Pipeline
+from headrace.engine.progress import BatchProgress
+from headrace.testing.stack import Connect, Kafka, Postgres
+
+ROWS = 1000
+TABLE = "bench.orders"
+_SETUP = """
+drop schema if exists bench cascade;
+create schema bench;
+create table bench.orders (id int primary key, n int not null, name text, price numeric(10,2), at timestamptz);
+insert into bench.orders select i, 0, 'order ' || i, i / 100.0, now() from generate_series(1, 1000) i;
+"""
+JSON = {
+    f"{part}.converter{option}": value
+    for part in ("key", "value")
+    for option, value in (("", "org.apache.kafka.connect.json.JsonConverter"), (".schemas.enable", "true"))
+}
+
+
+def main() -> None:
+    """Measures each sink, and prints a line for it."""
+    cli = argparse.ArgumentParser(description=__doc__)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument("--changes", type=int, default=200)
+    cli.add_argument("--rate", type=float, default=20, help="changes a second")
+    cli.add_argument("--sink", action="append", choices=("iceberg", "hudi"))
+    cli.add_argument("--trigger", default=None, help="default: headrace's own")
+    arguments = cli.parse_args()
+    shutil.rmtree(arguments.work, ignore_errors=True)
+    with Kafka() as kafka, Postgres() as postgres, Connect(kafka) as connect:
+        for sink in arguments.sink or ("iceberg", "hudi"):
+            print(json.dumps(_measured(sink, arguments, kafka, postgres, connect)))
+
+
+def _measured(
+    sink: str, arguments: argparse.Namespace, kafka: Kafka, postgres: Postgres, connect: Connect
+) -> dict[str, Any]:
+    name = f"latency_{sink}"
+    postgres.execute(_SETUP)
+    settings = {"schema.include.list": "bench", "poll.interval.ms": "10", **JSON}
+    connect.put(name, {**postgres.debezium(name), **settings})
+    folder = arguments.work / sink
+    pipeline = Pipeline.from_dict(
+        {
+            "name": name,
+            "source": {
+                "kafka": {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"},
+                "value": {"json": {}},
+            },
+            "tables": [{"source": f"{name}.*", "target": "{schema}.{table}"}],
+            "transforms": [{"unwrap": {}}],
+            "sink": {sink: {"warehouse" if sink == "iceberg" else "path": str(folder / "lake")}},
+            "checkpoint": str(folder / "checkpoint"),
+            "spark": {"spark.master": "local[2]", "spark.driver.memory": "4g"},
+        }
+    )
+    spark = pipeline.session()
+    done: list[tuple[float, BatchProgress]] = []
+    query = pipeline.start(spark, arguments.trigger, on_progress=lambda batch: done.append((time.time(), batch)))
+    _until(lambda: sum(batch.tables[0].rows_in or 0 for _, batch in done if batch.tables) >= ROWS, query)
+    connection = postgres.connect()
+    connection.autocommit = True
+    for change in range(1, 41):  # warms up what the first batches after a snapshot load
+        _change(connection, ROWS - change, 1)
+        time.sleep(1 / arguments.rate)
+    time.sleep(5)
+    committed: dict[int, float] = {}
+    first, began = len(done), time.time()
+    for change in range(arguments.changes):
+        time.sleep(max(0.0, began + change / arguments.rate - time.time()))
+        _change(connection, change + 1, 1)
+        committed[change + 1] = time.time()
+    before = sum(batch.tables[0].rows_in or 0 for _, batch in done[:first] if batch.tables)
+    _until(lambda: sum(b.tables[0].rows_in or 0 for _, b in done if b.tables) >= before + arguments.changes, query)
+    query.stop()
+    connect.delete(name)
+    readable: dict[int, float] = {}
+    batches = [(when, batch.tables[0]) for when, batch in done[first:] if batch.tables]
+    for when, table in batches:
+        seen = pipeline.read(TABLE, as_of=table.version, spark=spark).where("n = 1").select("id").collect()
+        for (id_,) in seen:
+            readable.setdefault(id_, when)
+    waits = sorted(readable[id_] - when for id_, when in committed.items())
+    spark.stop()
+    shares = {f"p{share}": round(waits[int(len(waits) * share / 100) - 1], 2) for share in (50, 95, 100)}
+    seconds = sorted(table.seconds for _, table in batches)
+    return {"sink": sink, **shares, "batches": len(batches), "batch_p50": seconds[len(seconds) // 2]}
+
+
+def _change(connection: Any, id_: int, value: int) -> None:
+    connection.run("update bench.orders set n = :n, at = clock_timestamp() where id = :id", n=value, id=id_)
+
+
+def _until(true: Any, query: Any) -> None:
+    deadline = time.monotonic() + 300
+    while not true():
+        if time.monotonic() > deadline or not query.is_active:
+            raise SystemExit(f"it does not go on: {query.status} {query.exception}")
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

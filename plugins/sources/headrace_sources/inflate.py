@@ -1,0 +1,49 @@
+"""zlib inside the JVM: Spark has no function for it, but its plans can call any Java class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+_IN = "java.io.ByteArrayInputStream"
+_INFLATE = "java.util.zip.InflaterInputStream"
+_READ = "org.apache.commons.io.IOUtils"  # Java 8 has no InputStream.readAllBytes
+
+
+def inflated(spark: SparkSession, column: Column) -> Column:
+    """What zlib made ``column`` (binary) of; null where it is null or no zlib."""
+    from pyspark.sql import Column
+
+    jvm: Any = spark._jvm  # noqa: SLF001
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    objects = expressions.objects
+
+    def several(*items: Any) -> Any:
+        return jvm.PythonUtils.toSeq(_listed(jvm, items))
+
+    def made(name: str, of: Any) -> Any:
+        """``new name(of)``: plain Java objects, which exist only inside the expression."""
+        there = jvm.java.lang.Class.forName(name)
+        kind = jvm.org.apache.spark.sql.types.ObjectType(there)
+        return objects.NewInstance(there, several(of), several(), True, kind, jvm.scala.Option.empty())
+
+    classic = spark.version.startswith("3.")  # Spark 4 moved expressions out of its columns
+    utilities = None if classic else jvm.org.apache.spark.sql.classic.ExpressionUtils
+    java: Any = column._jc  # noqa: SLF001
+    bytes_ = made(_IN, java.expr() if utilities is None else utilities.expression(java))
+    reader = jvm.java.lang.Class.forName(_READ)
+    binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
+    arguments = [reader, binary, "toByteArray", several(made(_INFLATE, bytes_)), several(), True, True, True]
+    if not classic:
+        arguments.append(jvm.scala.Option.empty())
+    tried = expressions.TryEval(objects.StaticInvoke(*arguments))
+    return Column(jvm.org.apache.spark.sql.Column(tried) if utilities is None else utilities.column(tried))
+
+
+def _listed(jvm: Any, items: tuple[Any, ...]) -> Any:
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return found

@@ -1,0 +1,81 @@
+"""What a cluster says of its topics, asked through Kafka's own admin client in the JVM."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Topic → partition → offset.
+Offsets = dict[str, dict[str, int]]
+
+
+class KafkaAdmin:
+    """Questions to a cluster. ``options``: Kafka's, without the ``kafka.`` in front."""
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way of its own to Kafka's client
+        self._jvm = jvm
+        config = jvm.java.util.HashMap()
+        for name, value in options.items():
+            if name not in _CONSUMER_ONLY:
+                config.put(name, value)
+        self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
+        isolation = jvm.org.apache.kafka.common.IsolationLevel
+        committed = options.get("isolation.level") == "read_committed"
+        self._isolation = isolation.READ_COMMITTED if committed else isolation.READ_UNCOMMITTED
+        self._forget = weakref.finalize(self, _close, self._client)
+
+    def cluster(self) -> tuple[str, int]:
+        """The cluster's id, and how many brokers it has."""
+        found = self._client.describeCluster()
+        return str(found.clusterId().get()), int(found.nodes().get().size())
+
+    def topics(self) -> list[str]:
+        """All topics that this login may see, but Kafka's own."""
+        return sorted(str(name) for name in self._client.listTopics().names().get())
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """Topic → its partitions; UnknownTopicOrPartitionException for one that is not there."""
+        names = self._jvm.java.util.ArrayList()
+        for topic in topics:
+            names.add(topic)
+        found = self._client.describeTopics(names).allTopicNames().get()
+        return {str(t): [str(p.partition()) for p in found.get(t).partitions()] for t in found}
+
+    def earliest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
+        """The oldest offset that each partition still has."""
+        return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+
+    def latest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
+        """The offset after each partition's last record that may be read."""
+        return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def close(self) -> None:
+        self._forget()
+
+    def _offsets(self, partitions: Mapping[str, Iterable[str]], which: Any) -> Offsets:
+        asked = self._jvm.java.util.HashMap()
+        for topic, numbers in partitions.items():
+            for number in numbers:
+                asked.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, int(number)), which)
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(self._isolation)
+        answer = self._client.listOffsets(asked, options).all().get()
+        found: Offsets = {}
+        for place in answer:
+            found.setdefault(str(place.topic()), {})[str(place.partition())] = int(answer.get(place).offset())
+        return found
+
+
+#: Options that only a consumer has; the admin client would warn of each.
+_CONSUMER_ONLY = frozenset({"isolation.level"})
+
+
+def _close(client: Any) -> None:
+    import contextlib
+
+    with contextlib.suppress(Exception):  # the JVM may be gone before us
+        client.close()

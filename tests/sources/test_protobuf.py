@@ -1,0 +1,24 @@
+"""Protobuf is refused with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support import pipelines
+
+from headrace import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_protobuf_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    kafka = {"bootstrap.servers": "broker:9092", "subscribe": "orders"}
+    pipeline = pipelines.pipeline(tmp_path, source={"kafka": kafka, "value": {"protobuf": {}}}, tables=[])
+    with pytest.raises(ConfigError, match="asks no registry") as caught:
+        pipeline.run(spark)
+    assert "let the connector write Avro or JSON" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

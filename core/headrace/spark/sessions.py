@@ -56,7 +56,8 @@ def moved(frame: DataFrame, session: SparkSession) -> DataFrame:
     try:
         return session.table(f"{global_temp(session)}.{name}")
     finally:
-        frame.sparkSession.catalog.dropGlobalTempView(name)
+        # PySpark's own way would empty the cache of what the view shows.
+        frame.sparkSession._jsparkSession.sessionState().catalog().dropGlobalTempView(name)  # noqa: SLF001
 
 
 def global_temp(session: SparkSession) -> str:

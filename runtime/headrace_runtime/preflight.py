@@ -54,7 +54,7 @@ def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
             yield _failed(raised, plan, plugin.name)
     if broken or not plan.source.gives_records:
         return
-    context = SourceContext(session, SchemaLog())
+    context = _context(plan, session)
     samples: Mapping[str, Records] = {}
     try:
         samples = plan.source.sample(context)
@@ -77,11 +77,17 @@ def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
     seen: SeenColumns = {}
     try:
-        items = [_topic(plan, session, one, seen) for one in plan.source.peek(SourceContext(session, SchemaLog()))]
+        items = [_topic(plan, session, one, seen) for one in plan.source.peek(_context(plan, session))]
     except Exception as error:
         raise explained(error, plan) from error
     plan.check_names(seen)
     return items
+
+
+def _context(plan: Plan, session: SparkSession) -> SourceContext:
+    schemas = SchemaLog()
+    schemas.columns = plan.routes.columns
+    return SourceContext(session, schemas)
 
 
 def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> CheckItem:

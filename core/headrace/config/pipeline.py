@@ -38,6 +38,9 @@ class TableRule(Config):
     target: str | None = None
     #: Key columns, named as in the event. Only where the event carries no key.
     key: tuple[str, ...] = ()
+    #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, or the name that the
+    #: connector has for what the value means.
+    columns: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("key", mode="before")
     @classmethod

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from headrace.config.pipeline import TableRule, check_table_name, is_regex
@@ -17,6 +17,8 @@ class Route:
 
     table: str
     key: tuple[str, ...] = ()
+    #: Column → the type that the pipeline file gives it.
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 class Routes:
@@ -31,8 +33,13 @@ class Routes:
             return Route(_table_name(None, topic))
         for rule in self._rules:
             if _matches(rule.source, topic):
-                return Route(_table_name(rule.target, topic), rule.key)
+                return Route(_table_name(rule.target, topic), rule.key, rule.columns)
         return None
+
+    def columns(self, topic: str) -> Mapping[str, str]:
+        """The types that the pipeline file gives to a topic's columns."""
+        route = self.of(topic)
+        return route.columns if route else {}
 
 
 def _matches(pattern: str, topic: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,6 +19,8 @@ class SchemaLog:
 
     def __init__(self, folder: Folder | None = None) -> None:
         self._folder = folder
+        #: Topic → column → the type that the pipeline file gives it.
+        self.columns: Callable[[str], Mapping[str, str]] = lambda topic: {}
         self._known: dict[str, StructType] = {}
         self._writers: dict[str, dict[str, str]] = {}
 
@@ -37,6 +39,10 @@ class SchemaLog:
         self._known[subject] = schema
         if self._folder:
             self._folder.write(_file(subject), schema.json())
+
+    def declared(self, subject: str) -> Mapping[str, str]:
+        """Column → the type that the pipeline file gives it."""
+        return self.columns(subject.rsplit("-", 1)[0])
 
     def writers(self, subject: str) -> Mapping[str, str]:
         """The writer schemas that records of a subject were met with, by id, as the format's own text."""

@@ -86,6 +86,12 @@ class AvroFormat(Format):
                 where="format avro",
                 fix='add `registry: "http://…"`, or `schema.file` for bare Avro',
             )
+        if log.declared(subject):
+            raise ConfigError(
+                "`columns:` gives its columns types, and the records bring their own",
+                where=f"topic {subject.rsplit('-', 1)[0]}",
+                fix="leave `columns:` out of its rule",
+            )
         return self._records.schema(frame, column, subject, log)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:

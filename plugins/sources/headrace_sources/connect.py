@@ -65,6 +65,15 @@ def of_connect(schema: Any) -> Wire:
         ) from None
 
 
+def of_name(name: str) -> Wire:
+    """The leaf of a name alone, where one plain value is its wire. LookupError for any other name."""
+    from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType
+
+    wires: dict[str, DataType] = {kind.typeName(): kind for kind in (IntegerType(), LongType(), StringType())}
+    wires["binary"] = BinaryType()
+    return Wire(wires[_meanings()[name].wire], name=name)
+
+
 def of_avro(text: str) -> Wire:
     """The tree of an Avro schema as Confluent's and Apicurio's converters write it, as ``avro_reader`` has it read."""
     return _of_avro(json.loads(text), "", {})
@@ -86,7 +95,7 @@ def numeric(tree: Wire) -> Wire | None:
 
     def decimals(leaf: Wire) -> Wire:
         nonlocal found
-        if leaf.name != DECIMAL or _meaning(leaf) is None:
+        if leaf.name != DECIMAL or _meaning(leaf) is None or not 0 <= _scale(leaf) <= _WIDEST:
             return leaf
         found = True
         return replace(leaf, kind=DecimalType(min(_precision(leaf), _WIDEST), _scale(leaf)), name=_NUMERIC)
@@ -253,7 +262,6 @@ def _wire_name(tree: Wire) -> str:
 
 @cache
 def _meanings() -> dict[str, _Meaning]:
-    from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     def fixed(kind: DataType) -> Callable[[Wire], DataType]:
@@ -263,9 +271,9 @@ def _meanings() -> dict[str, _Meaning]:
         return _Meaning(wire, fixed(kind), lambda column, tree: column.cast(kind), may_fail=False)
 
     wall = fixed(T.TimestampNTZType())
-    day = _Meaning("integer", fixed(T.DateType()), lambda c, tree: F.date_from_unix_date(c), may_fail=False)
-    millis = _Meaning("long", wall, lambda c, tree: _wall_clock(c, 1000))
-    micros = _Meaning("long", wall, lambda c, tree: _wall_clock(c, 1), may_fail=False)
+    day = _Meaning("integer", fixed(T.DateType()), lambda c, tree: _date(c))
+    millis = _Meaning("long", wall, lambda c, tree: _wall_clock(c, 1000, _INFINITE_MILLIS))
+    micros = _Meaning("long", wall, lambda c, tree: _wall_clock(c, 1, _INFINITE_MICROS), may_fail=False)
     nanos = _Meaning("long", wall, lambda c, tree: _wall_clock_of_nanos(c), may_fail=False)
     time = cast("integer", T.LongType())
     debezium, connect = "io.debezium.time.", "org.apache.kafka.connect.data."
@@ -295,12 +303,48 @@ def _meanings() -> dict[str, _Meaning]:
 #: What PostgreSQL's infinity becomes. It means "not ended", "always", and compares so in every engine; those that
 #: tables are read with stop at the years 1 and 9999.
 _LAST, _FIRST = "9999-12-31 00:00:00", "0001-01-01 00:00:00"
-#: PostgreSQL's infinity, as its driver counts it and Debezium passes it on, whatever the unit; and written out.
-_INFINITY, _MINUS_INFINITY = 9223372036825200000, -9223372036832400000
-_INFINITE_TEXTS = ("infinity", "+292278994-"), ("-infinity", "-292275055-")
+#: Infinity and its opposite as Debezium sends them: its driver's count, which no unit changes, the same in milliseconds,
+#: and what is left of it in 64 bits of nanoseconds.
+_COUNT = 9223372036825200000, -9223372036832400000
+_INFINITE_MILLIS = (9223372036825200, _COUNT[0]), (-9223372036832400, _COUNT[1])
+_INFINITE_MICROS = (_COUNT[0],), (_COUNT[1],)
+_INFINITE_NANOS = (2**63 - 1,), (-(2**63),)
+#: Of dates the stream sends one number and the snapshot another; both have gone beyond 32 bits and come back.
+_INFINITE_DAYS = (-2147472692, -622191234), (-2147472691, -625821272)
+_INFINITE_DAY_TEXTS = ("-5877611-06-21Z", "+292278994-08-16Z"), ("-5877611-06-22Z", "+292269055-12-02Z")
+_INFINITE_TEXTS = (
+    ("infinity", "+294247-01-10T04:00:25.2Z", "+292278994-"),
+    ("-infinity", "-290308-12-21T19:59:27.6Z", "-292275055-"),
+)
+#: The first and the last day that a database knows, which are PostgreSQL's: 4714-11-24 BC and 5874897-12-31.
+_FIRST_DAY, _LAST_DAY = -2440588, 2145042905
+
+_Infinite = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
-def _wall_clock(number: Column, micros: int) -> Column:
+def _moment(text: str, kind: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.expr(f"TIMESTAMP'{text} UTC'" if kind == "timestamp" else f"TIMESTAMP_NTZ'{text}'")
+
+
+def _ends(kind: str) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F
+
+    if kind == "date":
+        return F.expr(f"DATE'{_LAST[:10]}'"), F.expr(f"DATE'{_FIRST[:10]}'")
+    return _moment(_LAST, kind), _moment(_FIRST, kind)
+
+
+def _date(days: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    real = F.when(days.between(_FIRST_DAY, _LAST_DAY), F.date_from_unix_date(days))
+    last, first = _ends("date")
+    return F.coalesce(real, F.when(days.isin(*_INFINITE_DAYS[0]), last).when(days.isin(*_INFINITE_DAYS[1]), first))
+
+
+def _wall_clock(number: Column, micros: int, infinite: _Infinite) -> Column:
     """A count of so many microseconds each since 1970, as a time without a zone."""
     from pyspark.sql import functions as F
 
@@ -310,10 +354,11 @@ def _wall_clock(number: Column, micros: int) -> Column:
     if micros > 1:  # a product beyond 64 bits would be an error
         most = (2**63 - 1) // micros
         time = F.when(number.between(-most, most), time)
+    last, first = _ends("timestamp_ntz")
     # Spark has no `case` for both: the two that are rare come last.
-    ordinary = number.between(_MINUS_INFINITY + 1, _INFINITY - 1)
-    first, last = (F.expr(f"TIMESTAMP_NTZ'{text}'") for text in (_FIRST, _LAST))
-    return F.when(ordinary, time).when(number > 0, last).when(number < 0, first)
+    ordinary = number.between(infinite[1][0] + 1, infinite[0][0] - 1)
+    rare = F.when(number.isin(*infinite[0]), last).when(number.isin(*infinite[1]), first).otherwise(time)
+    return F.when(ordinary, time).otherwise(rare)
 
 
 def _wall_clock_of_nanos(number: Column) -> Column:
@@ -321,27 +366,26 @@ def _wall_clock_of_nanos(number: Column) -> Column:
 
     # Towards the past, as for every other number: `div` goes towards zero.
     micros = F.call_function("div", number, F.lit(1000)) - F.when(number % 1000 < 0, 1).otherwise(0)
-    first, last = (F.expr(f"TIMESTAMP_NTZ'{text}'") for text in (_FIRST, _LAST))
-    infinite = F.when(number == _INFINITY, last).when(number == _MINUS_INFINITY, first)
-    return F.coalesce(infinite, _wall_clock(micros, 1))
+    last, first = _ends("timestamp_ntz")
+    infinite = F.when(number == _INFINITE_NANOS[0][0], last).when(number == _INFINITE_NANOS[1][0], first)
+    return F.coalesce(infinite, _wall_clock(micros, 1, _INFINITE_MICROS))
 
 
 def _text_time(text: Column, kind: str = "timestamp") -> Column:
     from pyspark.sql import functions as F
 
-    moments = [
-        F.expr(f"TIMESTAMP'{at} UTC'" if kind == "timestamp" else f"TIMESTAMP_NTZ'{at}'") for at in (_LAST, _FIRST)
-    ]
-    infinite = F.lit(None).cast(kind)
-    for signs, moment in zip(_INFINITE_TEXTS, moments, strict=True):
-        infinite = F.coalesce(F.when(reduce(lambda a, b: a | b, map(text.startswith, signs)), moment), infinite)
-    return F.coalesce(text.cast(kind), infinite)
+    # Before the cast: Spark knows years of six digits.
+    plus, minus = (reduce(lambda a, b: a | b, map(text.startswith, signs)) for signs in _INFINITE_TEXTS)
+    last, first = _ends(kind)
+    return F.when(plus, last).when(minus, first).otherwise(text.cast(kind))
 
 
 def _text_date(text: Column) -> Column:
     from pyspark.sql import functions as F
 
-    return F.substring_index(text, "Z", 1).cast("date")
+    plus, minus = (text.isin(*signs) for signs in _INFINITE_DAY_TEXTS)
+    last, first = _ends("date")
+    return F.when(plus, last).when(minus, first).otherwise(F.substring_index(text, "Z", 1).cast("date"))
 
 
 # Decimals: the bytes of a whole number, two's complement, the highest first.
@@ -656,9 +700,9 @@ def _kept_logical(schema: Mapping[str, Any]) -> str | None:
         # A converter that is not told the precision writes 64.
         unsaid = said is None and schema.get("connect.name") == DECIMAL
         precision = _WIDEST if unsaid else int(said or schema["precision"])
-        return logical if precision <= _WIDEST else None
-    # By Connect's name it is a wall clock's time, and by Avro's an instant.
-    return None if str(schema.get("connect.name", "")).endswith(".Timestamp") else logical
+        return logical if precision <= _WIDEST and 0 <= int(schema.get("scale", 0)) <= precision else None
+    # By Connect's name it is a wall clock's time, and by Avro's an instant. Of a day it may be infinite.
+    return None if str(schema.get("connect.name", "")).endswith((".Timestamp", ".Date")) else logical
 
 
 def _reader(schema: Any) -> Any:

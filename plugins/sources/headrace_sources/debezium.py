@@ -25,6 +25,10 @@ ROW_OPS = ("c", "r", "u")
 OTHER_OPS = ("t", "m")
 
 
+#: A field of the source block that only one family of connectors has.
+_SIGNS = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
+
+
 class DebeziumDialect(Dialect):
     """Envelopes of Debezium 1.x, 2.x and 3.x."""
 
@@ -83,6 +87,12 @@ class DebeziumDialect(Dialect):
         )
         wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), "after-missing")
         fields = getattr(_kind(schema, "source"), "names", ())
+        if len(found := [database for field, database in _SIGNS.items() if field in fields]) > 1:
+            raise DataError(
+                f"its events come from different databases: {' and '.join(found)}",
+                where=f"topic {events.topic}",
+                fix="write them to a topic each: between the two, nobody can say which change is newer",
+            )
         block = value.getField("source")
         committed = block.getField("ts_ms").cast("bigint") if "ts_ms" in fields else F.lit(None).cast("bigint")
         key_column = _key(events.topic, frame, key)

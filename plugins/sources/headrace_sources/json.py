@@ -18,8 +18,9 @@ from headrace.contracts.changes import UNDECODABLE, quoted
 from headrace.contracts.format import Format, UnknownSchemaError, unknown_schema, unknown_schemas
 from headrace.engine.schemas import grown, merged
 from headrace.engine.trouble import full_text
-from headrace.errors import DataError, HeadraceError
+from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace_sources import connect
+from headrace_sources import json_columns as columns
 from headrace_sources.connect import Wire
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class JsonFormat(Format):
         super().__init__(config, **options)
         self._writers: dict[str, _Writers] = {}
         self._unknown: set[str] = set()
+        self._declared: dict[str, Mapping[str, Wire]] = {}
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         from pyspark.sql import functions as F
@@ -104,8 +106,8 @@ class JsonFormat(Format):
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         subject = next((field.metadata[_SUBJECT] for field in schema if _SUBJECT in field.metadata), None)
-        if subject is None:
-            return self._decoded(frame, column, schema, error)
+        if subject is None or subject in self._declared:
+            return self._decoded(frame, column, schema, error, self._declared.get(subject or "", {}))
         return self._decoded_by_writers(frame, column, schema, error, subject)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
@@ -122,7 +124,7 @@ class JsonFormat(Format):
     # Without a schema.
 
     def _inferred(self, spark: SparkSession, texts: DataFrame, subject: str, log: SchemaLog) -> StructType:
-        from pyspark.sql.types import StructType
+        from pyspark.sql.types import StructField, StructType
 
         encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
         dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
@@ -145,21 +147,34 @@ class JsonFormat(Format):
             raise DataError("none of its records is a JSON object", where=f"topic {_topic(subject)}", fix=fix)
         schema = found if known is None else grown(known, found)
         assert isinstance(schema, StructType)
+        if not (types := log.declared(subject)):
+            log.remember(subject, schema)
+            return schema
+        self._declared[subject] = leaves = columns.leaves(types, _topic(subject))
+        schema = columns.in_table(schema, leaves)
         log.remember(subject, schema)
-        return schema
+        return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in schema])
 
-    def _decoded(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+    def _decoded(
+        self, frame: DataFrame, column: str, schema: StructType, error: str, declared: Mapping[str, Wire]
+    ) -> DataFrame:
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
-        parsed = StructType([*schema, StructField(_CORRUPT, StringType())])
+        tree = columns.on_the_wire(schema, declared)
+        parsed = StructType([*connect.wire_type(tree), StructField(_CORRUPT, StringType())])  # type: ignore[misc]
         text = F.col(column).cast("string")
         others = [F.col(quoted(c)) for c in frame.columns if c != column]
         there = F.col(_BODY).isNotNull()
         bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | self._several(F.col(_BODY))
         fields = F.struct(*[F.col(_PARSED).getField(name).alias(name) for name in schema.names])
         struct = F.from_json(text, parsed, self._options())
-        return frame.select(*others, text.alias(_BODY), struct.alias(_PARSED)).select(
+        frame = frame.select(*others, text.alias(_BODY), struct.alias(_PARSED))
+        if declared:
+            frame = frame.select("*", connect.once(connect.converted(fields, tree, schema)).alias(_TABLE))
+            lost = connect.lost(fields, F.col(_TABLE), tree)
+            fields, bad = F.col(_TABLE), bad if lost is None else bad | lost
+        return frame.select(
             *others,
             F.when(there & ~bad, fields).alias(column),
             F.when(there & bad, F.lit(UNDECODABLE)).alias(error),
@@ -199,6 +214,12 @@ class JsonFormat(Format):
         """The type of all writer schemas together, and the plan of how each is read."""
         from pyspark.sql.types import StructField, StructType
 
+        if log.declared(subject):
+            raise ConfigError(
+                "`columns:` gives its columns types, and the records bring their own",
+                where=f"topic {_topic(subject)}",
+                fix="leave `columns:` out of its rule",
+            )
         trees, broken, why = _trees(log.writers(subject))
         rows = {id_: tree for id_, tree in trees.items() if isinstance(connect.table_type(tree), StructType)}
         if trees and not rows:

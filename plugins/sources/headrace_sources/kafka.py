@@ -152,8 +152,14 @@ class KafkaSource(NativeSource):
         for signs, kind, what, fix in _TROUBLE:
             if (found := re.search(signs, text)) is not None:
                 detail = next(line.strip() for line in text.splitlines() if found[0] in line)
-                return kind(f"{what}: {detail}", where=f"source kafka, {self._servers}", fix=fix)
+                return kind(f"{what}: {detail}", where=f"source kafka, {self._servers}, {self._choice}", fix=fix)
         return None
+
+    @property
+    def _choice(self) -> str:
+        """``subscribe a,b``: which topics, in the words of the file."""
+        name = next(name for name in _CHOICES if getattr(self.config, name))
+        return f"{name} {option_text(getattr(self.config, name))}"
 
     @property
     def _servers(self) -> str:
@@ -272,7 +278,7 @@ _TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     # Which records, where Spark says so; its sentence that some are gone may stand on a line without their place.
     (
-        r"Partitions? \S+ (offset was changed from|have been deleted)|Added partition \S+ starts from|Could not read records in",
+        r"Partitions? \S+ (offset was changed from|have been deleted)|\S+\) are gone\.|Added partition \S+ starts from|Could not read records in",
         *_GONE,
     ),
     (

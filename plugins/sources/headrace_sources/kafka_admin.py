@@ -20,7 +20,7 @@ class KafkaAdmin:
         jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way of its own to Kafka's client
         self._jvm = jvm
         config = jvm.java.util.HashMap()
-        for name, value in options.items():
+        for name, value in {**_TIMES, **options}.items():
             if name not in _CONSUMER_ONLY:
                 config.put(name, value)
         self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
@@ -70,6 +70,8 @@ class KafkaAdmin:
         return found
 
 
+#: What is asked here is not worth a minute's wait, which Kafka's own settings would make of a topic that is gone.
+_TIMES = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
 #: Options that only a consumer has; the admin client would warn of each.
 _CONSUMER_ONLY = frozenset({"isolation.level"})
 

@@ -102,7 +102,9 @@ class Kafka(Server):
     def produce(self, topic: str, *records: Record) -> None:
         """Returns when the broker has all of them, in this order."""
         # One request at a time keeps the order, and starts a second sooner than an idempotent producer.
-        with closing(Producer({**self._client, "linger.ms": 0, "max.in.flight": 1})) as producer:
+        # The broker says what is too large.
+        settings = {"linger.ms": 0, "max.in.flight": 1, "message.max.bytes": 1_000_000_000}
+        with closing(Producer({**self._client, **settings})) as producer:
             _send(producer, topic, records)
 
     @contextmanager

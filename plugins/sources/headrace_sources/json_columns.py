@@ -1,0 +1,63 @@
+"""The types that a pipeline file gives to columns of JSON without schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from headrace.contracts.changes import IMAGES
+from headrace.errors import ConfigError
+from headrace_sources import connect
+from headrace_sources.connect import Wire
+
+#: A type and no list of columns, which Spark would take for a struct.
+_TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+
+def leaves(types: Mapping[str, str], topic: str) -> dict[str, Wire]:
+    """Column → how it is parsed and what it means, from the types as they are written."""
+    return {column: _leaf(kind, column, topic) for column, kind in types.items()}
+
+
+def in_table(schema: StructType, declared: Mapping[str, Wire]) -> StructType:
+    """An inferred schema with the declared columns' own types."""
+    return connect.table_type(on_the_wire(schema, declared))  # type: ignore[return-value]
+
+
+def on_the_wire(schema: StructType, declared: Mapping[str, Wire]) -> Wire:
+    """The tree to parse records with: the declared columns of rows, or of row images, and the rest as it is."""
+    from pyspark.sql.types import StructType
+
+    def row(kind: DataType) -> Wire:
+        if not isinstance(kind, StructType):
+            return Wire(kind)
+        return Wire(fields={f.name: declared.get(f.name) or Wire(f.dataType) for f in kind})
+
+    images = [name for name in IMAGES if name in schema.names]
+    if not images:
+        return row(schema)
+    return Wire(fields={f.name: row(f.dataType) if f.name in images else Wire(f.dataType) for f in schema})
+
+
+def _leaf(kind: str, column: str, topic: str) -> Wire:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import _parse_datatype_string  # PySpark 3.5 has no other way to a type's name
+
+    leaf = None
+    with suppress(LookupError, PySparkException):
+        if "." in kind:
+            leaf = connect.of_name(kind)
+        elif _TYPE.fullmatch(kind):
+            leaf = Wire(_parse_datatype_string(kind))
+    if leaf is None:
+        raise ConfigError(
+            f"{kind!r} is no type for the column {column!r}",
+            where=f"topic {topic}, `columns:` of its rule",
+            fix="write one of Spark's, like decimal(10,2), or a name like io.debezium.time.MicroTimestamp",
+        )
+    return leaf

@@ -1,0 +1,120 @@
+"""JSON without schemas, with the types of columns from the pipeline file."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+from tests.support import pipelines
+
+from headrace import ConfigError, Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "shop.public.orders"
+COLUMNS = {
+    "price": "decimal(20,4)",
+    "at": "io.debezium.time.MicroTimestamp",
+    "born": "io.debezium.time.Date",
+    "seen": "io.debezium.time.ZonedTimestamp",
+    "n": "bigint",
+}
+
+
+def event(op: str, lsn: int, **row: Any) -> str:
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    source = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": None}
+    return json.dumps({**images, "source": source, "op": op})
+
+
+def job(folder: Path, *batches: list[str], columns: dict[str, str] = COLUMNS, form: str = "json") -> Pipeline:
+    topic = folder / "bronze/topics" / TOPIC / "partition=0"
+    topic.mkdir(parents=True, exist_ok=True)
+    for number, lines in enumerate(batches):
+        (topic / f"{TOPIC}+0+{number:010d}.json").write_text("\n".join(lines))
+    return pipelines.pipeline(
+        folder,
+        "iceberg",
+        source={"files": {"path": str(folder / "bronze"), "format": form}},
+        tables=[{"source": TOPIC, "key": "id", "target": "shop.orders", "columns": columns}],
+    )
+
+
+def printed(pipeline: Pipeline, spark: SparkSession) -> dict[int, dict[str, str | None]]:
+    frame = pipeline.read("shop.orders", spark=spark)
+    rows = frame.selectExpr(*[f"cast(`{name}` as string) as `{name}`" for name in frame.columns]).collect()
+    return {int(row["id"]): row.asDict() for row in rows}
+
+
+FIRST = event(
+    "c",
+    1,
+    id=1,
+    price="1234567890123456.7891",
+    at=1_767_323_045_678_901,
+    born=-30422,
+    seen="2026-01-02T03:04:05.678901+02:00",
+    n=1,
+)
+
+
+def test_columns_have_the_types_that_the_file_gives_them(tmp_path: Path, spark: SparkSession) -> None:
+    pipeline = job(tmp_path, [FIRST, event("c", 2, id=2, price=12.5, at=None, born=None, seen=None, n=2)])
+    pipeline.run(spark)
+    types = dict(pipeline.read("shop.orders", spark=spark).dtypes)
+    assert {name: types[name] for name in COLUMNS} == {
+        "price": "decimal(20,4)",
+        "at": "timestamp_ntz",
+        "born": "date",
+        "seen": "timestamp",
+        "n": "bigint",
+    }
+    rows = printed(pipeline, spark)
+    assert rows[1]["price"] == "1234567890123456.7891"
+    assert (rows[1]["at"], rows[1]["born"]) == ("2026-01-02 03:04:05.678901", "1886-09-16")
+    assert (rows[2]["price"], rows[2]["at"], rows[2]["born"]) == ("12.5000", None, None)
+
+
+def test_what_does_not_fit_its_type_is_a_dead_letter(tmp_path: Path, spark: SparkSession) -> None:
+    wrong = [
+        event("c", 2, id=2, price="much", n=2),
+        event("c", 3, id=3, price="1.5", at="yesterday", n=3),
+        event("c", 4, id=4, price="1.5", seen="yesterday", n=4),
+    ]
+    pipeline = job(tmp_path, [FIRST, *wrong])
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (4, 1, 3)
+    assert set(printed(pipeline, spark)) == {1}
+
+
+def test_a_later_batch_has_the_same_types_and_new_columns(tmp_path: Path, spark: SparkSession) -> None:
+    job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)]).run(spark)
+    pipeline = job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)], [FIRST.replace('"lsn": 1,', '"lsn": 9,')])
+    pipeline.run(spark)
+    assert printed(pipeline, spark)[1]["at"] == "2026-01-02 03:04:05.678901"
+    assert pipeline.read("shop.orders", spark=spark).select("price").head() == (Decimal("1234567890123456.7891"),)
+
+
+@pytest.mark.parametrize("kind", ["decimall", "io.debezium.time.Microtimestamp", "int, b int", ""])
+def test_a_type_that_is_none(tmp_path: Path, spark: SparkSession, kind: str) -> None:
+    with pytest.raises(ConfigError, match="is no type for the column 'price'") as caught:
+        job(tmp_path, [FIRST], columns={"price": kind}).run(spark)
+    assert repr(kind) in str(caught.value)
+
+
+def test_records_that_bring_their_types(tmp_path: Path, spark: SparkSession) -> None:
+    schema = {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}
+    with pytest.raises(ConfigError, match="the records bring their own"):
+        job(tmp_path, [json.dumps({"schema": schema, "payload": {"id": 1}})], columns={"id": "bigint"}).run(spark)
+
+
+def test_a_type_that_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises((ValidationError, ConfigError), match="price"):
+        job(tmp_path, columns={"price": ["decimal"]})  # type: ignore[dict-item]

@@ -1,0 +1,130 @@
+"""Records that nobody should have written, and topics that are not as they were."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.sources.test_kafka import change, job, names, prefix
+
+from headrace import ConfigError, DataError, Pipeline
+from headrace.engine.progress import BatchProgress
+from headrace.testing.stack.kafka import Kafka, Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist]
+
+__all__ = ["prefix"]
+MB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with Kafka(config={"message.max.bytes": str(60 * MB), "replica.fetch.max.bytes": str(60 * MB)}) as server:
+        yield server
+
+
+def reasons(pipeline: Pipeline, spark: SparkSession) -> list[str]:
+    return [row["reason"] for row in pipeline.read("dead_letters", spark=spark).collect()]
+
+
+def test_a_topic_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="a topic is not there") as caught:
+        job(kafka, tmp_path, {"subscribe": f"{prefix}.nothing"}).run(spark)
+    assert f"{prefix}.nothing" in str(caught.value)
+
+
+def test_a_topic_that_is_deleted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    for name in ("kept", "gone"):
+        kafka.produce(f"{prefix}.{name}", change("c", 1, "a", lsn=1))
+    pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*"})
+    pipeline.run(spark)
+    kafka.delete_topic(f"{prefix}.gone")
+    kafka.produce(f"{prefix}.kept", change("c", 2, "b", lsn=2))
+    with pytest.raises(DataError, match="records are gone that were not read") as caught:
+        pipeline.run(spark)
+    assert f"{prefix}.gone-0" in str(caught.value)
+    going_on = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "failOnDataLoss": False})
+    going_on.run(spark)
+    assert names(going_on, spark, f"{prefix}.kept") == {1: "a", 2: "b"}
+    assert names(going_on, spark, f"{prefix}.gone") == {1: "a"}
+
+
+def test_an_offset_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1))
+    with pytest.raises(DataError, match="records are gone that were not read") as caught:
+        job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": {topic: {"0": 999}}}).run(spark)
+    assert "999" in str(caught.value)
+
+
+def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    good = change("c", 1, "a", lsn=1)
+    body = good.value or b""
+    bodies = [b"\x00\x00\x00\x00\x07\x02\x02a", gzip.compress(gzip.compress(body)), body[:-1], b"\xff\xfe", b"[1]"]
+    key = json.dumps({"id": 9}).encode()
+    kafka.produce(topic, good, *[Record(bad, key=key) for bad in bodies], change("c", 2, "b", lsn=2))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (7, 2, 5)
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
+    assert reasons(pipeline, spark) == ["undecodable"] * 5
+
+
+def event(source: dict[str, Any], number: int) -> Record:
+    value = {"before": None, "after": {"id": number, "name": "a"}, "source": source, "op": "c"}
+    return Record(json.dumps(value).encode(), key=json.dumps({"id": number}).encode())
+
+
+def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(
+        topic,
+        event({"connector": "postgresql", "ts_ms": 1, "lsn": 5}, 1),
+        event({"connector": "mysql", "ts_ms": 1, "file": "binlog.000001", "pos": 4, "row": 0}, 1),
+    )
+    with pytest.raises(DataError, match="different databases: PostgreSQL and MySQL") as caught:
+        job(kafka, tmp_path, {"subscribe": topic}).run(spark)
+    assert f"topic {topic}" in str(caught.value)
+    assert not (tmp_path / "lake/iceberg" / prefix.replace(".", "/")).exists()
+
+
+def test_an_unknown_connector_is_applied_in_the_topics_order(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    source = {"connector": "acme", "ts_ms": 1, "cursor": "x"}
+    first, second = event(source, 1), event({**source, "cursor": "a"}, 1)
+    kafka.produce(topic, first, Record((second.value or b"").replace(b'"name": "a"', b'"name": "b"'), key=second.key))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "b"}
+
+
+def test_a_message_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.create_topic(topic, config={"max.message.bytes": str(60 * MB)})
+    kafka.produce(topic, change("c", 1, "a", lsn=1), change("c", 2, "x" * (50 * MB), lsn=2), change("c", 3, "c", lsn=3))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.dead_letters) == (3, 1)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "c"}
+    assert reasons(pipeline, spark) == ["undecodable"]
+
+
+def test_a_database_whose_clock_is_ahead(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    ahead = {"connector": "postgresql", "ts_ms": 4_102_444_800_000, "lsn": 5}
+    kafka.produce(topic, event(ahead, 1))
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark, on_progress=batches.append)
+    assert (batches[0].tables[0].latency_ms or 0) < 0
+    assert names(pipeline, spark, topic) == {1: "a"}

@@ -26,7 +26,7 @@ from headrace.testing.stack import Connect, Kafka, MariaDb, Metastore, Postgres,
 from headrace.testing.stack.http import request
 
 pytest_plugins = ["headrace.testing.stack.fixtures"]
-pytestmark = [pytest.mark.dist, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
 
 ROOT = Path(__file__).parents[2]
 TABLE = "create table artists (id int primary key, name varchar(40)); insert into artists values (1, 'Arp')"

@@ -1,4 +1,4 @@
-"""Real servers for tests, without containers and without root.
+"""Real servers for tests, without containers and without root; and a stand-in for SQL Server, which cannot be had so.
 
 Each is a class: ``with`` starts it on a free port of 127.0.0.1 and removes everything at the end::
 
@@ -18,6 +18,7 @@ from headrace.testing.stack.metastore import Metastore
 from headrace.testing.stack.postgres import Postgres
 from headrace.testing.stack.registry import Registry
 from headrace.testing.stack.server import Server
+from headrace.testing.stack.sqlserver import SqlServer
 
 __all__ = [
     "Connect",
@@ -29,5 +30,6 @@ __all__ = [
     "Registry",
     "Sasl",
     "Server",
+    "SqlServer",
     "Transaction",
 ]

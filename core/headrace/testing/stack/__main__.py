@@ -17,7 +17,18 @@ from typing import IO, Any
 import click
 
 from headrace.errors import HeadraceError
-from headrace.testing.stack import Connect, Kafka, MariaDb, Metastore, Postgres, Registry, Server, artefacts, lock
+from headrace.testing.stack import (
+    Connect,
+    Kafka,
+    MariaDb,
+    Metastore,
+    Postgres,
+    Registry,
+    Server,
+    SqlServer,
+    artefacts,
+    lock,
+)
 from headrace_runtime.jars import cache_home
 
 #: Seconds that `down` waits.
@@ -29,6 +40,7 @@ _SERVERS: dict[str, Callable[[], Server]] = {
     "postgres": Postgres,
     "mariadb": MariaDb,
     "mysql": lambda: MariaDb(as_mysql=True),
+    "sqlserver": SqlServer,
     "registry": Registry,
     "metastore": Metastore,
 }
@@ -44,7 +56,10 @@ _names_argument = click.argument("names", nargs=-1, type=click.Choice(_NAMES))
 
 @click.group()
 def main() -> None:
-    """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, a registry, a metastore."""
+    """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, a registry, a metastore.
+
+    And a stand-in for SQL Server, which is none.
+    """
 
 
 @main.command()

@@ -29,7 +29,7 @@ class Connect(Server):
 
     name = "connect"
 
-    def __init__(self, kafka: Kafka, connectors: Sequence[str] = ("postgres", "mysql", "mariadb")) -> None:
+    def __init__(self, kafka: Kafka, connectors: Sequence[str] = CONNECTORS) -> None:
         """``connectors``: which of CONNECTORS to fetch and load."""
         super().__init__()
         if unknown := set(connectors) - set(CONNECTORS):

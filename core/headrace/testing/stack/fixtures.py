@@ -12,13 +12,14 @@ from typing import TypeVar
 
 import pytest
 
-from headrace.testing.stack.connect import Connect
+from headrace.testing.stack.connect import CONNECTORS, Connect
 from headrace.testing.stack.kafka import Kafka
 from headrace.testing.stack.mariadb import MariaDb
 from headrace.testing.stack.metastore import Metastore
 from headrace.testing.stack.postgres import Postgres
 from headrace.testing.stack.registry import Registry
 from headrace.testing.stack.server import Server
+from headrace.testing.stack.sqlserver import SqlServer
 
 _S = TypeVar("_S", bound=Server)
 #: Server → the size of its log when the test began.
@@ -28,7 +29,7 @@ _LOGGED = pytest.StashKey[dict[Server, int]]()
 @pytest.fixture(scope="session")
 def headrace_connectors() -> Sequence[str]:
     """Override it: which of Debezium's connectors ``connect`` has (``headrace.testing.stack.connect.CONNECTORS``)."""
-    return ("postgres", "mysql", "mariadb")
+    return CONNECTORS
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +64,13 @@ def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
 def mysql(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
     """``MariaDb(as_mysql=True)``, for Debezium's MySQL connector."""
     with _started(MariaDb(as_mysql=True), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def sqlserver(pytestconfig: pytest.Config) -> Iterator[SqlServer]:
+    """A stand-in for SQL Server, for Debezium's SQL Server connector; it is no SQL Server."""
+    with _started(SqlServer(), pytestconfig) as server:
         yield server
 
 

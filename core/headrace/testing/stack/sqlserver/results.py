@@ -1,0 +1,18 @@
+"""What a statement gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.testing.stack.sqlserver.types import SqlType, Value
+
+
+@dataclass(frozen=True)
+class Result:
+    """Rows and their columns."""
+
+    columns: Sequence[tuple[str, SqlType]]
+    rows: Sequence[Sequence[Value]]
+    #: For the metadata of text, ntext and image.
+    table: str = ""

@@ -1,0 +1,102 @@
+"""One client, from its first message to its last."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.testing.stack.sqlserver import tds
+from headrace.testing.stack.sqlserver.answers import answer
+from headrace.testing.stack.sqlserver.database import Database
+from headrace.testing.stack.sqlserver.results import Result
+from headrace.testing.stack.sqlserver.tds import Call, Connection, Kind
+from headrace.testing.stack.sqlserver.types import Refused
+
+_LOG = logging.getLogger(__name__)
+_LOGIN_FAILED = 18456
+_EXECUTE, _PREPARE_AND_EXECUTE, _EXECUTE_PREPARED, _FORGET = (
+    (10, "sp_executesql"),
+    (13, "sp_prepexec"),
+    (12, "sp_execute"),
+    (15, "sp_unprepare"),
+)
+
+
+class Session:
+    """Answers until the client goes; ``lock`` is held while the database is looked at."""
+
+    def __init__(
+        self, client: socket.socket, database: Database, lock: threading.Lock, user: str, password: str
+    ) -> None:
+        self._connection = Connection(client)
+        self._database, self._lock = database, lock
+        self._user, self._password = user, password
+        self._prepared: dict[int, str] = {}
+
+    def run(self) -> None:
+        try:
+            if self._is_let_in():
+                while True:
+                    self._answer(*self._connection.receive())
+        except (EOFError, ConnectionError):
+            # A client may go at any time.
+            pass
+        except (struct.error, ValueError, LookupError):
+            _LOG.exception("a client said what this stand-in does not understand, and was cut off")
+
+    def _is_let_in(self) -> bool:
+        kind, message = self._connection.receive()
+        if kind == Kind.HELLO:
+            self._connection.send(tds.hello())
+            kind, message = self._connection.receive()
+        if kind != Kind.LOGIN:
+            _LOG.warning("a client began with a message of kind %d, and was cut off: set encrypt=false", kind)
+            return False
+        login = tds.login_of(message)
+        if (login.user, login.password) != (self._user, self._password):
+            _LOG.warning("login failed for user '%s'", login.user)
+            self._connection.send(tds.error(f"Login failed for user '{login.user}'.", _LOGIN_FAILED, severity=14))
+            return False
+        self._connection.send(tds.welcome(self._database.name))
+        return True
+
+    def _answer(self, kind: int, message: bytes) -> None:
+        try:
+            told = self._told(kind, message)
+        except Refused as refused:
+            _LOG.warning("refused: %s", refused)
+            told = tds.error(str(refused), refused.number)
+        self._connection.send(told)
+
+    def _told(self, kind: int, message: bytes) -> bytes:
+        if kind == Kind.BATCH:
+            result = self._ask(tds.batch_of(message), [])
+            return tds.nothing() if result is None else tds.rows(result)
+        if kind == Kind.CALL:
+            return self._called(tds.call_of(message))
+        if kind == Kind.ATTENTION:
+            return tds.cancelled()
+        raise Refused(f"this stand-in for SQL Server does not know messages of kind {kind}")
+
+    def _called(self, call: Call) -> bytes:
+        name, given = call
+        if name in _EXECUTE:
+            # The statement, its parameters' declarations, the parameters.
+            return tds.returned(self._ask(given[0], given[2:]))
+        if name in _PREPARE_AND_EXECUTE:
+            handle = len(self._prepared) + 1
+            self._prepared[handle] = given[2]
+            return tds.returned(self._ask(given[2], given[3:]), handle)
+        if name in _EXECUTE_PREPARED:
+            return tds.returned(self._ask(self._prepared[given[0]], given[1:]))
+        if name in _FORGET:
+            return tds.returned(None)
+        return tds.returned(self._ask(f"exec {name}", given))
+
+    def _ask(self, statement: str, parameters: Sequence[Any]) -> Result | None:
+        with self._lock:
+            return answer(statement, parameters, self._database)

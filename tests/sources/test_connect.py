@@ -95,10 +95,44 @@ class TestTimes:
             "1970-01-01 00:00:00",
         ]
 
-    @pytest.mark.parametrize("name", [f"{D}Timestamp", f"{C}Timestamp", f"{D}MicroTimestamp", f"{D}NanoTimestamp"])
-    def test_postgres_infinity(self, session: SparkSession, name: str) -> None:
-        found = table_of(session, block("int64", name), 9223372036825200000, -9223372036832400000)
+    @pytest.mark.parametrize(
+        ("name", "infinity", "before"),
+        [
+            (f"{D}Timestamp", 9223372036825200, -9223372036832400),
+            (f"{D}Timestamp", 9223372036825200000, -9223372036832400000),  # of old connectors
+            (f"{C}Timestamp", 9223372036825200, -9223372036832400),
+            (f"{D}MicroTimestamp", 9223372036825200000, -9223372036832400000),
+            (f"{D}NanoTimestamp", 2**63 - 1, -(2**63)),
+        ],
+    )
+    def test_postgres_infinity(self, session: SparkSession, name: str, infinity: int, before: int) -> None:
+        found = table_of(session, block("int64", name), infinity, before)
         assert found[1] == ["9999-12-31 00:00:00", "0001-01-01 00:00:00"]
+
+    def test_what_is_near_infinity_is_a_time(self, session: SparkSession) -> None:
+        # The first that PostgreSQL has, and the last of which there are 64 bits of microseconds.
+        assert table_of(session, block("int64", f"{D}MicroTimestamp"), -210866803200000000, 2**63 - 1)[1] == [
+            "-4713-11-24 00:00:00",
+            "+294247-01-10 04:00:54.775807",
+        ]
+        assert table_of(session, block("int64", f"{D}NanoTimestamp"), 2**63 - 2, -(2**63) + 1)[1] == [
+            "2262-04-11 23:47:16.854775",
+            "1677-09-21 00:12:43.145224",
+        ]
+
+    @pytest.mark.parametrize("name", [f"{D}Date", f"{C}Date"])
+    def test_infinite_days(self, session: SparkSession, name: str) -> None:
+        # What the stream sends, and the snapshot; and the first and the last day that PostgreSQL has.
+        ends = -2147472692, -622191234, -2147472691, -625821272
+        found = table_of(session, block("int32", name), *ends, -2440588, 2145042905, -2440589, 2145042906)
+        assert found[1] == [
+            *["9999-12-31"] * 2,
+            *["0001-01-01"] * 2,
+            "-4713-11-24",
+            "+5874897-12-31",
+            "LOST",
+            "LOST",
+        ]
 
     def test_a_count_that_is_no_time_is_not_null_in_silence(self, session: SparkSession) -> None:
         assert table_of(session, block("int64", f"{D}Timestamp"), 2**62, -(2**62), 0)[1] == [
@@ -132,6 +166,10 @@ class TestTimes:
         assert table_of(
             session, block("string", f"{D}IsoDate"), "2026-11-21Z", "0001-01-01Z", "-0043-03-15Z", "soon"
         ) == ("date", ["2026-11-21", "0001-01-01", "-0043-03-15", "LOST"])
+        # PostgreSQL's infinity, of the stream and of the snapshot.
+        infinite = "-5877611-06-21Z", "+292278994-08-16Z", "-5877611-06-22Z", "+292269055-12-02Z"
+        found = table_of(session, block("string", f"{D}IsoDate"), *infinite)
+        assert found[1] == ["9999-12-31", "9999-12-31", "0001-01-01", "0001-01-01"]
         assert table_of(
             session,
             block("string", f"{D}IsoTimestamp"),
@@ -139,9 +177,15 @@ class TestTimes:
             "0001-01-01T00:00:00Z",
             "+292278994-08-16T23:00:00Z",
             "-292275055-05-16T23:00:00Z",
+            "+294247-01-10T04:00:25.2Z",
+            "-290308-12-21T19:59:27.6Z",
         ) == (
             "timestamp_ntz",
-            ["2026-03-08 02:30:00.123456", "0001-01-01 00:00:00", "9999-12-31 00:00:00", "0001-01-01 00:00:00"],
+            [
+                "2026-03-08 02:30:00.123456",
+                "0001-01-01 00:00:00",
+                *["9999-12-31 00:00:00", "0001-01-01 00:00:00"] * 2,
+            ],
         )
 
     @few
@@ -167,6 +211,7 @@ class TestDecimals:
             (decimal(2), "decimal(38,2)"),  # money says no precision
             (decimal(0, 65), "string"),
             (decimal(-2, 5), "string"),
+            (decimal(2046, 5), "string"),
             (block("struct", "io.debezium.data.VariableScaleDecimal", fields=[]), "string"),
         ],
     )
@@ -352,11 +397,14 @@ class TestAvro:
     def test_it_is_what_spark_reads(self, session: SparkSession) -> None:
         money = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
         vast = {**money, "precision": 65, "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"}}
+        # As PostgreSQL's connector writes numeric(5,-2).
+        rounded = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=5, scale=2046)
         tree, reader = self.tree(
             ("at", self.named("long", f"{C}Timestamp", logicalType="timestamp-millis")),
             ("day", self.named("int", f"{C}Date", logicalType="date")),
             ("money", ["null", money]),
             ("vast", ["null", vast]),
+            ("rounded", ["null", rounded]),
             ("wall", self.named("long", logicalType="local-timestamp-micros")),
             ("fixed", {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}),
             ("uuid", self.named("string", logicalType="uuid")),
@@ -382,10 +430,10 @@ class TestAvro:
 
 
 def test_decimals_that_json_writes_as_numbers() -> None:
-    fields = [{"field": "a", **decimal(2, 9)}, {"field": "b", **block("bytes")}]
+    fields = [{"field": "a", **decimal(2, 9)}, {"field": "b", **block("bytes")}, {"field": "c", **decimal(2046, 5)}]
     tree = connect.numeric(connect.of_connect(block("struct", fields=fields)))
     assert tree is not None
-    assert connect.wire_type(tree).simpleString() == "struct<a:decimal(9,2),b:binary>"
+    assert connect.wire_type(tree).simpleString() == "struct<a:decimal(9,2),b:binary,c:binary>"
     assert connect.numeric(connect.of_connect(block("bytes"))) is None
 
 

@@ -1,0 +1,121 @@
+"""Columns of every type, and how a database and Spark print them alike: what both say is compared.
+
+A ``Type`` is a column of a table. Its values go down the rows, one a row, and null where there are no more. How a value
+arrives depends on a mode of the connector's, such as ``decimal.handling.mode``: for each value of it there is a ``Way``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: How a connector and its converters are set: ``decimal``, ``time``, ``binary``, ``hstore``, ``interval``, ``unsigned``,
+#: and ``wire``, which is ``avro``, ``json`` (with schemas) or ``bare`` (JSON without).
+Modes = Mapping[str, str]
+#: What JSON without a schema makes of a column's type.
+BARE = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": "double"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a type arrives. ``{c}`` is the column, in the database's SQL and in Spark's."""
+
+    #: The type in the table.
+    kind: str
+    sql: str
+    spark: str = "{c}"
+    #: The type where there is no schema, if BARE does not say, and how Spark prints it.
+    bare: str = ""
+    bare_spark: str = ""
+
+    def printed(self, modes: Modes) -> str:
+        """Spark's expression."""
+        return (self.bare_spark if modes["wire"] == "bare" else "") or self.spark
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """A value that Debezium changes on the way: what arrives instead, as Spark prints it."""
+
+    value: str
+    arrives: Any
+    #: ``snapshot`` or ``stream``; both if empty.
+    phase: str = ""
+    #: Only where these modes are set so.
+    modes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def holds(self, phase: str, modes: Modes) -> bool:
+        return self.phase in {"", phase} and all(modes.get(name) in some for name, some in self.modes.items())
+
+
+@dataclass(frozen=True)
+class Type:
+    """A column. ``values`` are SQL's literals."""
+
+    name: str
+    ddl: str
+    values: Sequence[str]
+    #: One way, or one for each value of ``mode``.
+    ways: Way | Mapping[str, Way]
+    mode: str = ""
+    quirks: Sequence[Quirk] = ()
+
+    def way(self, modes: Modes) -> Way:
+        return self.ways if isinstance(self.ways, Way) else self.ways[modes[self.mode]]
+
+    def kind(self, modes: Modes) -> str:
+        way = self.way(modes)
+        return way.kind if modes["wire"] != "bare" else way.bare or BARE.get(way.kind, way.kind)
+
+    def value(self, row: int) -> str:
+        """The literal in a row."""
+        return self.values[row] if row < len(self.values) else _default(self)
+
+    def arrives(self, row: int, printed: Any, phase: str, modes: Modes) -> Any:
+        """What the table should have in a row where the database prints this."""
+        for quirk in self.quirks:
+            if quirk.value == self.value(row) and quirk.holds(phase, modes):
+                return quirk.arrives
+        return printed
+
+
+@dataclass(frozen=True)
+class TypeTable:
+    """A table with a column of each type."""
+
+    types: Sequence[Type]
+    #: Types of columns that the connector leaves out of its events, with a value.
+    unsent: Mapping[str, str] = field(default_factory=dict)
+
+    def create(self, name: str) -> str:
+        columns = ", ".join(
+            [f"{t.name} {t.ddl}" for t in self.types]
+            + [f"u_{n} {ddl} default {value}" for n, (ddl, value) in enumerate(self.unsent.items())]
+        )
+        return f"create table {name} (id int primary key, {columns})"
+
+    def insert(self, name: str, first: int) -> str:
+        """As many rows as the longest type has values, and one of nulls; ids count from ``first``."""
+        rows = [f"({first + row}, {', '.join(t.value(row) for t in self.types)})" for row in range(self.count)]
+        return f"insert into {name} values {', '.join(rows)}"
+
+    @property
+    def count(self) -> int:
+        return max(len(t.values) for t in self.types) + 1
+
+    def sql(self, modes: Modes) -> str:
+        """What the database selects."""
+        return ", ".join(t.way(modes).sql.format(c=t.name) for t in self.types)
+
+    def spark(self, modes: Modes) -> list[str]:
+        return [f"{t.way(modes).printed(modes).format(c=t.name)} as {t.name}" for t in self.types]
+
+
+def _default(type_: Type) -> str:
+    return type_.values[0] if "not null" in type_.ddl else "null"
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality in which NaN is NaN and 0.0 is not -0.0."""
+    return a == b if not isinstance(a, float) and not isinstance(a, list) else repr(a) == repr(b)

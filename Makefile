@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint demo clean
+.PHONY: help test quick lint demo live clean
 
 VENV := .venv
 TOX := $(VENV)/bin/tox
@@ -23,6 +23,9 @@ lint: $(TOX)  ## ruff, mypy --strict, import-linter
 demo: $(VENV)/.installed  ## a real run on this machine: change events in, lakehouse tables out
 	$(VENV)/bin/headrace demo
 
+live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, Debezium and Kafka, into lakehouse tables
+	$(VENV)/bin/headrace live
+
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)
 	rm -rf $(VENV) .tox build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
@@ -44,3 +47,8 @@ $(VENV)/.installed: setup.cfg | $(VENV)/bin/python
 	@echo "installing headrace with PySpark and a Java into $(VENV) (once: about 400 MB)"
 	$(VENV)/bin/python -m pip install --quiet -e '.[spark]'
 	@touch $@
+
+$(VENV)/.installed-test: setup.cfg | $(VENV)/bin/python
+	@echo "installing headrace with PySpark, a Java and clients of the test servers into $(VENV) (once: about 500 MB)"
+	$(VENV)/bin/python -m pip install --quiet -e '.[spark,test]'
+	@touch $@ $(VENV)/.installed

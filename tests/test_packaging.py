@@ -102,10 +102,12 @@ def test_the_wheel_holds_the_packages_and_their_data(built: tuple[Path, Path], s
     for name, folder in packages(setup_cfg).items():
         place = name.replace(".", "/")
         expected |= {f"{place}/{path.name}" for path in folder.iterdir() if path.suffix != ".pyc" and path.is_file()}
-    data = ROOT / "plugins/demo/headrace_demo/data"
-    expected |= {f"headrace_demo/data/{path.relative_to(data)}" for path in data.rglob("*") if path.is_file()}
+    for name in ("headrace_demo", "headrace_live"):
+        data = ROOT / "plugins/demo" / name / "data"
+        expected |= {f"{name}/data/{path.relative_to(data)}" for path in data.rglob("*") if path.is_file()}
     assert files == expected
     assert any(name.endswith(".avro") for name in files)
+    assert "headrace_live/data/pagila.sql.xz" in files
     assert {f"{name}/py.typed" for name in packages(setup_cfg) if "." not in name} <= files
 
 

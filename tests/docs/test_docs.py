@@ -150,7 +150,7 @@ def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: 
     artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "German"})
     artists.snapshot({"artist_id": 2, "name": "Höch", "nationality": "German"})
     bronze.flush()
-    (file,) = [b for b in BLOCKS if b.page == "README.md" and b.language == "yaml"]
+    file = next(b for b in BLOCKS if b.page == "README.md" and b.language == "yaml")
     (folder / "pipeline.yaml").write_text(file.body, encoding="utf-8")
     names: dict[str, Any] = {"spark": spark, "__name__": "docs"}
     for block in BLOCKS:
@@ -207,9 +207,9 @@ def test_the_options_are_those_of_the_models() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_has_the_two_commands() -> None:
+def test_the_readme_has_the_commands() -> None:
     readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
-    for target in ("demo", "test"):
+    for target in ("demo", "live", "test"):
         assert re.search(rf"^make {target}\b", readme, re.MULTILINE)
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 

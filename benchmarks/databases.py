@@ -1,0 +1,157 @@
+"""Whole databases: from nothing to every table being true, and what it takes.
+
+    python benchmarks/databases.py [--only REGEX] [--repeat 1] [--work FOLDER]
+
+Each round is a process of its own: PostgreSQL with Pagila or MariaDB with Sakila, Kafka and Connect with Debezium are
+started, the snapshot is taken into Kafka, and a pipeline brings it into one sink. It ends when every row of every table
+is as the database prints it. Wall, CPU and memory are those of the whole process tree, servers and Spark too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from benchmarks import process_tree  # noqa: E402 - found by the line above
+from benchmarks.results import Result, append, read  # noqa: E402
+from tests.support import databases  # noqa: E402
+from tests.support.databases import Printed, ordered  # noqa: E402
+
+VARIANTS = [f"{database}-{sink}" for database in ("pagila", "sakila") for sink in ("iceberg", "hudi")]
+_STEPS = ("servers", "snapshot in Kafka", "Spark", "all tables true", "total")
+_JSON = {
+    f"{side}.converter{rest}": value
+    for side in ("key", "value")
+    for rest, value in (("", "org.apache.kafka.connect.json.JsonConverter"), (".schemas.enable", "true"))
+} | {"value.converter.replace.null.with.default": "false"}
+
+
+def main() -> None:
+    """Every variant in every round, then the table."""
+    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("--only", default="", metavar="REGEX")
+    cli.add_argument("--repeat", type=int, default=1)
+    cli.add_argument("--work", type=Path)
+    cli.add_argument("--one", nargs=3, metavar=("VARIANT", "ROUND", "RESULTS"), help=argparse.SUPPRESS)
+    arguments = cli.parse_args()
+    if arguments.one:
+        variant, number, results = arguments.one
+        _one(variant, int(number), Path(results))
+        return
+    with TemporaryDirectory(prefix="headrace-databases-") as folder:
+        results = (arguments.work or Path(folder)).absolute() / f"databases-{int(time.time())}.jsonl"
+        results.parent.mkdir(parents=True, exist_ok=True)
+        for number in range(arguments.repeat):
+            for variant in filter(re.compile(arguments.only).search, VARIANTS):
+                one = [sys.executable, __file__, "--one", variant, str(number), str(results)]
+                measured = [sys.executable, "-m", "benchmarks.measured", str(results), variant, str(number), "--", *one]
+                subprocess.run(measured, cwd=ROOT, check=True)
+        print(_report(read(results, Result)))
+
+
+def _one(variant: str, number: int, results: Path) -> None:
+    """One round, from nothing; each step's seconds go into the results."""
+    from headrace import Pipeline
+    from headrace.testing.stack import Connect, Kafka
+
+    database, sink = variant.split("-")
+    clock, cpu = time.monotonic(), process_tree.cpu_s(os.getpid())
+
+    def step(name: str) -> None:
+        nonlocal clock, cpu
+        now, used = time.monotonic(), process_tree.cpu_s(os.getpid())
+        append(results, Result(variant, number, name, round(now - clock, 2), round(used - cpu, 2)))
+        clock, cpu = now, used
+
+    with ExitStack() as stack, TemporaryDirectory(prefix="headrace-lake-") as lake:
+        kafka = stack.enter_context(Kafka())
+        connect = stack.enter_context(Connect(kafka, ["postgres" if database == "pagila" else "mariadb"]))
+        query, tables, connector = (_pagila if database == "pagila" else _sakila)(stack, kafka)
+        step("servers")
+        connect.put(database, {**connector, **_JSON})
+        schema = "public" if database == "pagila" else "sakila"
+        for table in tables:
+            rows = query(f"select count(*) from {schema}.{table.name}")[0][0]  # noqa: S608 - of the catalogue
+            while sum(kafka.end_offsets(f"{database}.{schema}.{table.name}").values()) < rows:
+                connect.wait_until_running(database)
+                time.sleep(0.1)
+        step("snapshot in Kafka")
+        pipeline = Pipeline.from_dict(
+            {
+                "name": database,
+                "source": {
+                    "kafka": {
+                        "bootstrap.servers": kafka.bootstrap_servers,
+                        "subscribePattern": f"{database}[.]{schema}[.].*",
+                    },
+                    "value": {"json": {}},
+                },
+                "tables": [{"source": "*", "target": "{db}_{schema}.{table}"}],
+                "transforms": [{"unwrap": {}}],
+                "sink": {sink: {"warehouse" if sink == "iceberg" else "path": f"{lake}/{sink}"}},
+                "checkpoint": f"{lake}/checkpoint",
+            }
+        )
+        spark = pipeline.session()
+        stack.callback(spark.stop)
+        step("Spark")
+        pipeline.run(spark)
+        for table in tables:
+            frame = pipeline.read(f"{database}_{schema}.{table.name}", spark=spark)
+            have = ordered(frame.selectExpr(*table.lake).collect())
+            printed = f"select {', '.join(table.database)} from {schema}.{table.name}"  # noqa: S608 - likewise
+            want = ordered(query(printed))
+            if have != want:
+                raise SystemExit(f"{variant}: {table.name} is not what the database has")
+        step("all tables true")
+
+
+_Database = tuple[Callable[[str], list[tuple[Any, ...]]], list[Printed], dict[str, str]]
+
+
+def _pagila(stack: ExitStack, _: Any) -> _Database:
+    from headrace.testing.stack import Postgres
+    from headrace_live import pagila
+
+    postgres = stack.enter_context(Postgres())
+    with closing(postgres.connect()) as connection:
+        pagila.load(connection)
+    settings = {"publish.via.partition.root": "true", "table.exclude.list": "public[.]payment_p.*"}
+    return postgres.query, databases.of_postgres(postgres.query, "public"), {**postgres.debezium("pagila"), **settings}
+
+
+def _sakila(stack: ExitStack, kafka: Any) -> _Database:
+    from headrace.testing.stack import MariaDb
+
+    mariadb = stack.enter_context(MariaDb())
+    mariadb.execute(databases.sakila())
+    connector = {**mariadb.debezium("sakila", kafka.bootstrap_servers), "database.include.list": "sakila"}
+    return mariadb.query, databases.of_mariadb(mariadb.query, "sakila"), connector
+
+
+def _report(results: list[Result]) -> str:
+    """A row for each variant and round: wall s / CPU s of each step, and the peak of memory."""
+    lines = [f"| variant | {' | '.join(_STEPS)} | peak MiB | others' CPU s |", "|---" * (len(_STEPS) + 3) + "|"]
+    for variant, number in dict.fromkeys((result.variant, result.round) for result in results):
+        mine = {result.step: result for result in results if (result.variant, result.round) == (variant, number)}
+        cells = [f"{mine[step].wall_s:.1f} / {mine[step].cpu_s:.1f}" for step in _STEPS]
+        total = mine["total"]
+        lines.append(f"| {variant} | {' | '.join(cells)} | {total.peak_mib:,.0f} | {total.others_cpu_s} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

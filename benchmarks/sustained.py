@@ -1,0 +1,278 @@
+"""Records a second from Kafka: Avro decoded, appended, merged into Iceberg; headrace beside PySpark written by hand.
+
+    python -m benchmarks.sustained --work FOLDER [--records 1000000] [--repeat 3] [--only REGEX]
+
+Kafka and a registry run here. Each variant takes the same backlog in a fresh process, in batches of the same size; the
+clock runs from the start of the stream to its end, so that starting Spark is not in it.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import fastavro
+from benchmarks.run import SPARK
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from headrace import Pipeline
+from headrace.contracts.sink import Batch, Capabilities, Sink, Table, Written
+from headrace.testing.stack import Kafka, Registry
+from headrace_sinks.files import FilesSink
+from headrace_sinks.iceberg import IcebergSink
+from headrace_sources.avro import AvroFormat
+from headrace_sources.kafka import KafkaSource
+from headrace_transforms.unwrap import Unwrap
+
+TOPIC, BATCH = "bench.public.orders", 250_000
+STEPS = ("decode", "append", "upsert")
+_ROW = [
+    ("id", "int"),
+    ("customer", "long"),
+    ("name", "string"),
+    ("email", "string"),
+    ("status", "string"),
+    ("price", {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}),
+    ("quantity", "int"),
+    ("weight", "double"),
+    ("paid", "boolean"),
+    ("ordered", {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}),
+    ("due", {"type": "int", "connect.name": "io.debezium.time.Date"}),
+    ("note", ["null", "string"]),
+]
+_SOURCE = [("connector", "string"), ("ts_ms", "long"), ("lsn", ["null", "long"]), ("sequence", ["null", "string"])]
+
+
+def _record(name: str, fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields]}
+
+
+SCHEMA = {
+    **_record("Envelope", [("before", ["null", _record("Value", _ROW)]), ("after", ["null", "Value"])]),
+    "namespace": "bench.public.orders",
+}
+SCHEMA["fields"] += [{"name": "source", "type": _record("Source", _SOURCE)}, {"name": "op", "type": "string"}]
+KEY = _record("Key", [("id", "int")])
+
+
+def main() -> None:
+    """Makes the backlog, runs the variants and prints what they took."""
+    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument("--records", type=int, default=1_000_000)
+    cli.add_argument("--repeat", type=int, default=3)
+    cli.add_argument("--only", type=re.compile, default=re.compile(""))
+    cli.add_argument("--child", nargs=3, metavar=("VARIANT", "BROKER", "REGISTRY"), help=argparse.SUPPRESS)
+    arguments = cli.parse_args()
+    if arguments.child:
+        variant, broker, registry_url = arguments.child
+        print(json.dumps(_timed(variant, broker, registry_url, arguments.work)))
+        return
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    variants = [f"{who}-{step}" for step in STEPS for who in ("byhand", "headrace")]
+    rates: dict[str, list[float]] = {name: [] for name in variants if arguments.only.search(name)}
+    with Kafka() as kafka, Registry() as registry:
+        _produce(kafka, registry, arguments.records)
+        for _ in range(arguments.repeat):
+            for variant, found_rates in rates.items():
+                folder = arguments.work / variant
+                shutil.rmtree(folder, ignore_errors=True)
+                command = [sys.executable, "-m", "benchmarks.sustained", "--work", str(folder), "--child", variant]
+                done = subprocess.run(
+                    [*command, kafka.bootstrap_servers, registry.ccompat_url], check=True, stdout=subprocess.PIPE
+                )
+                found = json.loads(done.stdout.splitlines()[-1])
+                found_rates.append(arguments.records / found["seconds"])
+                print(f"{variant}: {found_rates[-1]:,.0f} records/s, {found['rows']:,} rows", flush=True)
+    print("\n| step | by hand | headrace | ratio (lowest to highest) |\n|---|---|---|---|")
+    for step in STEPS:
+        hand, mine = rates.get(f"byhand-{step}", []), rates.get(f"headrace-{step}", [])
+        if hand and mine:
+            ratios = [b / a for a, b in zip(hand, mine, strict=True)]
+            middle = statistics.median(mine) / statistics.median(hand)
+            print(
+                f"| {step} | {statistics.median(hand):,.0f} | {statistics.median(mine):,.0f} | "
+                f"{middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |"
+            )
+
+
+def _produce(kafka: Kafka, registry: Registry, records: int) -> None:
+    kafka.create_topic(TOPIC, partitions=2)
+    framed = {}
+    for part, schema in (("key", KEY), ("value", SCHEMA)):
+        body = json.dumps({"schema": json.dumps(schema)}).encode()
+        kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        with urlopen(Request(f"{registry.ccompat_url}/subjects/{TOPIC}-{part}/versions", body, kind)) as answer:  # noqa: S310
+            framed[part] = (
+                b"\0" + int(json.loads(answer.read())["id"]).to_bytes(4, "big"),
+                fastavro.parse_schema(schema),
+            )
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 20, "queue.buffering.max.messages": 200_000}
+    with closing(Producer(settings)) as producer:
+        for number, (key, value) in enumerate(_events(records)):
+            texts = []
+            for part, found in (("key", key), ("value", value)):
+                out = BytesIO()
+                out.write(framed[part][0])
+                fastavro.schemaless_writer(out, framed[part][1], found)
+                texts.append(out.getvalue())
+            producer.produce(TOPIC, texts[1], texts[0])
+            if number % 10_000 == 0:
+                producer.poll(0)
+        producer.flush()
+
+
+def _events(records: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Seven of ten insert, three update a row that came before."""
+    from decimal import Decimal
+
+    rows = 0
+    for lsn in range(records):
+        insert = lsn % 10 < 7
+        id_ = rows if insert else (lsn * 7919) % rows
+        rows += insert
+        row = {
+            "id": id_,
+            "customer": lsn % 9973,
+            "name": f"customer number {lsn % 9973}",
+            "email": f"customer{lsn % 9973}@example.com",
+            "status": "new" if insert else "shipped",
+            "price": Decimal(lsn % 100_000) / 100,
+            "quantity": lsn % 17,
+            "weight": lsn / 7,
+            "paid": lsn % 2 == 0,
+            "ordered": 1_767_323_045_000_000 + lsn,
+            "due": 20_000 + lsn % 365,
+            "note": None if lsn % 3 else "leave it with the neighbours",
+        }
+        source = {
+            "connector": "postgresql",
+            "ts_ms": 1_767_323_045_000 + lsn,
+            "lsn": lsn,
+            "sequence": f'["{lsn}","{lsn}"]',
+        }
+        yield {"id": id_}, {"before": None, "after": row, "source": source, "op": "c" if insert else "u"}
+
+
+def _timed(variant: str, broker: str, registry: str, folder: Path) -> dict[str, Any]:
+    who, step = variant.split("-")
+    pipeline = _pipeline(step, broker, registry, folder)
+    spark = pipeline.session()
+    began = time.monotonic()
+    if who == "headrace":
+        pipeline.run(spark)
+    else:
+        _by_hand(spark, step, broker, registry, folder)
+    seconds = time.monotonic() - began
+    if step == "decode":
+        rows = 0
+    elif step == "append":
+        rows = spark.read.option("recursiveFileLookup", "true").parquet(str(folder / "out")).count()
+    else:
+        rows = pipeline.read(TOPIC, spark=spark).count() if who == "headrace" else spark.table("hand.db.orders").count()
+    spark.stop()
+    return {"seconds": seconds, "rows": rows}
+
+
+class _Nothing(Sink):
+    """Reads every row, and writes none."""
+
+    name = "nothing"
+    api_version = 1
+    capabilities = Capabilities(single_pass=True)
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        rows.write.format("noop").mode("append").save()
+        return Written()
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        raise NotImplementedError
+
+
+def _pipeline(step: str, broker: str, registry: str, folder: Path) -> Pipeline:
+    sinks: dict[str, Sink] = {
+        "decode": _Nothing(),
+        "append": FilesSink(path=str(folder / "out"), format="parquet"),
+        "upsert": IcebergSink(warehouse=str(folder / "lake")),
+    }
+    catalog = "spark.sql.catalog.hand"
+    return Pipeline(
+        name="bench",
+        source=KafkaSource({"bootstrap.servers": broker, "subscribe": TOPIC, "maxOffsetsPerTrigger": BATCH}),
+        value=AvroFormat(registry=registry),
+        transforms=[Unwrap({"delete.tombstone.handling.mode": "drop"} if step != "upsert" else {})],
+        sinks=[sinks[step]],
+        checkpoint=str(folder / "checkpoint"),
+        spark={
+            **SPARK,
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            catalog: "org.apache.iceberg.spark.SparkCatalog",
+            f"{catalog}.type": "hadoop",
+            f"{catalog}.warehouse": str(folder / "hand"),
+        },
+    )
+
+
+def _by_hand(spark: SparkSession, step: str, broker: str, registry: str, folder: Path) -> None:
+    from pyspark.sql.avro.functions import from_avro
+
+    with urlopen(f"{registry}/subjects/{TOPIC}-value/versions/latest") as answer:  # noqa: S310
+        schema = json.loads(answer.read())["schema"]
+
+    def apply(frame: DataFrame, batch: int) -> None:
+        value = from_avro(F.expr("substring(value, 6)"), schema).alias("v")
+        rows = frame.where("value is not null").select(value).where("v.op in ('r', 'c', 'u', 'd')")
+        columns = [name for name, _ in _ROW if name not in ("id", "ordered", "due")]
+        rows = rows.select(
+            F.coalesce("v.after.id", "v.before.id").alias("id"),
+            *[f"v.after.{name}" for name in columns],
+            F.timestamp_micros("v.after.ordered").alias("ordered"),
+            F.date_from_unix_date("v.after.due").alias("due"),
+            F.col("v.source.lsn").alias("_lsn"),
+            F.col("v.op").alias("_op"),
+        )
+        if step == "decode":
+            rows.write.format("noop").mode("append").save()
+        elif step == "append":
+            rows.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))
+        else:
+            _merge(frame.sparkSession, rows)
+
+    stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker).option("subscribe", TOPIC)
+    stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", BATCH)
+    writer = stream.load().writeStream.foreachBatch(apply).option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def _merge(spark: SparkSession, rows: DataFrame) -> None:
+    newest_first = Window.partitionBy("id").orderBy(F.col("_lsn").desc())
+    rows = rows.withColumn("_n", F.row_number().over(newest_first)).where("_n = 1").drop("_n")
+    if not spark.catalog.tableExists("hand.db.orders"):
+        writer = rows.where("_op <> 'd'").drop("_op").writeTo("hand.db.orders").tableProperty("format-version", "2")
+        for action in ("merge", "update", "delete"):
+            writer = writer.tableProperty(f"write.{action}.mode", "merge-on-read")
+        writer.create()
+        return
+    rows.createOrReplaceTempView("changes")
+    spark.sql(
+        "MERGE INTO hand.db.orders t USING changes s ON t.id = s.id "
+        "WHEN MATCHED AND s._op = 'd' AND s._lsn >= t._lsn THEN DELETE "
+        "WHEN MATCHED AND s._lsn >= t._lsn THEN UPDATE SET * "
+        "WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT *"
+    )
+
+
+if __name__ == "__main__":
+    main()

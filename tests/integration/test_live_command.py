@@ -1,0 +1,126 @@
+"""``headrace live`` as a user starts it, to its end and ended before it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from headrace_live.changes import CHANGES
+
+pytestmark = [
+    pytest.mark.one_spark,
+    pytest.mark.spark,
+    pytest.mark.dist,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+]
+
+#: In the environment of the program, and so of all that it starts.
+MARK = "HEADRACE_LIVE_TEST"
+#: Seconds in which it is done on any machine.
+PATIENCE = 1500
+
+
+@pytest.fixture
+def environment() -> Iterator[Mapping[str, str]]:
+    """Whatever is started with it has ended at the end of the test."""
+    mark = uuid.uuid4().hex
+    yield {**os.environ, MARK: mark, "COLUMNS": "100", "PYTHONUNBUFFERED": "1", "SALT": "pepper"}
+    deadline = time.monotonic() + 30
+    while left := [pid for pid in _processes() if f"{MARK}={mark}" in _environment(pid)]:
+        assert time.monotonic() < deadline, [_command(pid) for pid in left]
+        time.sleep(0.2)
+
+
+def test_tables_follow_a_database_and_everything_is_stopped(tmp_path: Path, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        headrace("live"), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    screen = done.stdout
+    assert done.returncode == 0, screen + done.stderr
+    assert re.search(r"Pagila, loaded +15 tables, 46,273 rows", screen)
+    assert re.search(r"Debezium's snapshot +46,273 events in 15 topics", screen)
+    counts = re.findall(r"^pagila_public\.(\w+) +([\d,]+) +([\d,]+) +([\d,]+)$", screen, re.MULTILINE)
+    assert len(counts) == 15
+    assert all(database == iceberg == hudi for _, database, iceberg, hudi in counts)
+    assert ("payment", "16,049", "16,049", "16,049") in counts
+    arrived = re.findall(r"^(insert|update|delete) +(\w+ \w+ = \d+) +\d+\.\d s +\d+\.\d s$", screen, re.MULTILINE)
+    assert arrived == [(change.kind, f"{change.table} {change.row}") for change in CHANGES]
+    assert {kind for kind, _ in arrived} == {"insert", "update", "delete"}
+    assert len(re.findall(r"^  (?:Iceberg|Hudi) +p50 \d+\.\d s +max \d+\.\d s$", screen, re.MULTILINE)) == 2
+    before, after = (digest(text) for text in ("MARY.SMITH@sakilacustomer.org", "mary.arp@example.org"))
+    assert re.search(rf"^email +{before[:18]}… +{after[:18]}… +mary.arp@example.o…", screen, re.MULTILINE)
+    assert "15 tables: 46,274 rows in PostgreSQL, in Iceberg and in Hudi; no dead letters." in " ".join(screen.split())
+
+    folder = tmp_path / "headrace-live"
+    (last,) = re.findall(r"headrace (show pipeline.yaml pagila_public.customer --sink hudi --limit 5)", screen)
+    shown = subprocess.run(
+        headrace(*last.split()), cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "LINDA" in shown.stdout
+    assert "@" not in shown.stdout
+
+
+@pytest.mark.parametrize("when", ["Kafka ", "Spark 3"], ids=["while servers start", "in the first batch"])
+def test_ctrl_c_leaves_nothing_running(tmp_path: Path, environment: Mapping[str, str], when: str) -> None:
+    with subprocess.Popen(
+        headrace("live"),
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        said = []
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith(when):
+                    break
+            time.sleep(3)
+            # As a terminal does: to all processes of the group.
+            os.killpg(process.pid, signal.SIGINT)
+            rest, _ = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 130, "".join(said) + rest
+    assert "nothing is left running" in rest
+    assert "Traceback" not in rest
+
+
+def headrace(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "headrace_cli", *arguments]
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(f"pepper{text}".encode()).hexdigest()
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _environment(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")[:200]
+    except OSError:
+        return ""

@@ -1,0 +1,184 @@
+"""Databases of twenty tables and more: one pipeline names their tables by a pattern, and all of them stay equal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import databases, pipelines
+from tests.support.databases import Printed, Query, ordered
+
+from headrace import Pipeline
+from headrace.engine.query import Query as Running
+from headrace.testing.stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace_live import pagila
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.one_spark]
+
+#: Seconds that twenty tables may take to follow; on a quiet machine it is one minute.
+PATIENCE = 800
+JSON = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "true",
+    "value.converter.schemas.enable": "true",
+    # Unless told otherwise, it writes a column's default where the row has null.
+    "value.converter.replace.null.with.default": "false",
+}
+#: Inserts, updates and deletes in tables of both schemas; a key of two columns, a payment that moves to another
+#: partition, hundreds of rows at once, and columns of arrays, enums and tsvectors.
+IN_POSTGRES = """
+insert into public.rental (rental_id, rental_date, inventory_id, customer_id, staff_id)
+  values (20001, '2020-07-01 10:00+00', 1, 1, 1);
+insert into public.payment values (40001, 1, 1, 20001, 2.99, '2020-06-30 10:01+00');
+update public.payment set payment_date = '2020-07-02 10:01+00', amount = -3.5 where payment_id = 40001;
+delete from public.payment where customer_id = 7;
+update public.rental set return_date = null where customer_id = 8;
+delete from public.film_actor where film_id = 1;
+update public.film set special_features = '{"a, b", null}', rating = 'NC-17', description = 'Ünïcödé 😀' where film_id = 2;
+insert into public.film (film_id, title, language_id) values (1001, 'NEW', 1);
+update public.language set name = 'Esperanto' where language_id = 6;
+update public.customer set email = null, activebool = false where customer_id < 5;
+update public.staff set picture = '\\xdeadbeef' where staff_id = 2;
+delete from tickit.sales where salesid % 7 = 0;
+update tickit.listing set totalprice = 999999.99 where listid = 3;
+update tickit.users set likejazz = true, phone = '555' where userid = 2;
+insert into tickit.venue values (99, null, null, 'NY', null);
+update tickit.sales set salesid = 9000 where salesid = 1;
+"""
+IN_MARIADB = """
+insert into sakila.film (film_id, title, description, language_id) values (1001, 'NEW', 'Ünïcödé', 1);
+update sakila.film set title = 'OLD', special_features = 'Trailers,Commentaries', rating = null where film_id = 2;
+delete from sakila.payment where customer_id = 7;
+update sakila.rental set return_date = null where customer_id = 8;
+delete from sakila.film_actor where film_id = 1;
+update sakila.customer set email = null, active = 0 where customer_id < 5;
+update sakila.staff set picture = x'deadbeef' where staff_id = 2;
+insert into sakila.category (name) values ('New');
+insert into inventory.orders values (default, '2016-03-01', 1001, 3, 101);
+update inventory.products set weight = 2.5, description = null where id = 101;
+delete from inventory.products_on_hand where product_id = 109;
+update inventory.customers set email = 'sally@example.org' where id = 1001;
+"""
+
+
+@contextmanager
+def shop(postgres: Postgres) -> Iterator[Query]:
+    """A database of its own with Pagila in ``public`` and TICKIT in ``tickit``."""
+    postgres.execute("create database shop")
+    with closing(postgres.connect("shop")) as connection:
+        pagila.load(connection)
+        connection.run(databases.TICKIT)
+        connection.run("set search_path to public")
+        yield lambda sql: list(map(tuple, connection.run(sql) or ()))
+
+
+def test_pagila_and_tickit_in_iceberg(
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka, registry: Registry
+) -> None:
+    with shop(postgres) as query:
+        tables = {
+            f"shop_{schema}.{table.name}": (f"{schema}.{table.name}", table)
+            for schema in ("public", "tickit")
+            for table in databases.of_postgres(query, schema)
+        }
+        assert len(tables) == 22
+        settings = {
+            "database.dbname": "shop",
+            "publish.via.partition.root": "true",
+            "table.exclude.list": "public[.]payment_p.*",
+        }
+        connect.put("shop", {**postgres.debezium("shop"), **registry.avro_converter(), **settings})
+        pipeline = following(tmp_path, "iceberg", kafka, "shop[.].*", {"avro": {"registry": registry.ccompat_url}})
+        try:
+            follows(pipeline, spark, query, tables, IN_POSTGRES)
+        finally:
+            connect.delete("shop")
+
+
+# There is no Hudi for Spark 4.
+if "hudi" in pipelines.TABLE_SINKS:
+
+    def test_sakila_and_inventory_in_hudi(
+        tmp_path: Path, spark: SparkSession, mariadb: MariaDb, connect: Connect, kafka: Kafka
+    ) -> None:
+        mariadb.execute(databases.sakila())
+        mariadb.execute(databases.inventory())
+        tables = {
+            f"rental_{schema}.{table.name}": (f"{schema}.{table.name}", table)
+            for schema in ("sakila", "inventory")
+            for table in databases.of_mariadb(mariadb.query, schema)
+        }
+        assert len(tables) == 20
+        settings = {"database.include.list": "sakila,inventory", **JSON}
+        connect.put("rental", {**mariadb.debezium("rental", kafka.bootstrap_servers), **settings})
+        pipeline = following(tmp_path, "hudi", kafka, "rental[.].*[.].*", {"json": {}})
+        try:
+            follows(pipeline, spark, mariadb.query, tables, IN_MARIADB)
+        finally:
+            connect.delete("rental")
+
+
+def following(folder: Path, sink: str, kafka: Kafka, topics: str, value: dict[str, Any]) -> Pipeline:
+    block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": topics}
+    return pipelines.pipeline(
+        folder,
+        sink,
+        source={"kafka": block, "value": value},
+        tables=[{"source": "*", "target": "{db}_{schema}.{table}"}],
+    )
+
+
+def follows(
+    pipeline: Pipeline, spark: SparkSession, query: Query, tables: dict[str, tuple[str, Printed]], changes: str
+) -> None:
+    """The snapshot, then changes; each time every row of every table is as the database prints it."""
+    running = pipeline.start(spark, "200 ms")
+    try:
+        become_equal(running, pipeline, spark, query, tables)
+        for change in filter(None, map(str.strip, changes.split(";\n"))):
+            query(change)
+        become_equal(running, pipeline, spark, query, tables)
+    finally:
+        running.stop()
+    assert sum(table.dead_letters for batch in running.recent_progress for table in batch.tables) == 0
+
+
+def become_equal(
+    running: Running, pipeline: Pipeline, spark: SparkSession, query: Query, tables: dict[str, tuple[str, Printed]]
+) -> None:
+    """Waits; shows a table that never becomes equal."""
+    deadline = time.monotonic() + PATIENCE
+    waiting = dict(tables)
+    while waiting:
+        for name, (source, printed) in list(waiting.items()):
+            assert running.is_active, running.exception
+            want = ordered(query(f"select {', '.join(printed.database)} from {source}"))
+            have = rows(pipeline, spark, name, printed)
+            if have == want:
+                del waiting[name]
+                continue
+            if time.monotonic() > deadline:
+                assert len(have) == len(want), name
+                assert next((pair for pair in zip(have, want, strict=True) if pair[0] != pair[1]), None) is None, name
+            time.sleep(0.5)
+            break
+
+
+def rows(pipeline: Pipeline, spark: SparkSession, table: str, printed: Printed) -> list[tuple[Any, ...]]:
+    """The table's rows as Spark prints them; none while there is no table."""
+    from headrace import ConfigError
+
+    try:
+        frame = pipeline.read(table, spark=spark)
+    except ConfigError:
+        return []
+    return ordered(frame.selectExpr(*printed.lake).collect())

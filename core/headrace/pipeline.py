@@ -206,8 +206,7 @@ class Pipeline:
         self.plan.check_static()
         spark = self._session(spark)
         session = self._checked(spark)
-        named = any(transform.reads() for transform in self.plan.transforms)
-        known = not named or bool(preflight.columns(self.plan, session))
+        known = preflight.names_found(self.plan, session)
         return query.start(self.plan, spark, trigger, on_progress, names_checked=known)
 
     def _session(self, spark: SparkSession | None) -> SparkSession:

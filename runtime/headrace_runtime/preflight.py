@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.contracts.events import Events
+    from headrace.contracts.format import Format
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,39 @@ def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
         yield _failed(raised, plan, f"source {plan.source.name}")
     for topic, records in samples.items():
         try:
-            assert plan.value_format is not None, "a source of records has a value format; built so"
-            events = decoded(context, {topic: records}, plan.value_format, plan.key_format)
+            events = decoded(context, {topic: records}, *_formats(plan))
             yield from (_topic(plan, session, one, {}) for one in events)
             if not events:
-                yield CheckItem(
-                    f"topic {topic}", f"its newest records are deletes, or are not {plan.value_format.name}"
-                )
+                kind = _formats(plan)[0].name
+                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
         except Exception as raised:  # noqa: BLE001
             yield _failed(raised, plan, f"topic {topic}")
+
+
+def names_found(plan: Plan, session: SparkSession) -> bool:
+    """Whether the columns that transforms name were looked for and found; ConfigError when one is in no topic there is.
+
+    Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
+    it stays as it is when it is applied again.
+    """
+    wanted = {name for transform in plan.transforms for name in transform.reads()}
+    if not wanted or columns(plan, session):
+        return True
+    if not plan.source.gives_records:
+        return False
+    seen: SeenColumns = {}
+    try:
+        context = _context(plan, session)
+        for topic, records in plan.source.sample(context).items():
+            for events in decoded(context, {topic: records}, *_formats(plan)):
+                _topic(plan, session, events, seen)
+            if wanted <= {name for found in seen.values() for name in found}:
+                break
+    except Exception as error:
+        raise explained(error, plan) from error
+    if seen:
+        plan.check_names(seen)
+    return bool(seen)
 
 
 def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
@@ -82,6 +107,11 @@ def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
         raise explained(error, plan) from error
     plan.check_names(seen)
     return items
+
+
+def _formats(plan: Plan) -> tuple[Format, Format | None]:
+    assert plan.value_format is not None, "a source of records has a value format; built so"
+    return plan.value_format, plan.key_format
 
 
 def _context(plan: Plan, session: SparkSession) -> SourceContext:

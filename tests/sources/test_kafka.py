@@ -228,6 +228,23 @@ def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path
 # Before a run
 
 
+def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    mask = {"mask": {"columns": {"email": {"nullify": True}}}}
+    source = {"subscribePattern": f"{prefix}[.].*"}
+    pipeline = job(kafka, tmp_path, source, transforms=[{"unwrap": {}}, mask])
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="there is no column 'email' in any table"):
+            pipeline.run(spark)
+    row = {"id": 1, "email": "a@example.com"}
+    envelope = {"before": None, "after": row, "source": {"connector": "postgresql", "ts_ms": 1, "lsn": 2}, "op": "c"}
+    kafka.produce(f"{prefix}.customers", Record(_bytes(envelope), key=_bytes({"id": 1})))
+    pipeline.run(spark)
+    assert names(pipeline, spark, f"{prefix}.orders") == {1: "a"}
+    (customer,) = pipelines.rows(pipeline, spark, f"{prefix}.customers", key="id")
+    assert customer == {"id": 1, "email": None}
+
+
 def test_what_a_pipeline_would_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1), change("d", 1, "a", lsn=2), tombstone(1))
     kafka.create_topic(f"{prefix}.empty", partitions=2)

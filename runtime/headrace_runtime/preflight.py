@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.source import SourceContext
 from headrace.engine.plan import Plan, SeenColumns
-from headrace.engine.records import Records, decoded
+from headrace.engine.records import Records
 from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import explained
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.contracts.events import Events
-    from headrace.contracts.format import Format
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,8 @@ def plugins(plan: Plan) -> CheckItem:
 def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     """What every plugin finds at the other end, and then what a few records of each topic would become."""
     broken = False
-    folder = Folder(session, plan.checkpoint)
     try:
-        folder.probe()
-        yield CheckItem("checkpoint", f"{folder.path}: may be written")
+        yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
     except Exception as raised:  # noqa: BLE001 - the others are tried as well
         yield _failed(raised, plan, "checkpoint")
     for plugin in plan.plugins:
@@ -63,10 +60,10 @@ def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
         yield _failed(raised, plan, f"source {plan.source.name}")
     for topic, records in samples.items():
         try:
-            events = decoded(context, {topic: records}, *_formats(plan))
+            events = plan.decoded(context, {topic: records})
             yield from (_topic(plan, session, one, {}) for one in events)
             if not events:
-                kind = _formats(plan)[0].name
+                kind = plan.value_format.name if plan.value_format else ""
                 yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
         except Exception as raised:  # noqa: BLE001
             yield _failed(raised, plan, f"topic {topic}")
@@ -87,7 +84,7 @@ def names_found(plan: Plan, session: SparkSession) -> bool:
     try:
         context = _context(plan, session)
         for topic, records in plan.source.sample(context).items():
-            for events in decoded(context, {topic: records}, *_formats(plan)):
+            for events in plan.decoded(context, {topic: records}):
                 _topic(plan, session, events, seen)
             if wanted <= {name for found in seen.values() for name in found}:
                 break
@@ -107,11 +104,6 @@ def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
         raise explained(error, plan) from error
     plan.check_names(seen)
     return items
-
-
-def _formats(plan: Plan) -> tuple[Format, Format | None]:
-    assert plan.value_format is not None, "a source of records has a value format; built so"
-    return plan.value_format, plan.key_format
 
 
 def _context(plan: Plan, session: SparkSession) -> SourceContext:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from headrace.contracts.plugin import Plugin
 from headrace.contracts.sink import Mode, Sink
 from headrace.contracts.source import Source, SourceContext
 from headrace.contracts.transform import Transform
-from headrace.engine.records import decoded
+from headrace.engine.records import Records, decoded
 from headrace.engine.routing import Route, Routes
 from headrace.errors import ConfigError, DataError, HeadraceError
 
@@ -66,8 +66,12 @@ class Plan:
         """A batch's frame as events by topic."""
         if not self.source.gives_records:
             return self.source.events(context, frame)
+        return self.decoded(context, self.source.records(context, frame))
+
+    def decoded(self, context: SourceContext, topics: Mapping[str, Records]) -> list[Events]:
+        """Records as events by topic; ``topics`` has what reads each one's."""
         assert self.value_format is not None, "a source of records has a value format; built so"
-        return decoded(context, self.source.records(context, frame), self.value_format, self.key_format)
+        return decoded(context, topics, self.value_format, self.key_format)
 
     def about(self, events: Events) -> str | None:
         """What a topic tells of the stream itself, when it holds no rows."""

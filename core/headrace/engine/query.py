@@ -64,7 +64,7 @@ class Query(ABC):
         self._on_progress = on_progress
         self._progress: deque[BatchProgress] = deque(maxlen=KEEP)
         self._stopping = threading.Event()
-        self._in_batch, self._applying = threading.Lock(), False
+        self._in_batch = threading.Lock()
         self._batch_thread: int | None = None
         self._error: HeadraceError | None = None
         self._batch_id: int | None = None
@@ -104,7 +104,7 @@ class Query(ABC):
         if not self.is_active:
             message = f"stopped: {self.exception.what}" if self.exception else "stopped"
         else:
-            message = f"applying batch {self._batch_id}" if self._applying else "waiting for data"
+            message = f"applying batch {self._batch_id}" if self._batch_thread else "waiting for data"
         tables = flow(self.recent_progress)
         return Status(self.is_active, message, last.batch if last else None, max(latencies, default=None), tables)
 
@@ -136,7 +136,7 @@ class Query(ABC):
         with self._in_batch:
             if self._stopping.is_set():
                 raise _StopRequestedError
-            self._batch_id, self._batch_thread, self._applying = batch_id, threading.get_ident(), True
+            self._batch_id, self._batch_thread = batch_id, threading.get_ident()
             began = time.monotonic()
             try:
                 self._runner(frame, batch_id)
@@ -147,7 +147,7 @@ class Query(ABC):
                 self._error = explained(error, self._plan)
                 raise
             finally:
-                self._batch_thread, self._applying = None, False
+                self._batch_thread = None
             # Before the source plans the next batch, so that what comes meanwhile is in it.
             self._stopping.wait(max(0.0, self._interval - (time.monotonic() - began)))
 

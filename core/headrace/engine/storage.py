@@ -91,8 +91,11 @@ class Folder:
         path = self._path(name)
         path.getFileSystem(self._conf).delete(path, True)
 
-    def probe(self) -> None:
-        """Writes a file and removes it, and the folders that were not there before; raises what the filesystem says."""
+    def probe(self) -> str:
+        """Writes a file and removes it, and the folders that were not there before; raises what the filesystem says.
+
+        Returns that it went well, in words.
+        """
         path, missing = self._jvm.org.apache.hadoop.fs.Path(self.path), []
         files = path.getFileSystem(self._conf)
         while path is not None and not files.exists(path):
@@ -102,6 +105,7 @@ class Folder:
         self.delete(PROBE)
         for made in missing:
             files.delete(made, False)
+        return f"{self.path}: may be written"
 
     def make(self) -> None:
         """Creates the folder and its parents; raises what the filesystem says when that is not allowed."""

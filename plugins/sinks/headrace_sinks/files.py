@@ -56,9 +56,7 @@ class FilesSink(Sink):
     }
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
-        folder = Folder(spark, self.config.path)
-        folder.probe()
-        yield "sink files", f"{folder.path}: may be written"
+        yield "sink files", Folder(spark, self.config.path).probe()
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
         folder = Folder(rows.sparkSession, self._path(table))

@@ -65,9 +65,7 @@ class HudiSink(Sink):
         }
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
-        folder = Folder(spark, self.config.path)
-        folder.probe()
-        yield "sink hudi", f"{folder.path}: may be written"
+        yield "sink hudi", Folder(spark, self.config.path).probe()
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)

@@ -114,9 +114,7 @@ class IcebergSink(Sink):
             found = spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}").count()
             yield "sink iceberg", f"catalog {self.config.catalog}: answers, {found} namespaces"
         else:
-            folder = Folder(spark, self.config.warehouse or "")
-            folder.probe()
-            yield "sink iceberg", f"{folder.path}: may be written"
+            yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
 
     @property
     def _class(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,6 +18,7 @@ from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace_sources.avro_records import AvroRecords
 from headrace_sources.glue import GlueRegistry
+from headrace_sources.json_columns import none_declared
 from headrace_sources.registry import Registry
 
 if TYPE_CHECKING:
@@ -86,12 +88,7 @@ class AvroFormat(Format):
                 where="format avro",
                 fix='add `registry: "http://…"`, or `schema.file` for bare Avro',
             )
-        if log.declared(subject):
-            raise ConfigError(
-                "`columns:` gives its columns types, and the records bring their own",
-                where=f"topic {subject.rsplit('-', 1)[0]}",
-                fix="leave `columns:` out of its rule",
-            )
+        none_declared(log, subject)
         return self._records.schema(frame, column, subject, log)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
@@ -99,7 +96,7 @@ class AvroFormat(Format):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
-            yield f"registry {self.config.registry}", f"answers, {self._registry().size()}"
+            yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
         elif self.config.schema_file:
             self._schema_text("")
             yield f"schema {self.config.schema_file}", "can be read"
@@ -115,8 +112,9 @@ class AvroFormat(Format):
             except OSError as error:
                 fix = "correct `schema.file`"
                 raise ConfigError(f"cannot be read: {error.strerror}", where=config.schema_file, fix=fix) from error
-        return self._registry().avro(id)
+        return self._registry.avro(id)
 
+    @cached_property
     def _registry(self) -> Registry | GlueRegistry:
         config = self.config
         if config.registry == "glue":

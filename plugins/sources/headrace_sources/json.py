@@ -18,7 +18,7 @@ from headrace.contracts.changes import UNDECODABLE, quoted
 from headrace.contracts.format import Format, UnknownSchemaError, unknown_schema, unknown_schemas
 from headrace.engine.schemas import grown, merged
 from headrace.engine.trouble import full_text
-from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace.errors import DataError, HeadraceError
 from headrace_sources import connect
 from headrace_sources import json_columns as columns
 from headrace_sources.connect import Wire
@@ -214,12 +214,7 @@ class JsonFormat(Format):
         """The type of all writer schemas together, and the plan of how each is read."""
         from pyspark.sql.types import StructField, StructType
 
-        if log.declared(subject):
-            raise ConfigError(
-                "`columns:` gives its columns types, and the records bring their own",
-                where=f"topic {_topic(subject)}",
-                fix="leave `columns:` out of its rule",
-            )
+        columns.none_declared(log, subject)
         trees, broken, why = _trees(log.writers(subject))
         rows = {id_: tree for id_, tree in trees.items() if isinstance(connect.table_type(tree), StructType)}
         if trees and not rows:

@@ -18,6 +18,18 @@ _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
+    from headrace.engine.schemas import SchemaLog
+
+
+def none_declared(log: SchemaLog, subject: str) -> None:
+    """ConfigError where the file gives types to records that bring their own."""
+    if log.declared(subject):
+        raise ConfigError(
+            "`columns:` gives its columns types, and the records bring their own",
+            where=f"topic {subject.rsplit('-', 1)[0]}",
+            fix="leave `columns:` out of its rule",
+        )
+
 
 def leaves(types: Mapping[str, str], topic: str) -> dict[str, Wire]:
     """Column → how it is parsed and what it means, from the types as they are written."""

@@ -92,13 +92,10 @@ class KafkaSource(NativeSource):
     _client: KafkaAdmin | None = None
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        found = {name: getattr(self.config, name) for name in _CHOICES if getattr(self.config, name)}
-        ((name, value),) = found.items()
-        reader = spark.readStream.format("kafka").options(**self._options(_READER_OPTIONS + _STREAM_OPTIONS))
+        name, value = self._choice
+        options = {"maxOffsetsPerTrigger": f"{BATCH}", **self._options(_READER_OPTIONS + _STREAM_OPTIONS)}
+        reader = spark.readStream.format("kafka").options(**options)
         reader = reader.option(name, json.dumps(value) if name == "assign" else option_text(value))
-        reader = reader.options(
-            **{} if "maxOffsetsPerTrigger" in self.config.options() else {"maxOffsetsPerTrigger": f"{BATCH}"}
-        )
         start = self.config.startingOffsets
         reader = reader.option("startingOffsets", start if isinstance(start, str) else json.dumps(start))
         return reader.load()
@@ -143,7 +140,7 @@ class KafkaSource(NativeSource):
     def lag(self, context: SourceContext) -> Mapping[str, int]:
         assert context.stream is not None
         assert context.batch is not None
-        _, end = _planned(context.stream, context.batch)
+        end = _end(context.stream, context.batch)
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
@@ -152,14 +149,16 @@ class KafkaSource(NativeSource):
         for signs, kind, what, fix in _TROUBLE:
             if (found := re.search(signs, text)) is not None:
                 detail = next(line.strip() for line in text.splitlines() if found[0] in line)
-                return kind(f"{what}: {detail}", where=f"source kafka, {self._servers}, {self._choice}", fix=fix)
+                name, value = self._choice
+                where = f"source kafka, {self._servers}, {name} {option_text(value)}"
+                return kind(f"{what}: {detail}", where=where, fix=fix)
         return None
 
     @property
-    def _choice(self) -> str:
-        """``subscribe a,b``: which topics, in the words of the file."""
+    def _choice(self) -> tuple[str, Any]:
+        """Which of the three options says which topics, and what it says."""
         name = next(name for name in _CHOICES if getattr(self.config, name))
-        return f"{name} {option_text(getattr(self.config, name))}"
+        return name, getattr(self.config, name)
 
     @property
     def _servers(self) -> str:
@@ -231,10 +230,13 @@ class KafkaSource(NativeSource):
 
 def _planned(stream: Folder, batch: int) -> tuple[Offsets, Offsets]:
     """Where a batch starts and ends, from the stream's own log. A partition that is new has no start."""
-    end = _logged(stream.folder("offsets").read(f"{batch}"))
-    if batch > 0:
-        return _logged(stream.folder("offsets").read(f"{batch - 1}")), end
-    return _logged(stream.folder("sources").folder("0").read("0")), end
+    start = _end(stream, batch - 1) if batch > 0 else _logged(stream.folder("sources").folder("0").read("0"))
+    return start, _end(stream, batch)
+
+
+def _end(stream: Folder, batch: int) -> Offsets:
+    """Where a batch ends."""
+    return _logged(stream.folder("offsets").read(f"{batch}"))
 
 
 def _logged(text: str | None) -> Offsets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class KafkaAdmin:
         isolation = jvm.org.apache.kafka.common.IsolationLevel
         committed = options.get("isolation.level") == "read_committed"
         self._isolation = isolation.READ_COMMITTED if committed else isolation.READ_UNCOMMITTED
-        self._forget = weakref.finalize(self, _close, self._client)
+        weakref.finalize(self, _close, self._client)
 
     def cluster(self) -> tuple[str, int]:
         """The cluster's id, and how many brokers it has."""
@@ -54,9 +55,6 @@ class KafkaAdmin:
         """The offset after each partition's last record that may be read."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
-    def close(self) -> None:
-        self._forget()
-
     def _offsets(self, partitions: Mapping[str, Iterable[str]], which: Any) -> Offsets:
         asked = self._jvm.java.util.HashMap()
         for topic, numbers in partitions.items():
@@ -77,7 +75,5 @@ _CONSUMER_ONLY = frozenset({"isolation.level"})
 
 
 def _close(client: Any) -> None:
-    import contextlib
-
-    with contextlib.suppress(Exception):  # the JVM may be gone before us
+    with suppress(Exception):  # the JVM may be gone before us
         client.close()

@@ -108,6 +108,26 @@ def test_bad_records_become_dead_letters_and_the_rest_goes_on(
     assert json.loads(letters[0]["value"])["after"] == BAUER
 
 
+@pytest.mark.parametrize("sink", TABLE_SINKS)
+def test_a_run_that_ends_between_the_table_and_the_dead_letters_makes_up_for_them(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze, sink: str
+) -> None:
+    bronze.topics[0].event("x", None, BAUER)
+    file_in(bronze)
+    job = pipeline(tmp_path, sink)
+    in_the_way = Path(job.checkpoint) / "dead_letters"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("a file, where a folder must be")
+    with pytest.raises(HeadraceError):
+        job.run(spark)
+    assert rows(job, spark) == [ARP], "the table was written"
+    in_the_way.unlink()
+    (progress,) = job.run(spark).tables
+    assert progress.dead_letters == 1
+    assert [row["reason"] for row in job.read("dead_letters", spark=spark).collect()] == ["op-unknown"]
+    assert rows(job, spark) == [ARP]
+
+
 def test_lines_that_are_not_json_are_kept_with_their_bytes(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze", format="json")
     bronze.topic(TOPIC, key="artist_id", columns=COLUMNS).snapshot(ARP)

@@ -181,21 +181,18 @@ class BatchRunner:
         finally:
             for frame in cached:
                 frame.unpersist()
-        if all(result.skipped for result in written) and not cache:
-            return [
-                self._progress(target, sink, result, {}, {}, clock) for sink, result in zip(modes, written, strict=True)
-            ]
-        seen = arrived.result()
+        unread = not cache and all(result.skipped for result in written)  # so nothing was counted
+        seen = {} if unread else arrived.result()
         if seen.get("errors", 1) > 0:
             whole = _united(
                 [self._plan.changes(session, events, route, whole=True) for events, route in target.sources],
                 target.name,
             )
-            dead_letters.write(
+            seen["errors"] = dead_letters.write(
                 whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides
             )
         return [
-            self._progress(target, sink, result, seen, kept[mode].result(), clock)
+            self._progress(target, sink, result, seen, {} if unread else kept[mode].result(), clock)
             for (sink, mode), result in zip(modes.items(), written, strict=True)
         ]
 

@@ -36,6 +36,7 @@ def main() -> None:
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--changes", type=int, default=200)
     cli.add_argument("--rate", type=float, default=20, help="changes a second")
+    cli.add_argument("--warm", type=float, default=60, help="seconds of changes before those that count")
     cli.add_argument("--sink", required=True, choices=("iceberg", "hudi"))
     cli.add_argument("--trigger", default=None, help="default: headrace's own")
     arguments = cli.parse_args()
@@ -69,11 +70,13 @@ def _measured(
     spark = pipeline.session()
     done: list[tuple[float, BatchProgress]] = []
     query = pipeline.start(spark, arguments.trigger, on_progress=lambda batch: done.append((time.time(), batch)))
-    _until(lambda: sum(batch.tables[0].rows_in or 0 for _, batch in done if batch.tables) >= ROWS, query)
+    _until(lambda: _records(done) >= ROWS, query)
     connection = postgres.connect()
     connection.autocommit = True
-    for change in range(1, 41):  # warms up what the first batches after a snapshot load
-        _change(connection, ROWS - change, 1)
+    # A stream runs for months; Java takes a minute to compile what its batches do.
+    warm = time.monotonic() + arguments.warm
+    while time.monotonic() < warm:
+        _change(connection, ROWS, int(warm - time.monotonic()) + 2)
         time.sleep(1 / arguments.rate)
     time.sleep(5)
     committed: dict[int, float] = {}
@@ -82,8 +85,8 @@ def _measured(
         time.sleep(max(0.0, began + change / arguments.rate - time.time()))
         _change(connection, change + 1, 1)
         committed[change + 1] = time.time()
-    before = sum(batch.tables[0].rows_in or 0 for _, batch in done[:first] if batch.tables)
-    _until(lambda: sum(b.tables[0].rows_in or 0 for _, b in done if b.tables) >= before + arguments.changes, query)
+    before = _records(done[:first])
+    _until(lambda: _records(done) >= before + arguments.changes, query)
     query.stop()
     connect.delete(name)
     readable: dict[int, float] = {}
@@ -97,6 +100,10 @@ def _measured(
     shares = {f"p{share}": round(waits[int(len(waits) * share / 100) - 1], 2) for share in (50, 95, 100)}
     seconds = sorted(table.seconds for _, table in batches)
     return {"sink": sink, **shares, "batches": len(batches), "batch_p50": seconds[len(seconds) // 2]}
+
+
+def _records(done: list[tuple[float, BatchProgress]]) -> int:
+    return sum(batch.tables[0].rows_in or 0 for _, batch in done if batch.tables)
 
 
 def _change(connection: Any, id_: int, value: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.plugin import Plugin
 from headrace.errors import ConfigError, PluginError
+from headrace.spark.sessions import HUGE_METHODS
 from headrace_runtime.ivy import spark_home
 from headrace_runtime.jars import resolve_jars
 from headrace_runtime.java import find_java, use_java
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTENSIONS = "spark.sql.extensions"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS, _EXECUTORS_JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 
 
 def spark_version() -> str:
@@ -83,6 +84,7 @@ def build(
         **settings(plugins),
         **conf,
         _JAVA_OPTIONS: _java_options(conf),
+        _EXECUTORS_JAVA_OPTIONS: _with_huge_methods(conf.get(_EXECUTORS_JAVA_OPTIONS, "")),
     }
     if merged["spark.master"].startswith("local"):
         merged = {**_local_defaults(), **merged}
@@ -135,7 +137,12 @@ def _java_options(conf: Mapping[str, str]) -> str:
     if "log4j" not in said and not any(folder.glob("log4j2.*")):
         file = Path(__file__).with_name("log4j2.properties")
         options.append(f'"-Dlog4j2.configurationFile={file.as_uri()}"')
-    return " ".join(options)
+    return _with_huge_methods(" ".join(options))
+
+
+def _with_huge_methods(options: str) -> str:
+    """Java options with which a plan of many columns, which Spark makes one large method of, is compiled too."""
+    return options if "DontCompileHugeMethods" in options else f"{options} {HUGE_METHODS}".strip()
 
 
 def fits(spark: SparkSession, plugins: list[Plugin]) -> None:

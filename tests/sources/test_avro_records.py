@@ -29,6 +29,7 @@ from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.spark.sessions import Sessions, moved
 from headrace_sources import registry
 from headrace_sources.avro import AvroFormat
+from headrace_sources.inflate import inflated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -268,6 +269,18 @@ def test_ids_in_confluents_header(session: SparkSession, played: PlayedRegistry,
     assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
 
 
+def test_headers_that_hold_no_id(session: SparkSession, played: PlayedRegistry) -> None:
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
+    for held in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
+        for name in ("__value_schema_id", "apicurio.value.globalId"):
+            bad = framed(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: held, "other": b"1"})
+            both = moved(good["rows"](session).union(bad["rows"](session)), session)
+            found = read(session, AvroFormat(registry=played.url), {"rows": partial(moved, both)})
+            said = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
+            assert said == {1: None, None: "undecodable"}, held
+
+
 @pytest.fixture
 def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """AWS Glue, played by moto; the records' frames are made by its description."""
@@ -293,6 +306,17 @@ def test_aws_glue(session: SparkSession, glue: Any) -> None:
     found = read(session, AvroFormat(registry="glue", region="eu-west-1"), framed(session, *records)).orderBy("offset")
     rows = [(row["value"] and tuple(row["value"]), row["error"]) for row in found.collect()]
     assert rows == [((1, "a"), None), ((2, "é" * 5000), None), *[(None, "undecodable")] * 3]
+
+
+def test_zlib_is_compiled_with_the_rest_of_a_plan(session: SparkSession) -> None:
+    """Spark interprets a step whose code does not compile, slowly and silently."""
+    packed = zlib.compress(b"whole")
+    frame = session.createDataFrame([(packed,), (packed[:5],), (None,)], "cell binary")
+    frame = frame.select(inflated(session, frame["cell"]).alias("cell"))
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    made: Any = session._jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection  # type: ignore[union-attr]
+    made.generate(plan.expressions(), plan.inputSet().toSeq())
+    assert [row["cell"] for row in frame.collect()] == [b"whole", None, None]
 
 
 def test_what_aws_glue_refuses(session: SparkSession, glue: Any, played: PlayedRegistry) -> None:

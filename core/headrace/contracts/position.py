@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_LENGTHS = "0123456789ABCDEFG"
-
 
 def sortable(number: Column) -> Column:
     """A bigint, read as unsigned, as text of its own length that sorts numerically; null sorts before zero.
 
-    The number of hexadecimal digits leads: 255 is ``2FF``, 256 is ``3100``, null is ``0``. Such texts can be joined:
+    The number of hexadecimal digits leads (1 to 9, A to G): 255 is ``2FF``, 256 is ``3100``, null is ``0``. Such texts can be joined:
     no one is the beginning of another.
     """
     from pyspark.sql import functions as F
 
     digits = F.hex(number.cast("bigint"))
-    return F.coalesce(F.concat(F.lit(_LENGTHS).substr(F.length(digits) + 1, F.lit(1)), digits), F.lit("0"))
+    length = F.length(digits)
+    letter = F.when(length < 10, length + ord("0")).otherwise(length + ord("A") - 10)
+    return F.coalesce(F.concat(F.char(letter), digits), F.lit("0"))
 
 
 def position(*parts: Column, place: Column) -> Column:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+#: A Java option: methods of more than 8,000 bytes are compiled like others.
+HUGE_METHODS = "-XX:-DontCompileHugeMethods"
+
 #: The same SQL on every Spark line: a value that cannot be cast is null, and headrace decides what becomes of it.
 _CONF = {
     "spark.sql.ansi.enabled": "false",
@@ -23,7 +26,7 @@ class Sessions:
     """One clone per name, kept: a fresh session's first write costs a second or two."""
 
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
-        self._spark, self._conf = spark, {**_CONF, **(conf or {})}
+        self._spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
         self._lock = threading.Lock()
 
@@ -32,6 +35,14 @@ class Sessions:
             if name not in self._clones:
                 self._clones[name] = clone(self._spark, self._conf)
             return self._clones[name]
+
+
+def _limit(spark: SparkSession) -> dict[str, str]:
+    """Without that option, a plan whose steps are one method that Java never compiles is slower than its steps alone."""
+    context = spark.sparkContext
+    places = ["driver", *([] if str(context.master).startswith("local") else ["executor"])]
+    options = [context.getConf().get(f"spark.{place}.extraJavaOptions") or "" for place in places]
+    return {} if all(HUGE_METHODS in said for said in options) else {"spark.sql.codegen.hugeMethodLimit": "8000"}
 
 
 def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

@@ -12,9 +12,8 @@ from headrace.contracts.changes import UNDECODABLE, quoted
 from headrace.contracts.format import UnknownSchemaError, unknown_schema, unknown_schemas
 from headrace.engine.schemas import merged
 from headrace.errors import DataError
-from headrace_sources import connect
+from headrace_sources import connect, framing
 from headrace_sources.connect import Wire
-from headrace_sources.framing import parts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 
     from headrace.engine.schemas import SchemaLog
 
-_BODY, _ID, _PARSED = "_headrace_body", "_headrace_id", "_headrace_parsed"
+_BODY, _FRAME, _PARSED = "_headrace_body", "_headrace_frame", "_headrace_parsed"
 #: Where the fields of a schema say whose it is: a dialect restricts the schema, and hands its fields on.
 _SUBJECT = "headrace.subject"
-#: The id of the one schema there is where a file brings it.
-ONLY = "file"
+#: Records of a topic that is new which are looked at for schemas. What comes behind them is met when it is read.
+HEAD = 100
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,12 @@ class AvroRecords:
         from pyspark.sql.types import StructField, StructType
 
         wanted = self._wanted.pop(subject, set())
-        if not log.writers(subject):
-            wanted |= {ONLY} if self._only else self._found(frame, column, subject)
+        if self._only:
+            wanted = {framing.BARE}
+        elif wanted:  # where there is one there may be more, and each would end the batch once
+            wanted |= self._found(frame, column, subject)
+        elif not log.writers(subject):
+            wanted = self._found(frame, column, subject, HEAD) or self._found(frame, column, subject)
         for id_ in sorted(wanted - set(log.writers(subject))):
             log.add_writer(subject, id_, self._fetch(id_))
         self._writers[subject] = [_writer(subject, id_, text) for id_, text in log.writers(subject).items()]
@@ -80,16 +83,16 @@ class AvroRecords:
         if subject is None:
             empty = F.lit(None).cast(schema)
             return frame.select(*others, empty.alias(column), F.lit(None).cast("string").alias(error))
-        body, id_ = self._parts(frame, column, subject)
-        there = F.col(column).isNotNull()
+        body, found = F.col(_BODY), F.col(_FRAME)
         frame = frame.select(
-            *others, F.when(there, body).alias(_BODY), F.when(there, id_).alias(_ID), there.alias("there")
+            *others, F.col(column).alias(_BODY), connect.once(self._frame(frame, column, subject)).alias(_FRAME)
         )
         writers = [w for w in self._writers[subject] if isinstance(connect.table_type(w.tree), StructType)]
         values, readable = [], []
         for i, writer in enumerate(writers):
-            mine = F.col(_ID) == writer.id
-            struct = from_avro(F.col(_BODY), writer.reader, {"mode": "PERMISSIVE"})
+            mine = self._is_one_of(found, [writer.id])
+            record = framing.behind(frame, body, found, writer.id)
+            struct = from_avro(record, writer.reader, {"mode": "PERMISSIVE"})
             frame = frame.select("*", connect.once(F.when(mine, struct)).alias(f"{_PARSED}{i}"))
             wire = F.col(f"{_PARSED}{i}").getField("v")
             table = connect.once(connect.converted(wire, writer.tree, schema))
@@ -98,18 +101,23 @@ class AvroRecords:
             lost = connect.lost(wire, F.col(f"{_PARSED}{i}t"), connect.restricted(writer.tree, schema))
             readable.append(mine & (whole if lost is None else whole & ~lost))
             values.append(F.when(readable[-1], F.col(f"{_PARSED}{i}t")))
-        known = [writer.id for writer in self._writers[subject]]
+        known = self._is_one_of(found, [writer.id for writer in self._writers[subject]])
+        broken = F.lit(UNDECODABLE)
         wrong = (
-            F.when(F.col(_ID).isNull(), F.lit(UNDECODABLE))
-            .when(~F.col(_ID).isin(known), unknown_schema(subject, F.col(_ID)).cast("string"))
-            .when(~reduce(lambda a, b: a | b, readable), F.lit(UNDECODABLE))
+            F.when(known, F.when(~reduce(lambda a, b: a | b, readable), broken))
+            .when(framing.is_frame(found), unknown_schema(subject, F.hex(found)).cast("string"))
+            .otherwise(broken)
         )
-        said = connect.once(F.when(F.col("there"), wrong))
+        said = connect.once(F.when(found.isNotNull(), wrong))
         return frame.select(*others, F.coalesce(*values).alias(column), said.alias(error))
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
         """Notes the ids that tasks failed for; None when there are none."""
-        found = [(subject, id_) for subject, id_ in unknown_schemas(error_text) if subject in self._writers]
+        found = [
+            (subject, framing.id_of(bytes.fromhex(frame), self._id_kind))
+            for subject, frame in unknown_schemas(error_text)
+            if subject in self._writers
+        ]
         if not found:
             return None
         for subject, id_ in found:
@@ -117,13 +125,16 @@ class AvroRecords:
         what = f"records have schema {found[0][1]}, which no record had before"
         return UnknownSchemaError(what, where=f"topic {_topic(found[0][0])}", fix="start again: it is looked up then")
 
-    def _found(self, frame: DataFrame, column: str, subject: str) -> set[str]:
+    def _found(self, frame: DataFrame, column: str, subject: str, head: int | None = None) -> set[str]:
+        """The ids in all records, or in the first so many."""
         from pyspark.sql import functions as F
 
-        _, id_ = self._parts(frame, column, subject)
-        rows = frame.where(F.col(column).isNotNull()).select(id_.alias(_ID)).distinct().collect()
-        found = {row[_ID] for row in rows if row[_ID] is not None}
-        if rows and not found:
+        records = frame.where(F.col(column).isNotNull())
+        records = records if head is None else records.limit(head)
+        seen = records.select(self._frame(records, column, subject).alias(_FRAME)).distinct()
+        rows = seen.select(_FRAME, framing.is_frame(F.col(_FRAME))).collect()
+        found = {framing.id_of(bytes(text), self._id_kind) for text, is_frame in rows if is_frame}
+        if rows and not found and head is None:
             raise DataError(
                 "none of its records begins with a schema's id, and none has one in its headers",
                 where=f"topic {_topic(subject)}",
@@ -131,13 +142,17 @@ class AvroRecords:
             )
         return found
 
-    def _parts(self, frame: DataFrame, column: str, subject: str) -> tuple[Column, Column]:
-        """The Avro in a record, and the id of its schema; the id is null for a record that has none."""
+    def _frame(self, frame: DataFrame, column: str, subject: str) -> Column:
         from pyspark.sql import functions as F
 
         if self._only:
-            return F.col(column), F.lit(ONLY)
-        return parts(frame, column, subject.rsplit("-", 1)[1], self._id_kind)
+            return F.when(F.col(column).isNotNull(), F.lit(b""))
+        return framing.frame_of(frame, column, subject.rsplit("-", 1)[1])
+
+    def _is_one_of(self, found: Column, ids: list[str]) -> Column:
+        from pyspark.sql import functions as F
+
+        return found.isin(*map(F.lit, framing.frames(ids, self._id_kind)))
 
 
 def _writer(subject: str, id_: str, text: str) -> _Writer:

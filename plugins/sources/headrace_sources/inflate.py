@@ -23,22 +23,23 @@ def inflated(spark: SparkSession, column: Column) -> Column:
     def several(*items: Any) -> Any:
         return jvm.PythonUtils.toSeq(_listed(jvm, items))
 
-    def made(name: str, of: Any) -> Any:
+    def made(name: str, *of: Any) -> Any:
         """``new name(of)``: plain Java objects, which exist only inside the expression."""
         there = jvm.java.lang.Class.forName(name)
         kind = jvm.org.apache.spark.sql.types.ObjectType(there)
-        return objects.NewInstance(there, several(of), several(), True, kind, jvm.scala.Option.empty())
+        return objects.NewInstance(there, several(*of), several(), True, kind, jvm.scala.Option.empty())
 
     classic = spark.version.startswith("3.")  # Spark 4 moved expressions out of its columns
     utilities = None if classic else jvm.org.apache.spark.sql.classic.ExpressionUtils
     java: Any = column._jc  # noqa: SLF001
     bytes_ = made(_IN, java.expr() if utilities is None else utilities.expression(java))
-    reader = jvm.java.lang.Class.forName(_READ)
     binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
-    arguments = [reader, binary, "toByteArray", several(made(_INFLATE, bytes_)), several(), True, True, True]
-    if not classic:
-        arguments.append(jvm.scala.Option.empty())
-    tried = expressions.TryEval(objects.StaticInvoke(*arguments))
+    # The method is static, and is called as if it were not: of static ones Spark makes code that does not compile when
+    # they may throw an IOException, and then interprets the whole plan.
+    read = objects.Invoke(
+        made(_READ), "toByteArray", binary, several(made(_INFLATE, bytes_)), several(), True, True, True
+    )
+    tried = expressions.TryEval(read)
     return Column(jvm.org.apache.spark.sql.Column(tried) if utilities is None else utilities.column(tried))
 
 

@@ -132,14 +132,14 @@ def source_position(fields: Collection[str], field: Callable[[str], Column], pla
         serial = field("event_serial_no") if "event_serial_no" in fields else F.lit(None)
         return position(*[F.concat(sortable(F.length(text)), text) for text in texts], sortable(serial), place=place)
     if "lsn" in fields or "sequence" in fields:
-        lsn = field("lsn").cast("bigint") if "lsn" in fields else F.lit(None)
+        lsn = field("lsn") if "lsn" in fields else F.lit(None)
         if "sequence" not in fields:
             return position(sortable(F.lit(None)), sortable(lsn), place=place)
         # ["<last commit>","<own>"], either may be null. Cut at the quotes: parsing JSON costs more than the rest of a row.
         pair = field("sequence")
         commit = F.when(~pair.startswith("[null"), F.substring_index(F.substring_index(pair, '"', 2), '"', -1))
         own = F.when(~pair.endswith("null]"), F.substring_index(F.substring_index(pair, '"', -2), '"', 1))
-        return position(sortable(commit), sortable(F.coalesce(lsn, own.cast("bigint"))), place=place)
+        return position(sortable(commit), sortable(F.coalesce(own.cast("bigint"), lsn)), place=place)
     return position(place=place)
 
 

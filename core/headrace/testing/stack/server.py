@@ -94,7 +94,8 @@ class Server(ABC):
     @property
     def pid(self) -> int | None:
         """The server's process; None when it does not run."""
-        return self._pid if self._guard and self._guard.poll() is None else None
+        # The guard that looks after it may not have seen its end yet.
+        return self._pid if self._guard and self._guard.poll() is None and _lives(self._pid) else None
 
     def start(self) -> Self:
         """Returns when it is ready."""
@@ -246,6 +247,16 @@ class Server(ABC):
 
     def _failure(self, what: str) -> FatalError:
         return FatalError(f"{what}; the end of its log:\n{self.tail()}", where=self.name)
+
+
+def _lives(pid: int | None) -> bool:
+    try:
+        os.kill(pid or 0, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return pid is not None
 
 
 def free_port() -> int:

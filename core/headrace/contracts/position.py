@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def sortable(number: Column) -> Column:
     """A bigint, read as unsigned, as text of its own length that sorts numerically; null sorts before zero.
 
-    The number of hexadecimal digits leads (1 to 9, A to G): 255 is ``2FF``, 256 is ``3100``, null is ``0``. Such texts can be joined:
-    no one is the beginning of another.
+    The number of hexadecimal digits leads (1 to 9, A to G): 255 is ``2FF``, 256 is ``3100``, null is ``0``. Such texts
+    can be joined: no one is the beginning of another.
     """
     from pyspark.sql import functions as F
 

@@ -183,14 +183,17 @@ class BatchRunner:
                 frame.unpersist()
         unread = not cache and all(result.skipped for result in written)  # so nothing was counted
         seen = {} if unread else arrived.result()
-        if seen.get("errors", 1) > 0:
+        if seen.get("errors") != 0:
             whole = _united(
                 [self._plan.changes(session, events, route, whole=True) for events, route in target.sources],
                 target.name,
             )
-            seen["errors"] = dead_letters.write(
-                whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides
-            )
+            if "errors" not in seen:
+                seen["errors"] = whole.frame.where(F.col(ERROR).isNotNull()).count()
+            if seen["errors"]:
+                dead_letters.write(
+                    whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides
+                )
         return [
             self._progress(target, sink, result, seen, {} if unread else kept[mode].result(), clock)
             for (sink, mode), result in zip(modes.items(), written, strict=True)

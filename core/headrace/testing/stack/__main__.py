@@ -29,6 +29,7 @@ from headrace.testing.stack import (
     artefacts,
     lock,
 )
+from headrace.testing.stack.server import lives
 from headrace_runtime.jars import cache_home
 
 #: Seconds that `down` waits.
@@ -109,7 +110,7 @@ def status(state: Path | None) -> None:
         click.echo("nothing is up")
         sys.exit(1)
     _print(found)
-    sys.exit(not all(_lives(server["pid"]) for server in found["servers"].values()))
+    sys.exit(not all(lives(server["pid"]) for server in found["servers"].values()))
 
 
 @main.command()
@@ -183,20 +184,10 @@ def _read(state: Path) -> dict[str, Any] | None:
 def _print(found: dict[str, Any] | None) -> None:
     rows = [("server", "listens at", "process", "log")]
     for name, server in (found or {"servers": {}})["servers"].items():
-        rows.append((name, server["address"], str(server["pid"]) if _lives(server["pid"]) else "ended", server["log"]))
+        rows.append((name, server["address"], str(server["pid"]) if lives(server["pid"]) else "ended", server["log"]))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _or_say(work: Callable[[], None]) -> None:

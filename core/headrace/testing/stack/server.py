@@ -95,7 +95,7 @@ class Server(ABC):
     def pid(self) -> int | None:
         """The server's process; None when it does not run."""
         # The guard that looks after it may not have seen its end yet.
-        return self._pid if self._guard and self._guard.poll() is None and _lives(self._pid) else None
+        return self._pid if self._guard and self._guard.poll() is None and self._pid and lives(self._pid) else None
 
     def start(self) -> Self:
         """Returns when it is ready."""
@@ -249,14 +249,15 @@ class Server(ABC):
         return FatalError(f"{what}; the end of its log:\n{self.tail()}", where=self.name)
 
 
-def _lives(pid: int | None) -> bool:
+def lives(pid: int) -> bool:
+    """Whether there is such a process."""
     try:
-        os.kill(pid or 0, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:  # another user's
-        return True
-    return pid is not None
+        pass
+    return True
 
 
 def free_port() -> int:

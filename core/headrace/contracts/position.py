@@ -17,9 +17,8 @@ def sortable(number: Column) -> Column:
     from pyspark.sql import functions as F
 
     digits = F.hex(number.cast("bigint"))
-    length = F.length(digits)
-    letter = F.when(length < 10, length + ord("0")).otherwise(length + ord("A") - 10)
-    return F.coalesce(F.concat(F.char(letter), digits), F.lit("0"))
+    letter = F.lit("123456789ABCDEFG").substr(F.octet_length(digits), F.lit(1))
+    return F.coalesce(F.concat(letter, digits), F.lit("0"))
 
 
 def position(*parts: Column, place: Column) -> Column:

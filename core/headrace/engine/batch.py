@@ -154,17 +154,21 @@ class BatchRunner:
                 where=f"table {target.name}",
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
             )
+        good = F.col(ERROR).isNull()
         arrived = _Count(
             rows_in=F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
-            newest_ms=F.max(F.when(F.col(ERROR).isNull(), F.col(COMMITTED))),
-            oldest_ms=F.min(F.when(F.col(ERROR).isNull(), F.col(COMMITTED))),
+            newest_ms=F.max(F.when(good, F.col(COMMITTED))),
+            oldest_ms=F.min(F.when(good, F.col(COMMITTED))),
+            rows=F.count_if(good),
+            deletes=F.count_if(good & F.col(DELETED)),
         )
         counted = replace(changes, frame=arrived.on(changes.frame))
-        kept = {
-            mode: _Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED))) for mode in set(modes.values())
-        }
-        rows = {mode: count.on(self._rows(counted, table, mode)) for mode, count in kept.items()}
+        rows = {mode: self._rows(counted, table, mode) for mode in set(modes.values())}
+        kept = {"append": arrived}  # counting takes a pass over every row, and this one has been
+        if "upsert" in rows:
+            kept["upsert"] = _Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED)))
+            rows["upsert"] = kept["upsert"].on(rows["upsert"])
         cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass
         cached = [frame.persist() for frame in rows.values()] if cache else []
         try:

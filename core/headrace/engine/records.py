@@ -61,5 +61,6 @@ def _load(
     frame = value.decode(frame, E.VALUE, schema, E.ERROR)
     if key and key_schema:
         frame = key.decode(frame, E.KEY, key_schema, "_key_error")
-        frame = frame.withColumn(E.ERROR, F.coalesce(E.ERROR, "_key_error")).drop("_key_error")
+        others = [c for c in frame.columns if c not in (E.ERROR, "_key_error")]
+        frame = frame.select(*others, F.coalesce(E.ERROR, "_key_error").alias(E.ERROR))
     return frame

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
     from headrace.engine.schemas import SchemaLog
 
-_BODY, _FRAME, _PARSED = "_headrace_body", "_headrace_frame", "_headrace_parsed"
+_BODY, _FRAME, _NUMBER, _HEADERS = "_headrace_body", "_headrace_frame", "_headrace_number", "_headrace_headers"
+_WIRE, _TABLE = "_headrace_wire", "_headrace_table"
 #: Where the fields of a schema say whose it is: a dialect restricts the schema, and hands its fields on.
 _SUBJECT = "headrace.subject"
 #: Records of a topic that is new which are looked at for schemas. What comes behind them is met when it is read.
 HEAD = 100
+#: Batches of a topic that are read by the long way after a record that needs it: with its id in a header, or broken.
+LONG_WAY = 1000
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,24 @@ class AvroRecords:
         self._fetch, self._only, self._id_kind = fetch, only, id_kind
         self._writers: dict[str, list[_Writer]] = {}
         self._wanted: dict[str, set[str]] = {}
+        #: Subject → batches that the long way is yet to be taken for. Its code is many times that of the short one, and a
+        #: plan's size is its speed: Java compiles what is small.
+        self._long_way: dict[str, int] = {}
 
     def schema(self, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         """The columns of all writer schemas that the subject's records were met with."""
         from pyspark.sql.types import StructField, StructType
 
-        wanted = self._wanted.pop(subject, set())
+        if (left := self._long_way.pop(subject, 0)) > 1:
+            self._long_way[subject] = left - 1
+        wanted = self._wanted.pop(subject, None)
         if self._only:
             wanted = {framing.BARE}
-        elif wanted:  # where there is one there may be more, and each would end the batch once
+        elif wanted is not None:  # where there is one there may be more, and each would end the batch once
             wanted |= self._found(frame, column, subject)
         elif not log.writers(subject):
             wanted = self._found(frame, column, subject, HEAD) or self._found(frame, column, subject)
-        for id_ in sorted(wanted - set(log.writers(subject))):
+        for id_ in sorted((wanted or set()) - set(log.writers(subject))):
             log.add_writer(subject, id_, self._fetch(id_))
         self._writers[subject] = [_writer(subject, id_, text) for id_, text in log.writers(subject).items()]
         types = [connect.table_type(writer.tree) for writer in self._writers[subject]]
@@ -83,47 +91,58 @@ class AvroRecords:
         if subject is None:
             empty = F.lit(None).cast(schema)
             return frame.select(*others, empty.alias(column), F.lit(None).cast("string").alias(error))
-        body, found = F.col(_BODY), F.col(_FRAME)
-        frame = frame.select(
-            *others, F.col(column).alias(_BODY), connect.once(self._frame(frame, column, subject)).alias(_FRAME)
-        )
         writers = [w for w in self._writers[subject] if isinstance(connect.table_type(w.tree), StructType)]
-        values, readable = [], []
+        part, long_way = subject.rsplit("-", 1)[1], subject in self._long_way
+        own = {w.id: framing.frames(w.id, self._id_kind, in_headers=long_way) for w in self._writers[subject]}
+        known = [found for frames in own.values() for found in frames]
+        body, found, number = F.col(_BODY), F.col(_FRAME), F.col(_NUMBER)
+        if long_way:
+            frame = frame.select("*", connect.once(framing.frame_of(frame, column, part)).alias(_FRAME))
+            which, id_, is_id = framing.number_of(found, known), F.hex(found), framing.is_frame(found)
+        else:
+            which, id_, is_id = framing.front_number(frame, column, known), F.lit(""), F.lit(True)
+        kept = [F.col(quoted(c)) for c in frame.columns if c != column]
+        frame = frame.select(*kept, F.col(column).alias(_BODY), connect.once(which).alias(_NUMBER))
+        steps: list[list[Column]] = [[], [], []]
+        values = []
         for i, writer in enumerate(writers):
-            mine = self._is_one_of(found, [writer.id])
-            record = framing.behind(frame, body, found, writer.id)
-            struct = from_avro(record, writer.reader, {"mode": "PERMISSIVE"})
-            frame = frame.select("*", connect.once(F.when(mine, struct)).alias(f"{_PARSED}{i}"))
-            wire = F.col(f"{_PARSED}{i}").getField("v")
-            table = connect.once(connect.converted(wire, writer.tree, schema))
-            frame = frame.select("*", table.alias(f"{_PARSED}{i}t"))
-            whole = wire.isNotNull()
-            lost = connect.lost(wire, F.col(f"{_PARSED}{i}t"), connect.restricted(writer.tree, schema))
-            readable.append(mine & (whole if lost is None else whole & ~lost))
-            values.append(F.when(readable[-1], F.col(f"{_PARSED}{i}t")))
-        known = self._is_one_of(found, [writer.id for writer in self._writers[subject]])
-        broken = F.lit(UNDECODABLE)
-        wrong = (
-            F.when(known, F.when(~reduce(lambda a, b: a | b, readable), broken))
-            .when(framing.is_frame(found), unknown_schema(subject, F.hex(found)).cast("string"))
-            .otherwise(broken)
-        )
-        said = connect.once(F.when(found.isNotNull(), wrong))
-        return frame.select(*others, F.coalesce(*values).alias(column), said.alias(error))
+            mine = [known.index(one) for one in own[writer.id]]
+            record = framing.behind(frame, body, number, known, mine)
+            struct = F.when(number.isin(mine), from_avro(record, writer.reader, {"mode": "PERMISSIVE"}))
+            steps[0].append(connect.once(struct.getField("v")).alias(f"{_WIRE}{i}"))
+            wire, table = F.col(f"{_WIRE}{i}"), F.col(f"{_TABLE}{i}")
+            # A column of each struct in it: to get at a value through all that is around it takes code for each value.
+            fields = (writer.tree.fields or {}).items()
+            inner = [name for name, tree in fields if tree.fields is not None]
+            parts = {name: F.col(f"{_WIRE}{i}_{j}") for j, name in enumerate(inner)}
+            steps[1] += [connect.once(wire.getField(n)).alias(f"{_WIRE}{i}_{j}") for j, n in enumerate(inner)]
+            steps[2].append(
+                connect.once(connect.converted(wire, writer.tree, schema, parts=parts)).alias(f"{_TABLE}{i}")
+            )
+            lost = connect.lost(wire, table, connect.restricted(writer.tree, schema), parts)
+            values.append(table if lost is None else F.when(~lost, table))
+        for step in filter(None, steps):
+            frame = frame.select("*", *step)
+        value = F.coalesce(*values)
+        missing = unknown_schema(subject, id_).cast("string")
+        wrong = F.when((number < 0) & is_id, missing).otherwise(F.lit(UNDECODABLE))
+        said = connect.once(F.when(number.isNotNull() & value.isNull(), wrong))
+        return frame.select(*others, value.alias(column), said.alias(error))
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
         """Notes the ids that tasks failed for; None when there are none."""
-        found = [
-            (subject, framing.id_of(bytes.fromhex(frame), self._id_kind))
-            for subject, frame in unknown_schemas(error_text)
-            if subject in self._writers
-        ]
+        found = [(subject, frame) for subject, frame in unknown_schemas(error_text) if subject in self._writers]
         if not found:
             return None
-        for subject, id_ in found:
-            self._wanted.setdefault(subject, set()).add(id_)
-        what = f"records have schema {found[0][1]}, which no record had before"
-        return UnknownSchemaError(what, where=f"topic {_topic(found[0][0])}", fix="start again: it is looked up then")
+        ids = {}
+        for subject, frame in found:
+            self._wanted.setdefault(subject, set())
+            if frame:  # by the short way it is not known
+                ids[subject] = framing.id_of(bytes.fromhex(frame), self._id_kind)
+                self._wanted[subject].add(ids[subject])
+        subject = found[0][0]
+        what = f"records have {f'schema {ids[subject]}' if subject in ids else 'a schema'}, which no record had before"
+        return UnknownSchemaError(what, where=f"topic {_topic(subject)}", fix="start again: it is looked up then")
 
     def _found(self, frame: DataFrame, column: str, subject: str, head: int | None = None) -> set[str]:
         """The ids in all records, or in the first so many."""
@@ -131,15 +150,18 @@ class AvroRecords:
 
         records = frame.where(F.col(column).isNotNull())
         records = records if head is None else records.limit(head)
-        seen = records.select(self._frame(records, column, subject).alias(_FRAME)).distinct()
-        rows = seen.select(_FRAME, framing.is_frame(F.col(_FRAME))).collect()
-        found = {framing.id_of(bytes(text), self._id_kind) for text, is_frame in rows if is_frame}
+        headers = F.col("headers").isNotNull() if "headers" in frame.columns else F.lit(False)
+        seen = records.select(self._frame(records, column, subject).alias(_FRAME), headers.alias(_HEADERS)).distinct()
+        rows = seen.select(_FRAME, framing.is_frame(F.col(_FRAME)), _HEADERS).collect()
+        found = {framing.id_of(bytes(text), self._id_kind) for text, is_frame, _ in rows if is_frame}
         if rows and not found and head is None:
             raise DataError(
                 "none of its records begins with a schema's id, and none has one in its headers",
                 where=f"topic {_topic(subject)}",
                 fix="name the format that they are written in, or bring their schema with `schema.file`",
             )
+        if any(headers or not is_frame for _, is_frame, headers in rows):
+            self._long_way[subject] = LONG_WAY
         return found
 
     def _frame(self, frame: DataFrame, column: str, subject: str) -> Column:
@@ -148,11 +170,6 @@ class AvroRecords:
         if self._only:
             return F.when(F.col(column).isNotNull(), F.lit(b""))
         return framing.frame_of(frame, column, subject.rsplit("-", 1)[1])
-
-    def _is_one_of(self, found: Column, ids: list[str]) -> Column:
-        from pyspark.sql import functions as F
-
-        return found.isin(*map(F.lit, framing.frames(ids, self._id_kind)))
 
 
 def _writer(subject: str, id_: str, text: str) -> _Writer:

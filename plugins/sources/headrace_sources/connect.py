@@ -142,10 +142,13 @@ def table_type(tree: Wire) -> DataType:
     return tree.kind or _nested(tree, table_type)
 
 
-def converted(column: Column, tree: Wire, into: DataType | None = None) -> Column:
+def converted(
+    column: Column, tree: Wire, into: DataType | None = None, *, parts: Mapping[str, Column] | None = None
+) -> Column:
     """A parsed value as a table has it: of type ``into``, which may be wider and have fields that the tree lacks.
 
-    A value that the table's type cannot hold is null; ``lost`` tells. For sessions that are not ANSI's.
+    A value that the table's type cannot hold is null; ``lost`` tells. ``parts``: fields of a struct that are columns of
+    their own already. For sessions that are not ANSI's.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
@@ -158,7 +161,13 @@ def converted(column: Column, tree: Wire, into: DataType | None = None) -> Colum
         result = meaning.column(column, tree)
         return result if meaning.table(tree) == into else result.cast(into)
     if tree.fields is not None and isinstance(into, StructType):
-        cells = [_cell(column, tree.fields, item.name, item.dataType).alias(item.name) for item in into]
+        cells = [
+            converted(_part(column, item.name, parts), tree.fields[item.name], item.dataType)
+            if item.name in tree.fields
+            else F.lit(None).cast(item.dataType)
+            for item in into
+        ]
+        cells = [cell.alias(item.name) for cell, item in zip(cells, into, strict=True)]
         return F.when(column.isNotNull(), F.struct(*cells))
     if tree.element is not None and isinstance(into, ArrayType):
         element, inner = tree.element, into.elementType
@@ -169,7 +178,7 @@ def converted(column: Column, tree: Wire, into: DataType | None = None) -> Colum
     return column.cast(into)
 
 
-def lost(column: Column, result: Column, tree: Wire) -> Column | None:
+def lost(column: Column, result: Column, tree: Wire, parts: Mapping[str, Column] | None = None) -> Column | None:
     """Whether some value of ``column`` is null in ``result`` because the table's type cannot hold it.
 
     None when that cannot be. ``result`` is what ``converted`` made of it, and has every field of the tree.
@@ -180,9 +189,7 @@ def lost(column: Column, result: Column, tree: Wire) -> Column | None:
     if meaning is not None:
         return column.isNotNull() & result.isNull() if meaning.may_fail else None
     if tree.fields is not None:
-        checks = [
-            lost(column.getField(name), result.getField(name), inner) for name, inner in (tree.fields or {}).items()
-        ]
+        checks = [lost(_part(column, name, parts), result.getField(name), inner) for name, inner in tree.fields.items()]
         found = [check for check in checks if check is not None]
         return reduce(lambda a, b: a | b, found) if found else None
     inner = tree.element or tree.value
@@ -204,10 +211,8 @@ def once(column: Column) -> Column:
     return F.when(F.spark_partition_id() >= 0, column)
 
 
-def _cell(column: Column, fields: Mapping[str, Wire], name: str, kind: DataType) -> Column:
-    from pyspark.sql import functions as F
-
-    return converted(column.getField(name), fields[name], kind) if name in fields else F.lit(None).cast(kind)
+def _part(column: Column, name: str, parts: Mapping[str, Column] | None) -> Column:
+    return parts[name] if parts and name in parts else column.getField(name)
 
 
 def _never_none(column: Column | None) -> Column:

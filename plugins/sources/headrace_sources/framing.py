@@ -19,13 +19,14 @@ that no plan knows they are read, here.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace_sources.inflate import inflated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -69,18 +70,44 @@ def is_frame(found: Column) -> Column:
     return F.hex(found).rlike(_FRAME)
 
 
-def behind(frame: DataFrame, value: Column, found: Column, id_: str) -> Column:
-    """What a record holds behind its frame ``found``, which is one of the id's."""
+def front_number(frame: DataFrame, column: str, known: Sequence[bytes]) -> Column:
+    """Which of the known frames (int) is in front of each record; -1 for none of them, null where there is no record.
+
+    Most records have one and no headers, and that is seen with little code. -1 may well be a frame: ``number_of`` knows.
+    """
     from pyspark.sql import functions as F
 
-    if id_ == BARE:
+    value = F.col(column)
+    if list(known) == [b""]:
+        return F.when(value.isNotNull(), 0)
+    no_headers = F.col("headers").isNull() if "headers" in frame.columns else F.lit(True)
+    result = F.lit(-1)
+    for i, front in reversed(list(enumerate(known))):
+        result = F.when(F.startswith(value, F.lit(front)) & (F.length(value) > len(front)), i).otherwise(result)
+    return F.when(value.isNotNull(), F.when(no_headers, result).otherwise(-1))
+
+
+def number_of(found: Column, known: Sequence[bytes]) -> Column:
+    """Which of the known frames (int) ``found`` is: -1 for another one, null where there is no record."""
+    from pyspark.sql import functions as F
+
+    return F.call_function("array_position", F.array(*map(F.lit, known)), found).cast("int") - 1
+
+
+def behind(frame: DataFrame, value: Column, number: Column, known: Sequence[bytes], mine: Sequence[int]) -> Column:
+    """What a record holds behind its frame, whose ``number`` is one of ``mine``."""
+    from pyspark.sql import functions as F
+
+    lengths = {i: 0 if known[i][:1] in _HEADERS else len(known[i]) for i in mine}
+    if not any(lengths.values()):
         return value
-    in_header = found.substr(1, 1).isin(*map(F.lit, _HEADERS))
-    body = value.substr(F.when(in_header, 1).otherwise(F.length(found) + 1), F.length(value))
-    if not id_.startswith("glue/"):
+    skip = reduce(lambda rest, i: F.when(number == i, lengths[i]).otherwise(rest), mine[1:], F.lit(lengths[mine[0]]))
+    body = value.substr(skip + 1, F.length(value))
+    packed = [i for i in mine if known[i][:2] == b"\3\5"]
+    if not packed:
         return body
-    packed = found.substr(2, 1) == F.lit(b"\5")
-    return F.when(packed, inflated(frame.sparkSession, F.when(packed, body))).otherwise(body)
+    is_packed = number.isin(packed)
+    return F.when(is_packed, inflated(frame.sparkSession, F.when(is_packed, body))).otherwise(body)
 
 
 def id_of(found: bytes, id_kind: str) -> str:
@@ -95,9 +122,9 @@ def id_of(found: bytes, id_kind: str) -> str:
     return f"guid/{UUID(bytes=rest)}" if magic == b"\1" else f"glue/{UUID(bytes=rest[1:])}"
 
 
-def frames(ids: Iterable[str], id_kind: str) -> list[bytes]:
-    """All frames in which these ids may come."""
-    return [found for id_ in ids for found in _frames(id_, id_kind)]
+def frames(id_: str, id_kind: str, *, in_headers: bool) -> list[bytes]:
+    """All frames in which an id may come: in front, and ``in_headers``."""
+    return [found for found in _frames(id_, id_kind) if in_headers or found[:1] not in _HEADERS]
 
 
 def _frames(id_: str, id_kind: str) -> list[bytes]:

@@ -214,7 +214,9 @@ class KafkaSource(NativeSource):
         return found
 
     def _read(self, session: SparkSession, *, topic: str, offsets: dict[str, tuple[int, int]]) -> DataFrame:
-        reader = session.read.format("kafka").options(**self._options(_READER_OPTIONS))
+        # What is to be read is there. A broker that waits for more holds the connection up, and with it the batch's end.
+        options = {"kafka.fetch.max.wait.ms": "10", **self._options(_READER_OPTIONS)}
+        reader = session.read.format("kafka").options(**options)
         if sum(last - max(first, 0) for first, last in offsets.values()) > _MANY and not self.config.options().get(
             "minPartitions"
         ):

@@ -111,6 +111,8 @@ class Unwrap(Transform):
         kind = _kind(schema, next(iter(holders)), name)
         key = [holders[KEY]] if KEY in holders else []
         before = [holders["before"]] if "before" in holders and (key or self._keeps_deleted) else []
+        if "after" in holders and not key and not before:
+            return holders["after"]  # null where the row is deleted
         nothing = F.lit(None).cast(kind)
         present = [holders["after"]] if "after" in holders else []
         return F.when(deleted, F.coalesce(*key, *before, nothing)).otherwise(F.coalesce(*present, *key, nothing))

@@ -281,6 +281,42 @@ def test_headers_that_hold_no_id(session: SparkSession, played: PlayedRegistry) 
             assert said == {1: None, None: "undecodable"}, held
 
 
+@pytest.mark.parametrize(
+    ("late", "headers", "said"),
+    [
+        (b"\0\0\0\0\7" + body(2, "b"), {"traceparent": b"00-1-2-01"}, {1: None, 2: None}),
+        (body(2, "b"), {"__value_schema_id": b"\0\0\0\0\7"}, {1: None, 2: None}),
+        (b"\0\0\0\0\0\0\0\0\7" + body(2, "b"), None, {1: None, 2: None}),
+        (b"\0\0\0\0\7", None, {1: None, None: "undecodable"}),
+        (b"{}", None, {1: None, None: "undecodable"}),
+    ],
+    ids=["other headers", "id in a header", "id of eight bytes", "nothing behind the id", "no Avro"],
+)
+def test_a_record_unlike_those_before(
+    session: SparkSession,
+    played: PlayedRegistry,
+    late: bytes,
+    headers: dict[str, bytes] | None,
+    said: dict[int | None, str | None],
+) -> None:
+    """The first batch has ids in front alone, and the plan of the second looks nowhere else until it has to."""
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    avro, log = AvroFormat(registry=played.url), SchemaLog()
+    good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
+    assert len(read(session, avro, good, log).collect()) == 1
+    other = framed(session, late, headers=headers)
+    both = moved(good["rows"](session).union(other["rows"](session)), session)
+    for again in (False, True):
+        try:
+            found = read(session, avro, {"rows": partial(moved, both)}, log).collect()
+            break
+        except (PySparkException, Py4JJavaError) as error:
+            assert not again, "planned again once, and no more"
+            explained = avro.explain(error)
+            assert explained is not None
+    assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
+
+
 @pytest.fixture
 def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """AWS Glue, played by moto; the records' frames are made by its description."""

@@ -161,12 +161,9 @@ class Plan:
     def _keys_checked(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
 
-        from headrace.contracts.changes import quoted
-
         if not changes.key_columns:
             return changes
         whole = F.col(KEY)
         missing = reduce(lambda a, b: a | b, [whole.getField(k).isNull() for k in changes.key_columns], whole.isNull())
         wrong = F.coalesce(F.col(ERROR), F.when(missing, F.lit("key-missing")))
-        others = [F.col(quoted(c)) for c in changes.frame.columns if c != ERROR]
-        return Changes(changes.frame.select(*others, wrong.alias(ERROR)), changes.envelope)
+        return Changes(changes.frame.withColumn(ERROR, wrong), changes.envelope)

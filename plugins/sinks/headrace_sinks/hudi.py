@@ -161,6 +161,8 @@ class HudiSink(Sink):
             "hoodie.metadata.enable": "false",
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
+            # To look after each commit what may go costs a tenth of a small one.
+            "hoodie.clean.trigger.max.commits": "10",
         }
         if self._partitioned:
             # A row may move to another partition, and a delete need not say in which one its row is.

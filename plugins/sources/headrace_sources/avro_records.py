@@ -87,7 +87,8 @@ class AvroRecords:
         from pyspark.sql.types import StructType
 
         subject = next((field.metadata[_SUBJECT] for field in schema if _SUBJECT in field.metadata), None)
-        others = [F.col(quoted(c)) for c in frame.columns if c != column]
+        # Not by `F.col`, which asks the JVM three times for each.
+        others = [frame[quoted(c)] for c in frame.columns if c != column]
         if subject is None:
             empty = F.lit(None).cast(schema)
             return frame.select(*others, empty.alias(column), F.lit(None).cast("string").alias(error))
@@ -101,7 +102,7 @@ class AvroRecords:
             which, id_, is_id = framing.number_of(found, known), F.hex(found), framing.is_frame(found)
         else:
             which, id_, is_id = framing.front_number(frame, column, known), F.lit(""), F.lit(True)
-        kept = [F.col(quoted(c)) for c in frame.columns if c != column]
+        kept = [frame[quoted(c)] for c in frame.columns if c != column]
         frame = frame.select(*kept, F.col(column).alias(_BODY), connect.once(which).alias(_NUMBER))
         steps: list[list[Column]] = [[], [], []]
         values = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,7 +85,9 @@ class Unwrap(Transform):
         deleted = _column(DELETED) if DELETED in own else F.coalesce(_column("op") == "d", F.lit(False))
         # A key column that the row lacks is added: without it the row could not be found again.
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
-        columns = {name: self._cell(frame.schema, name, deleted) for name in names}
+        images = {image: _column(image) for image in ("after", KEY, "before") if image in frame.columns}
+        schema = frame.schema
+        columns = {name: self._cell(schema, images, name, deleted) for name in names}
         if self._flags_deleted:
             columns.setdefault(_DELETED_FIELD, _flag(deleted))
         for added in _added(self.config.add_fields):
@@ -101,13 +104,11 @@ class Unwrap(Transform):
         rows = [column.alias(name) for name, column in columns.items()]
         return Changes(frame.select(*rows, *map(self._own, own)), envelope=False)
 
-    def _cell(self, schema: StructType, name: str, deleted: Column) -> Column:
+    def _cell(self, schema: StructType, images: Mapping[str, Column], name: str, deleted: Column) -> Column:
         """A row's value: of ``after``; of a deleted row the key's, and for a row that stays what ``before`` has."""
         from pyspark.sql import functions as F
 
-        holders = {
-            image: _column(image).getField(name) for image in ("after", KEY, "before") if name in _names(schema, image)
-        }
+        holders = {image: whole.getField(name) for image, whole in images.items() if name in _names(schema, image)}
         kind = _kind(schema, next(iter(holders)), name)
         key = [holders[KEY]] if KEY in holders else []
         before = [holders["before"]] if "before" in holders and (key or self._keeps_deleted) else []

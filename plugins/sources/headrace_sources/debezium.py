@@ -135,11 +135,11 @@ def source_position(fields: Collection[str], field: Callable[[str], Column], pla
         lsn = field("lsn") if "lsn" in fields else F.lit(None)
         if "sequence" not in fields:
             return position(sortable(F.lit(None)), sortable(lsn), place=place)
-        # ["<last commit>","<own>"], either may be null. Cut out: parsing JSON costs more than the rest of a row. What is
-        # no number becomes null in the cast, and not before: Spark evaluates what stands in a branch at every mention.
+        # ["<last commit>","<own>"], either may be null. Cut out: parsing JSON costs more than the rest of a row.
         pair = field("sequence")
-        commit = F.substring(F.substring_index(pair, '",', 1), 3, 20)
-        own = F.substring_index(F.substring(F.ltrim(F.substring_index(pair, ",", -1)), 2, 20), '"', 1)
+        commit = F.when(~pair.startswith("[null"), F.substring(F.substring_index(pair, '",', 1), 3, 20))
+        last = F.substring(F.ltrim(F.substring_index(pair, ",", -1)), 2, 20)
+        own = F.when(~pair.endswith("null]"), F.substring_index(last, '"', 1))
         return position(sortable(commit), sortable(F.coalesce(own.cast("bigint"), lsn)), place=place)
     return position(place=place)
 

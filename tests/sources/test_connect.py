@@ -424,6 +424,15 @@ class TestAvro:
             "  fix: leave the topic out, or the field where the events are made"
         )
 
+    def test_two_types_of_one_name(self) -> None:
+        one, two = ({"type": "record", "name": "Point", "fields": [{"name": n, "type": "int"}]} for n in "xy")
+        with pytest.raises(DataError) as raised:
+            self.tree(("from", one), ("to", two))
+        assert str(raised.value) == (
+            "the Avro schema has two types called 'shop.orders.Point'\n"
+            "  fix: give one of them another name, or a namespace, where the events are made"
+        )
+
     def test_a_name_from_elsewhere(self) -> None:
         with pytest.raises(DataError, match=r"speaks of 'other\.Thing', which is not in it"):
             self.tree(("thing", "other.Thing"))

@@ -134,6 +134,17 @@ def test_where_a_stream_starts(
     assert list(names(pipeline, spark, topic)) == [*seen, 9]
 
 
+@pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
+def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, option: str) -> None:
+    topic = f"{prefix}.orders"
+    records = {millis: change("c", millis, "x", lsn=millis) for millis in (1000, 2000, 3000)}
+    kafka.produce(topic, *[Record(r.value, key=r.key, timestamp=millis) for millis, r in records.items()])
+    where: Any = 2000 if option == "startingTimestamp" else {topic: {"0": 2000}}
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, option: where})
+    pipeline.run(spark)
+    assert list(names(pipeline, spark, topic)) == [2000, 3000]
+
+
 def test_assigned_partitions(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.create_topic(topic, partitions=2)
@@ -314,29 +325,40 @@ def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None
     assert "source kafka, 127.0.0.1:1" in str(caught.value)
 
 
-def sasl(kafka: Kafka, password: str) -> dict[str, Any]:
-    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{kafka.sasl.username}" password="{password}";'
+_LOGINS = {
+    "SCRAM-SHA-512": 'scram.ScramLoginModule required username="{}" password="{}";',
+    "PLAIN": 'plain.PlainLoginModule required username="{}" password="{}";',
+    # A token of its own making, which nobody signed.
+    "OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{}";',
+}
+
+
+def sasl(kafka: Kafka, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+    login = _LOGINS[mechanism].format(kafka.sasl.username, password)
     return {
         "bootstrap.servers": kafka.sasl.bootstrap_servers,
         "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "SCRAM-SHA-512",
-        "kafka.sasl.jaas.config": login,
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.jaas.config": f"org.apache.kafka.common.security.{login}",
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": str(kafka.sasl.ca),
     }
 
 
-def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("mechanism", _LOGINS)
+def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, change("c", 1, "a", lsn=1))
-    pipeline = job(kafka, tmp_path, {"subscribe": topic, **sasl(kafka, kafka.sasl.password)})
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, **sasl(kafka, kafka.sasl.password, mechanism)})
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a"}
 
 
-def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
-    pipeline = job(kafka, tmp_path, {"subscribe": f"{prefix}.orders", **sasl(kafka, "not-the-password")})
+    source = {"subscribe": f"{prefix}.orders", **sasl(kafka, "not-the-password", mechanism)}
+    pipeline = job(kafka, tmp_path, source)
     with pytest.raises(ConfigError, match="the broker refused the login") as caught:
         pipeline.run(spark)
     assert "not-the-password" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
@@ -50,7 +51,12 @@ class Config(BaseModel):
 
 
 def option_text(value: Any) -> str:
-    """A YAML value as the text that Spark and table formats expect: booleans in lower case, lists with commas."""
+    """A YAML value as the text that Spark and table formats expect: booleans in lower case, lists with commas.
+
+    A mapping becomes JSON.
+    """
+    if isinstance(value, Mapping):
+        return json.dumps(value)
     if isinstance(value, list | tuple):
         return ",".join(option_text(item) for item in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

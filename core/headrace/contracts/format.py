@@ -69,6 +69,8 @@ class Format(Plugin):
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         """The struct that the bytes of ``column`` hold; remembered under ``subject`` so that types never flip.
 
+        Asked for several subjects at the same time, in threads.
+
         A format whose records name or carry a writer schema keeps those in ``log.writers`` and plans with all that it
         knows; on ``unknown_schemas`` its ``explain`` notes what is missing and returns UnknownSchemaError, whereupon the
         batch comes here again.

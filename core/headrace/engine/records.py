@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,18 +22,27 @@ if TYPE_CHECKING:
 Records = Callable[["SparkSession"], "DataFrame"]
 
 
+#: Topics whose schemas are found out at the same time: where they are new, each takes a few small jobs.
+PARALLEL = 8
+
+
 def decoded(context: SourceContext, topics: Mapping[str, Records], value: Format, key: Format | None) -> list[Events]:
     """The events of each topic; ``topics`` has what reads its records in a session."""
-    result = []
-    for topic, records in topics.items():
-        frame = records(context.spark)
-        schema = value.schema(context.spark, frame, "value", f"{topic}-value", context.schemas)
-        if not schema.fields:  # nothing but tombstones of a topic that was never seen before
-            continue
-        key_schema = key.schema(context.spark, frame, "key", f"{topic}-key", context.schemas) if key else None
-        load = partial(_load, records=records, value=value, key=key, key_schema=key_schema)
-        result.append(Events(topic, schema, load, key_schema))
-    return result
+    workers = max(1, min(PARALLEL, len(topics)))
+    with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="headrace-schema") as pool:
+        found = pool.map(lambda topic: _events(context, topic, topics[topic], value, key), topics)
+        return [events for events in found if events is not None]
+
+
+def _events(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
+    frame = records(context.spark)
+    schema = value.schema(context.spark, frame, "value", f"{topic}-value", context.schemas)
+    if not schema.fields:  # nothing but tombstones of a topic that was never seen before
+        return None
+    key_schema = key.schema(context.spark, frame, "key", f"{topic}-key", context.schemas) if key else None
+    return Events(
+        topic, schema, partial(_load, records=records, value=value, key=key, key_schema=key_schema), key_schema
+    )
 
 
 def _load(

@@ -629,6 +629,9 @@ def _of_avro(schema: Any, namespace: str, known: dict[str, Wire]) -> Wire:
     if kind == "map":
         return Wire(value=_of_avro(schema["values"], namespace, known), name=name)
     full = _full_name(schema.get("name", ""), schema.get("namespace", namespace))
+    if kind in ("record", "error", "enum", "fixed") and full in known:
+        fix = "give one of them another name, or a namespace, where the events are made"
+        raise DataError(f"the Avro schema has two types called {full!r}", fix=fix)
     if kind in {"record", "error"}:
         known[full] = _OPEN
         space = full.rpartition(".")[0]

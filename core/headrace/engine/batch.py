@@ -99,8 +99,7 @@ class BatchRunner:
 
     def _outcomes(self, targets: list[_Target], batch_id: int) -> dict[str, _Outcome]:
         """What came of each table, all of them written side by side."""
-        workers = max(1, min(PARALLEL, len(targets)))
-        with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="headrace-table") as pool:
+        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-table") as pool:
             found = pool.map(lambda target: self._attempt(target, batch_id), targets)
             return {target.name: outcome for target, outcome in zip(targets, found, strict=True)}
 

@@ -28,8 +28,7 @@ PARALLEL = 8
 
 def decoded(context: SourceContext, topics: Mapping[str, Records], value: Format, key: Format | None) -> list[Events]:
     """The events of each topic; ``topics`` has what reads its records in a session."""
-    workers = max(1, min(PARALLEL, len(topics)))
-    with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="headrace-schema") as pool:
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-schema") as pool:
         found = pool.map(lambda topic: _events(context, topic, topics[topic], value, key), topics)
         return [events for events in found if events is not None]
 

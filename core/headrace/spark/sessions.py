@@ -26,9 +26,12 @@ class Sessions:
     """One clone per name, kept: a fresh session's first write costs a second or two."""
 
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
+        from py4j.java_gateway import java_import
+
         self._spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
-        _import_functions(spark)
+        # PySpark asks for `functions` at each use, and the JVM looks through all jars for it, unless it has its full name.
+        java_import(spark._jvm, "org.apache.spark.sql.functions")  # noqa: SLF001
         self._lock = threading.Lock()
 
     def of(self, name: str) -> SparkSession:
@@ -36,13 +39,6 @@ class Sessions:
             if name not in self._clones:
                 self._clones[name] = clone(self._spark, self._conf)
             return self._clones[name]
-
-
-def _import_functions(spark: SparkSession) -> None:
-    """PySpark asks for `functions` anew at each use, and the JVM looks through all jars for it, unless it has its full name."""
-    from py4j.java_gateway import java_import
-
-    java_import(spark._jvm, "org.apache.spark.sql.functions")  # noqa: SLF001
 
 
 def _limit(spark: SparkSession) -> dict[str, str]:

@@ -164,7 +164,7 @@ class BatchRunner:
         )
         counted = replace(changes, frame=arrived.on(changes.frame))
         rows = {mode: self._rows(counted, table, mode) for mode in set(modes.values())}
-        kept = {"append": arrived}  # counting takes a pass over every row, and this one has been
+        kept = {"append": arrived}  # all that is good is written, and that is counted already
         if "upsert" in rows:
             kept["upsert"] = _Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED)))
             rows["upsert"] = kept["upsert"].on(rows["upsert"])

@@ -93,16 +93,16 @@ class AvroRecords:
             empty = F.lit(None).cast(schema)
             return frame.select(*others, empty.alias(column), F.lit(None).cast("string").alias(error))
         writers = [w for w in self._writers[subject] if isinstance(connect.table_type(w.tree), StructType)]
-        part, long_way = subject.rsplit("-", 1)[1], subject in self._long_way
+        long_way = subject in self._long_way
         own = {w.id: framing.frames(w.id, self._id_kind, in_headers=long_way) for w in self._writers[subject]}
         known = [found for frames in own.values() for found in frames]
-        body, found, number = F.col(_BODY), F.col(_FRAME), F.col(_NUMBER)
+        body, found, number, kept = F.col(_BODY), F.col(_FRAME), F.col(_NUMBER), others
         if long_way:
-            frame = frame.select("*", connect.once(framing.frame_of(frame, column, part)).alias(_FRAME))
+            frame = frame.select("*", connect.once(_frame(frame, column, subject)).alias(_FRAME))
+            kept = [*others, found]
             which, id_, is_id = framing.number_of(found, known), F.hex(found), framing.is_frame(found)
         else:
             which, id_, is_id = framing.front_number(frame, column, known), F.lit(""), F.lit(True)
-        kept = [frame[quoted(c)] for c in frame.columns if c != column]
         frame = frame.select(*kept, F.col(column).alias(_BODY), connect.once(which).alias(_NUMBER))
         steps: list[list[Column]] = [[], [], []]
         values = []
@@ -152,7 +152,7 @@ class AvroRecords:
         records = frame.where(F.col(column).isNotNull())
         records = records if head is None else records.limit(head)
         headers = F.col("headers").isNotNull() if "headers" in frame.columns else F.lit(False)
-        seen = records.select(self._frame(records, column, subject).alias(_FRAME), headers.alias(_HEADERS)).distinct()
+        seen = records.select(_frame(records, column, subject).alias(_FRAME), headers.alias(_HEADERS)).distinct()
         rows = seen.select(_FRAME, framing.is_frame(F.col(_FRAME)), _HEADERS).collect()
         found = {framing.id_of(bytes(text), self._id_kind) for text, is_frame, _ in rows if is_frame}
         if rows and not found and head is None:
@@ -165,13 +165,6 @@ class AvroRecords:
             self._long_way[subject] = LONG_WAY
         return found
 
-    def _frame(self, frame: DataFrame, column: str, subject: str) -> Column:
-        from pyspark.sql import functions as F
-
-        if self._only:
-            return F.when(F.col(column).isNotNull(), F.lit(b""))
-        return framing.frame_of(frame, column, subject.rsplit("-", 1)[1])
-
 
 def _writer(subject: str, id_: str, text: str) -> _Writer:
     try:
@@ -182,6 +175,10 @@ def _writer(subject: str, id_: str, text: str) -> _Writer:
         raise
     around = {"type": "record", "name": "headrace_record", "fields": [{"name": "v", "type": reader}]}
     return _Writer(id_, json.dumps(around, ensure_ascii=False), tree)
+
+
+def _frame(frame: DataFrame, column: str, subject: str) -> Column:
+    return framing.frame_of(frame, column, subject.rsplit("-", 1)[1])
 
 
 def _topic(subject: str) -> str:

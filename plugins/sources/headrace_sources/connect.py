@@ -161,13 +161,7 @@ def converted(
         result = meaning.column(column, tree)
         return result if meaning.table(tree) == into else result.cast(into)
     if tree.fields is not None and isinstance(into, StructType):
-        cells = [
-            converted(_part(column, item.name, parts), tree.fields[item.name], item.dataType)
-            if item.name in tree.fields
-            else F.lit(None).cast(item.dataType)
-            for item in into
-        ]
-        cells = [cell.alias(item.name) for cell, item in zip(cells, into, strict=True)]
+        cells = [_cell(column, tree.fields, item.name, item.dataType, parts).alias(item.name) for item in into]
         return F.when(column.isNotNull(), F.struct(*cells))
     if tree.element is not None and isinstance(into, ArrayType):
         element, inner = tree.element, into.elementType
@@ -209,6 +203,14 @@ def once(column: Column) -> Column:
     from pyspark.sql import functions as F
 
     return F.when(F.spark_partition_id() >= 0, column)
+
+
+def _cell(
+    column: Column, fields: Mapping[str, Wire], name: str, kind: DataType, parts: Mapping[str, Column] | None
+) -> Column:
+    from pyspark.sql import functions as F
+
+    return converted(_part(column, name, parts), fields[name], kind) if name in fields else F.lit(None).cast(kind)
 
 
 def _part(column: Column, name: str, parts: Mapping[str, Column] | None) -> Column:

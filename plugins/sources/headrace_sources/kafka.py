@@ -95,9 +95,8 @@ class KafkaSource(NativeSource):
         name, value = self._choice
         options = {"maxOffsetsPerTrigger": f"{BATCH}", **self._options(_READER_OPTIONS + _STREAM_OPTIONS)}
         reader = spark.readStream.format("kafka").options(**options)
-        reader = reader.option(name, json.dumps(value) if name == "assign" else option_text(value))
-        start = self.config.startingOffsets
-        reader = reader.option("startingOffsets", start if isinstance(start, str) else json.dumps(start))
+        reader = reader.option(name, option_text(value))
+        reader = reader.option("startingOffsets", option_text(self.config.startingOffsets))
         return reader.load()
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:

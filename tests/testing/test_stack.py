@@ -93,6 +93,13 @@ def test_records_come_back_as_they_were_produced(kafka: Kafka) -> None:
     ]
 
 
+def test_old_records_stay() -> None:
+    with Kafka(config={"log.initial.task.delay.ms": "0", "log.retention.check.interval.ms": "50"}) as kafka:
+        kafka.produce("old", Record(b"of 1970", timestamp=1000))
+        time.sleep(1)
+        assert [record.value for record in kafka.read("old")] == [b"of 1970"]
+
+
 def test_a_transaction_is_seen_when_it_was_committed(kafka: Kafka) -> None:
     with kafka.transaction() as transaction:
         transaction.produce("committed", Record(b"yes"))

@@ -32,6 +32,9 @@ from headrace_sinks.shape import shaped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: Shuffled bytes of one task that writes. Iceberg's own way, a task for each file of 512 MB, leaves the other cores idle.
+_WRITTEN_AT_ONCE = 16 * 1024 * 1024
+
 #: What Iceberg says when somebody else committed between the read and the commit of a write.
 _CONFLICTS = (
     "CommitFailedException",
@@ -212,7 +215,8 @@ class IcebergSink(Sink):
             rows = rows.where(~F.col(DELETED))
         writer = rows.drop(DELETED).writeTo(name).using("iceberg")
         replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
-        for key, value in {"format-version": "2", **replaced, **self.config.options()}.items():
+        size = {"write.spark.advisory-partition-size-bytes": str(_WRITTEN_AT_ONCE)}
+        for key, value in {"format-version": "2", **size, **replaced, **self.config.options()}.items():
             writer = writer.tableProperty(key, value)
         writer.create()
 

@@ -135,12 +135,13 @@ def source_position(fields: Collection[str], field: Callable[[str], Column], pla
         lsn = field("lsn") if "lsn" in fields else F.lit(None)
         if "sequence" not in fields:
             return position(sortable(F.lit(None)), sortable(lsn), place=place)
-        # ["<last commit>","<own>"], either may be null. Cut out: parsing JSON costs more than the rest of a row.
+        # ["<last commit>","<own>"], either may be null. Cut out: parsing JSON costs more than the rest of a row. The own
+        # one is `lsn` again, and is looked for only where that is not told.
         pair = field("sequence")
         commit = F.when(~pair.startswith("[null"), F.substring(F.substring_index(pair, '",', 1), 3, 20))
         last = F.substring(F.ltrim(F.substring_index(pair, ",", -1)), 2, 20)
         own = F.when(~pair.endswith("null]"), F.substring_index(last, '"', 1))
-        return position(sortable(commit), sortable(F.coalesce(own.cast("bigint"), lsn)), place=place)
+        return position(sortable(commit), sortable(F.coalesce(lsn.cast("bigint"), own.cast("bigint"))), place=place)
     return position(place=place)
 
 

@@ -14,13 +14,13 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from headrace.config.references import SecretProvider
     from headrace.contracts.dialect import Dialect
     from headrace.contracts.format import Format
     from headrace.contracts.plugin import Plugin
     from headrace.contracts.sink import Sink
     from headrace.contracts.source import Source
     from headrace.contracts.transform import Transform
+    from headrace_document.references import SecretProvider
 
 PROJECT = "headrace"
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from headrace.config.base import option_text
-from headrace.config.document import Document, load
 from headrace.config.pipeline import Block, PipelineConfig, TableRule
-from headrace.config.references import PROVIDERS, Resolver
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
@@ -30,6 +28,8 @@ from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry import Registry, registry
 from headrace.spark.sessions import Sessions
+from headrace_document.lines import Document, load
+from headrace_document.references import PROVIDERS, Resolver
 from headrace_runtime import preflight
 from headrace_runtime import session as sessions
 from headrace_runtime.preflight import CheckItem

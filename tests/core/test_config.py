@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from headrace.config.document import parse
 from headrace.config.pipeline import PipelineConfig, TableRule, check_table_name
 from headrace.errors import ConfigError, PluginError
 from headrace.pipeline import Pipeline
+from headrace_document.lines import parse
 from headrace_sinks.hudi import HudiSink
 from headrace_sources.files import FilesConfig, FilesSource
 from headrace_sources.json import JsonFormat

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
 from headrace.config.base import Config
-from headrace.config.document import Document, load, parse
 from headrace.config.suggest import did_you_mean
 from headrace.errors import ConfigError
+from headrace_document.lines import Document, load, parse
 
 
 class Salt(Config):

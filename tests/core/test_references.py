@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.config.document import parse
-from headrace.config.references import PROVIDERS, Resolver, SecretProvider
 from headrace.errors import ConfigError, RetriableError
+from headrace_document.lines import parse
+from headrace_document.references import PROVIDERS, Resolver, SecretProvider
 
 
 def resolved(text: str, **providers: SecretProvider) -> object:

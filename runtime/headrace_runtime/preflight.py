@@ -108,7 +108,7 @@ def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
 
 def _context(plan: Plan, session: SparkSession) -> SourceContext:
     schemas = SchemaLog()
-    schemas.columns = plan.routes.columns
+    plan.tell(schemas, session)
     return SourceContext(session, schemas)
 
 

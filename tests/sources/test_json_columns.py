@@ -34,7 +34,7 @@ def event(op: str, lsn: int, **row: Any) -> str:
     return json.dumps({**images, "source": source, "op": op})
 
 
-def job(folder: Path, *batches: list[str], columns: dict[str, str] = COLUMNS, form: str = "json") -> Pipeline:
+def job(folder: Path, *batches: list[str], columns: dict[str, str] = COLUMNS, **changed: Any) -> Pipeline:
     topic = folder / "bronze/topics" / TOPIC / "partition=0"
     topic.mkdir(parents=True, exist_ok=True)
     for number, lines in enumerate(batches):
@@ -42,8 +42,9 @@ def job(folder: Path, *batches: list[str], columns: dict[str, str] = COLUMNS, fo
     return pipelines.pipeline(
         folder,
         "iceberg",
-        source={"files": {"path": str(folder / "bronze"), "format": form}},
+        source={"files": {"path": str(folder / "bronze"), "format": "json"}},
         tables=[{"source": TOPIC, "key": "id", "target": "shop.orders", "columns": columns}],
+        **changed,
     )
 
 
@@ -87,10 +88,14 @@ def test_what_does_not_fit_its_type_is_a_dead_letter(tmp_path: Path, spark: Spar
         event("c", 2, id=2, price="much", n=2),
         event("c", 3, id=3, price="1.5", at="yesterday", n=3),
         event("c", 4, id=4, price="1.5", seen="yesterday", n=4),
+        event("c", 5, id=5, price="1.00005", n=5),
+        event("c", 6, id=6, price=1.00005, n=6),
+        event("c", 7, id=7, price="1.5", n=9_223_372_036_854_775_808),
+        event("c", 8, id=8, price="1.5", n=1.5),
     ]
     pipeline = job(tmp_path, [FIRST, *wrong])
     (summary,) = pipeline.run(spark).tables
-    assert (summary.rows_in, summary.applied, summary.dead_letters) == (4, 1, 3)
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (8, 1, 7)
     assert set(printed(pipeline, spark)) == {1}
 
 
@@ -100,6 +105,21 @@ def test_a_later_batch_has_the_same_types_and_new_columns(tmp_path: Path, spark:
     pipeline.run(spark)
     assert printed(pipeline, spark)[1]["at"] == "2026-01-02 03:04:05.678901"
     assert pipeline.read("shop.orders", spark=spark).select("price").head() == (Decimal("1234567890123456.7891"),)
+
+
+def test_a_table_that_is_there_gives_its_types(tmp_path: Path, spark: SparkSession) -> None:
+    columns = {"price": "decimal(12,4)", "n": "double", "weight": "decimal(9,2)"}
+    first = [event("c", 1, id=1, price="1.5", n=1, weight=2)]
+    job(tmp_path, first, columns=columns).run(spark)
+    later = [event("u", 2, id=1, price="2.25", n=2, weight=1), event("c", 3, id=2, price="0.12345", n=1, weight=1)]
+    last = [event("c", 4, id=3, price="7", n=3, weight=1)]
+    pipeline = job(tmp_path, first, later, last, columns={}, checkpoint=str(tmp_path / "another"))
+    (summary,) = pipeline.run(spark).tables
+    assert summary.dead_letters == 1
+    assert {id_: (row["price"], row["n"], row["weight"]) for id_, row in printed(pipeline, spark).items()} == {
+        1: ("2.2500", "2.0", "1.00"),
+        3: ("7.0000", "3.0", "1.00"),
+    }
 
 
 @pytest.mark.parametrize("kind", ["decimall", "io.debezium.time.Microtimestamp", "int, b int", ""])

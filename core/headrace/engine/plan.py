@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from headrace.config.suggest import did_you_mean
@@ -13,7 +14,7 @@ from headrace.contracts.dialect import Dialect
 from headrace.contracts.events import Events
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
-from headrace.contracts.sink import Mode, Sink
+from headrace.contracts.sink import Mode, Sink, Table
 from headrace.contracts.source import Source, SourceContext
 from headrace.contracts.transform import Transform
 from headrace.engine.records import Records, decoded
@@ -22,6 +23,9 @@ from headrace.errors import ConfigError, DataError, HeadraceError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from headrace.engine.schemas import SchemaLog
 
 #: Transform → the columns of all tables that it was given.
 SeenColumns = dict[Transform, set[str]]
@@ -72,6 +76,21 @@ class Plan:
         """Records as events by topic; ``topics`` has what reads each one's."""
         assert self.value_format is not None, "a source of records has a value format; built so"
         return decoded(context, topics, self.value_format, self.key_format)
+
+    def tell(self, schemas: SchemaLog, session: SparkSession) -> None:
+        """What file and tables say of the types of columns."""
+        schemas.columns, schemas.tables = self.routes.columns, partial(self._stored, session)
+
+    def _stored(self, session: SparkSession, topic: str) -> dict[str, DataType]:
+        route = self.routes.of(topic)
+        named = {name for transform in self.transforms for name in transform.reads()}
+        if route is None:
+            return {}
+        for sink in self.sinks:
+            with suppress(Exception):  # there is none yet, or the sink shows none
+                schema = sink.read_back(session, Table(route.table)).schema
+                return {field.name: field.dataType for field in schema if field.name not in named}
+        return {}
 
     def about(self, events: Events) -> str | None:
         """What a topic tells of the stream itself, when it holds no rows."""

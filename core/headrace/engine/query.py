@@ -69,7 +69,7 @@ class Query(ABC):
         self._error: HeadraceError | None = None
         self._batch_id: int | None = None
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
-        self.checkpoint.schemas.columns = plan.routes.columns
+        plan.tell(self.checkpoint.schemas, spark)
         self._runner = BatchRunner(
             plan, self.checkpoint, Sessions(spark, plan.sql_conf), self._record, names_checked=names_checked
         )

@@ -21,6 +21,9 @@ class SchemaLog:
         self._folder = folder
         #: Topic → column → the type that the pipeline file gives it.
         self.columns: Callable[[str], Mapping[str, str]] = lambda topic: {}
+        #: Topic → column → its type in the table, where there is one already; without those that a transform changes.
+        self.tables: Callable[[str], Mapping[str, DataType]] = lambda topic: {}
+        self._stored: dict[str, Mapping[str, DataType]] = {}
         self._known: dict[str, StructType] = {}
         self._writers: dict[str, dict[str, str]] = {}
 
@@ -43,6 +46,12 @@ class SchemaLog:
     def declared(self, subject: str) -> Mapping[str, str]:
         """Column → the type that the pipeline file gives it."""
         return self.columns(subject.rsplit("-", 1)[0])
+
+    def stored(self, subject: str) -> Mapping[str, DataType]:
+        """Column → the type that it had in the topic's table when this run first asked; empty without a table."""
+        if subject not in self._stored:
+            self._stored[subject] = self.tables(subject.rsplit("-", 1)[0])
+        return self._stored[subject]
 
     def writers(self, subject: str) -> Mapping[str, str]:
         """The writer schemas that records of a subject were met with, by id, as the format's own text."""

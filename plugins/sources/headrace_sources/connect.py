@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 _NUMERIC = "decimal.format=NUMERIC"
+_EXACT = "a decimal of JSON"
 _PRECISION = "connect.decimal.precision"
 #: Spark's widest decimal.
 _WIDEST = 38
@@ -72,6 +73,22 @@ def of_name(name: str) -> Wire:
     wires: dict[str, DataType] = {kind.typeName(): kind for kind in (IntegerType(), LongType(), StringType())}
     wires["binary"] = BinaryType()
     return Wire(wires[_meanings()[name].wire], name=name)
+
+
+def of_type(kind: DataType) -> Wire:
+    """The tree of a Spark type, for JSON. Decimals are parsed with all the places there is room for: Spark would round."""
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.StructType):
+        return Wire(fields={field.name: of_type(field.dataType) for field in kind})
+    if isinstance(kind, T.ArrayType):
+        return Wire(element=of_type(kind.elementType))
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+        return Wire(value=of_type(kind.valueType))
+    if isinstance(kind, T.DecimalType) and kind.precision < _WIDEST:
+        wide = T.DecimalType(_WIDEST, _WIDEST - kind.precision + kind.scale)
+        return Wire(wide, _EXACT, {"scale": str(kind.scale), _PRECISION: str(kind.precision)})
+    return Wire(kind)
 
 
 def of_avro(text: str) -> Wire:
@@ -298,6 +315,7 @@ def _meanings() -> dict[str, _Meaning]:
         f"{debezium}IsoDate": _Meaning("string", fixed(T.DateType()), lambda c, tree: _text_date(c)),
         DECIMAL: _Meaning("binary", _decimal_type, _decimal),
         _NUMERIC: _Meaning("decimal", _decimal_type, _written_decimal),
+        _EXACT: _Meaning("decimal", _decimal_type, _exact_decimal),
         VARIABLE_DECIMAL: _Meaning("struct", fixed(T.StringType()), _variable_decimal),
         # What Avro converters add to an int that was a smaller one.
         "int8": cast("integer", T.ByteType()),
@@ -443,6 +461,13 @@ def _written_decimal(number: Column, tree: Wire) -> Column:
 
     # Spark's own cast to text writes small ones with an exponent.
     return F.translate(F.format_number(number, max(_scale(tree), 0)), ",", "")
+
+
+def _exact_decimal(number: Column, tree: Wire) -> Column:
+    from pyspark.sql import functions as F
+
+    fitting = number.cast(_decimal_type(tree))
+    return F.when(fitting == number, fitting)
 
 
 def _variable_decimal(pair: Column, _: Wire) -> Column:

@@ -147,10 +147,12 @@ class JsonFormat(Format):
             raise DataError("none of its records is a JSON object", where=f"topic {_topic(subject)}", fix=fix)
         schema = found if known is None else grown(known, found)
         assert isinstance(schema, StructType)
-        if not (types := log.declared(subject)):
+        declared = columns.leaves(log.declared(subject), _topic(subject))
+        leaves = {**columns.of_table(schema, log.stored(subject)), **declared}
+        if not leaves:
             log.remember(subject, schema)
             return schema
-        self._declared[subject] = leaves = columns.leaves(types, _topic(subject))
+        self._declared[subject] = leaves
         schema = columns.in_table(schema, leaves)
         log.remember(subject, schema)
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in schema])
@@ -170,7 +172,7 @@ class JsonFormat(Format):
         fields = F.struct(*[F.col(_PARSED).getField(name).alias(name) for name in schema.names])
         struct = F.from_json(text, parsed, self._options())
         frame = frame.select(*others, text.alias(_BODY), struct.alias(_PARSED))
-        if declared:
+        if connect.wire_type(tree) != connect.table_type(tree):
             frame = frame.select("*", connect.once(connect.converted(fields, tree, schema)).alias(_TABLE))
             lost = connect.lost(fields, F.col(_TABLE), tree)
             fields, bad = F.col(_TABLE), bad if lost is None else bad | lost

@@ -1,4 +1,4 @@
-"""The types that a pipeline file gives to columns of JSON without schemas."""
+"""The types of columns of JSON without schemas, where something else than the data tells them: the file, or the table."""
 
 from __future__ import annotations
 
@@ -36,6 +36,26 @@ def leaves(types: Mapping[str, str], topic: str) -> dict[str, Wire]:
     return {column: _leaf(kind, column, topic) for column, kind in types.items()}
 
 
+def of_table(schema: StructType, stored: Mapping[str, DataType]) -> dict[str, Wire]:
+    """Column → how it is parsed, where its type in the table holds numbers, and so does the data.
+
+    Of other types a table does not tell how JSON has them: a time may be a count of anything.
+    """
+    from pyspark.sql.types import DecimalType, NumericType, StringType, StructType
+
+    rows = [schema[name].dataType for name in IMAGES if name in schema.names] or [schema]
+    seen: dict[str, list[DataType]] = {}
+    for field in (field for row in rows if isinstance(row, StructType) for field in row):
+        seen.setdefault(field.name, []).append(field.dataType)
+    found = {}
+    for name, kind in stored.items():
+        # Decimals are text with `decimal.handling.mode: string`.
+        wires = (NumericType, StringType) if isinstance(kind, DecimalType) else NumericType
+        if isinstance(kind, NumericType) and name in seen and all(isinstance(item, wires) for item in seen[name]):
+            found[name] = connect.of_type(kind)
+    return found
+
+
 def in_table(schema: StructType, declared: Mapping[str, Wire]) -> StructType:
     """An inferred schema with the declared columns' own types."""
     return connect.table_type(on_the_wire(schema, declared))  # type: ignore[return-value]
@@ -47,13 +67,13 @@ def on_the_wire(schema: StructType, declared: Mapping[str, Wire]) -> Wire:
 
     def row(kind: DataType) -> Wire:
         if not isinstance(kind, StructType):
-            return Wire(kind)
-        return Wire(fields={f.name: declared.get(f.name) or Wire(f.dataType) for f in kind})
+            return connect.of_type(kind)
+        return Wire(fields={f.name: declared.get(f.name) or connect.of_type(f.dataType) for f in kind})
 
     images = [name for name in IMAGES if name in schema.names]
     if not images:
         return row(schema)
-    return Wire(fields={f.name: row(f.dataType) if f.name in images else Wire(f.dataType) for f in schema})
+    return Wire(fields={f.name: (row if f.name in images else connect.of_type)(f.dataType) for f in schema})
 
 
 def _leaf(kind: str, column: str, topic: str) -> Wire:
@@ -65,7 +85,7 @@ def _leaf(kind: str, column: str, topic: str) -> Wire:
         if "." in kind:
             leaf = connect.of_name(kind)
         elif _TYPE.fullmatch(kind):
-            leaf = Wire(_parse_datatype_string(kind))
+            leaf = connect.of_type(_parse_datatype_string(kind))
     if leaf is None:
         raise ConfigError(
             f"{kind!r} is no type for the column {column!r}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from headrace.errors import ConfigError, DataError, HeadraceError, RetriableErro
 
 #: Seconds that an answer may take, and the pauses between tries.
 TIMEOUT, PAUSES = 10, (0.5, 1.0, 2.0)
+#: What OpenSSL says where the other side misses a certificate, or does not trust the one that it was shown.
+_UNWELCOME = r"ALERT_(BAD_CERTIFICATE|CERTIFICATE_|HANDSHAKE_FAILURE|UNKNOWN_CA)"
 
 
 class Registry:
@@ -98,9 +101,10 @@ class Registry:
 
     def _get(self, path: str) -> Any:
         address = f"{self.url}/{path}"
+        tls = self._tls()
         for pause in (*PAUSES, None):
             try:
-                with urlopen(Request(address, headers=self._headers), timeout=TIMEOUT, context=self._tls()) as answer:  # noqa: S310 - checked in AvroConfig
+                with urlopen(Request(address, headers=self._headers), timeout=TIMEOUT, context=tls) as answer:  # noqa: S310 - checked in AvroConfig
                     return json.loads(answer.read())
             except HTTPError as error:
                 problem = _refusal(error, address)
@@ -118,20 +122,32 @@ class Registry:
         raise AssertionError("unreachable")
 
     def _silence(self, error: Exception) -> HeadraceError:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, ssl.SSLError):
-            fix = "set `ssl.ca.location` to the certificate that signed the registry's, and `https://` where it is one"
-            return ConfigError(f"no TLS connection came about: {reason}", where=self.url, fix=fix)
+        reason = error.reason if isinstance(error, URLError) else error
         fix = "look whether it runs; nothing is lost"
+        # Who hangs up without a word may do so for the certificate, too: the word and the end overtake each other.
+        if isinstance(reason, ssl.SSLEOFError | ConnectionError) and self.url.startswith("https:"):
+            fix = "look whether it runs, and whether it trusts what `ssl.certificate.location` names; nothing is lost"
+        elif isinstance(reason, ssl.SSLError):
+            fix = "set `ssl.ca.location` to the certificate that signed the registry's, and `https://` where it is one"
+            if re.search(_UNWELCOME, str(reason)):
+                fix = "set `ssl.certificate.location` and `ssl.key.location` to a certificate that the registry trusts"
+            return ConfigError(f"no TLS connection came about: {reason}", where=self.url, fix=fix)
         return RetriableError(f"the schema registry does not answer: {reason}", where=self.url, fix=fix)
 
     def _tls(self) -> ssl.SSLContext | None:
         ca, certificate, key = self._files
         if urlsplit(self.url).scheme != "https":
             return None
-        context = ssl.create_default_context(cafile=ca)
-        if certificate:
-            context.load_cert_chain(certificate, key)
+        named = f"`ssl.ca.location`, {ca},"
+        try:
+            context = ssl.create_default_context(cafile=ca)
+            if certificate:
+                named = f"`ssl.certificate.location`, {' and '.join(filter(None, (certificate, key)))},"
+                # Without a password OpenSSL would ask the terminal for that of a key that has one.
+                context.load_cert_chain(certificate, key, password=lambda: "")
+        except OSError as error:
+            fix = "name PEM files that are there; a key must be that of its certificate, and have no password"
+            raise ConfigError(f"{named} cannot be used: {error.strerror}", where=self.url, fix=fix) from error
         return context
 
 

@@ -31,7 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from headrace.testing.stack import artefacts, jvm
+from headrace.testing.stack import artefacts, certificates, jvm
 from headrace.testing.stack.server import Server
 
 #: Seconds that a request of the helpers may take.
@@ -88,7 +88,7 @@ class Kafka(Server):
     @property
     def sasl(self) -> Sasl:
         assert self._with_sasl, "Kafka(sasl=True)"
-        return Sasl(f"{self.host}:{self._sasl_port}", "headrace", "headrace-secret", self.folder / "ca.pem")
+        return Sasl(f"{self.host}:{self._sasl_port}", "headrace", "headrace-secret", self.folder / "kafka.pem")
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
@@ -173,7 +173,7 @@ class Kafka(Server):
             f"version=1\ncluster.id={_uuid()}\nnode.id=1\ndirectory.id={_uuid()}\n", encoding="utf-8"
         )
         if self._with_sasl:
-            self._make_certificate()
+            certificates.make(self.folder, "kafka")
 
     def command(self) -> Sequence[str | Path]:
         properties = self.folder / "server.properties"
@@ -222,8 +222,8 @@ class Kafka(Server):
         user, password = self.sasl.username, self.sasl.password
         return {
             "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": str(self.folder / "server.p12"),
-            "ssl.keystore.password": _STORE_PASSWORD,
+            "ssl.keystore.location": str(self.folder / "kafka.p12"),
+            "ssl.keystore.password": certificates.PASSWORD,
             f"{listener}.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,OAUTHBEARER",
             f"{listener}.scram-sha-512.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
             f"{listener}.plain.sasl.jaas.config": (
@@ -233,13 +233,6 @@ class Kafka(Server):
                 f'{module}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
             ),
         }
-
-    def _make_certificate(self) -> None:
-        keytool = jvm.java().home / "bin" / "keytool"
-        store = ("-alias", "kafka", "-keystore", "server.p12", "-storetype", "PKCS12", "-storepass", _STORE_PASSWORD)
-        names = ("-dname", "CN=localhost", "-ext", f"san=ip:{self.host},dns:localhost")
-        self.run(keytool, "-genkeypair", "-keyalg", "RSA", "-validity", "2", *names, *store)
-        self.run(keytool, "-exportcert", "-rfc", "-file", "ca.pem", *store)
 
     def _know_scram(self) -> None:
         credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
@@ -289,9 +282,6 @@ class Transaction:
     def abort(self) -> None:
         self._producer.abort_transaction(_TIMEOUT)
         self.aborted = True
-
-
-_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's own default, of a key that lives as long as the tests
 
 
 def _send(producer: Producer, topic: str, records: Sequence[Record]) -> None:

@@ -386,11 +386,12 @@ class TestAvro:
             ("more", {"type": "map", "values": ["null", "long"]}),
             ("either", ["null", "int", "long"]),
             ("any", ["int", "string"]),
+            ("nested", {"type": {"type": "string"}}),
         )
         row = (
             "struct<id:int,small:smallint,day:date,day2:date,at:timestamp_ntz,at2:timestamp_ntz,instant:timestamp,"
             "zoned:timestamp,price:decimal(12,2),money:decimal(38,2),vast:string,mood:string,moods:array<string>,"
-            "more:map<string,bigint>,either:bigint,any:struct<member0:int,member1:string>>"
+            "more:map<string,bigint>,either:bigint,any:struct<member0:int,member1:string>,nested:string>"
         )
         assert connect.table_type(tree).simpleString() == f"struct<before:{row},after:{row}>"
 
@@ -409,6 +410,8 @@ class TestAvro:
             ("fixed", {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}),
             ("uuid", self.named("string", logicalType="uuid")),
             ("time", self.named("int", f"{C}Time", logicalType="time-millis")),
+            ("nested", {"type": {"type": "string"}}),
+            ("union", {"type": ["null", {"type": {"type": "long"}}]}),
         )
         jvm: Any = session._jvm
         avro = jvm.org.apache.avro.Schema.Parser().parse(reader)

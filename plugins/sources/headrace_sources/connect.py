@@ -659,7 +659,7 @@ def _of_avro(schema: Any, namespace: str, known: dict[str, Wire]) -> Wire:
     if kind in ("record", "error", "enum", "fixed") and full in known:
         fix = "give one of them another name, or a namespace, where the events are made"
         raise DataError(f"the Avro schema has two types called {full!r}", fix=fix)
-    if kind in {"record", "error"}:
+    if kind in ("record", "error"):
         known[full] = _OPEN
         space = full.rpartition(".")[0]
         fields = {item["name"]: _of_avro(item["type"], space, known) for item in schema["fields"]}
@@ -745,6 +745,9 @@ def _reader(schema: Any) -> Any:
         return [_reader(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if "name" not in schema and isinstance(schema.get("type"), dict | list):
+        # A schema around a schema: Avro's libraries in other languages take it, and Java's does not.
+        return _reader(schema["type"])
     # Only what Avro itself reads: a default or a name may look like a schema, and stays as it is.
     result = {key: _reader(value) if key in {"type", "items", "values"} else value for key, value in schema.items()}
     if "fields" in schema:

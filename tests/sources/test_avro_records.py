@@ -246,7 +246,9 @@ def body(id: int, name: str) -> bytes:  # noqa: A002
 
 
 def framed(session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None) -> dict[str, Records]:
-    rows = [(None, value, "rows", 0, i, list((headers or {}).items())) for i, value in enumerate(records)]
+    # As Spark has them: none are null.
+    held = list(headers.items()) if headers else None
+    rows = [(None, value, "rows", 0, i, held) for i, value in enumerate(records)]
     return {"rows": partial(moved, session.createDataFrame(rows, KAFKA))}
 
 
@@ -315,6 +317,19 @@ def test_a_record_unlike_those_before(
             explained = avro.explain(error)
             assert explained is not None
     assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
+
+
+def test_a_batch_of_damaged_records_alone(session: SparkSession, played: PlayedRegistry) -> None:
+    """Of a topic that had good ones before."""
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    avro, log = AvroFormat(registry=played.url), SchemaLog()
+    read(session, avro, framed(session, b"\0\0\0\0\7" + body(1, "a")), log).collect()
+    bad = framed(session, b"{}", b"")
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        read(session, avro, bad, log).collect()
+    assert avro.explain(caught.value) is not None
+    found = read(session, avro, bad, log).collect()
+    assert [(row["value"], row["error"]) for row in found] == [(None, "undecodable")] * 2
 
 
 @pytest.fixture

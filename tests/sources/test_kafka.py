@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
+from tests.sources.test_avro_records import ROW, PlayedRegistry, body, played
 from tests.support import pipelines
 
 from headrace import ConfigError, DataError, Pipeline, RetriableError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.dist]
+
+__all__ = ["played"]
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +207,46 @@ def test_a_batch_that_comes_again_has_the_same_records(
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
 
 
+#: What the connectors of MySQL and of SQL Server keep in `schema.history.internal.kafka.topic`, as they write it.
+HISTORIES = (
+    b"""{
+  "source" : {
+    "server" : "my"
+  },
+  "position" : {
+    "ts_sec" : 1795320625,
+    "file" : "binlog.000001",
+    "pos" : 748,
+    "snapshot" : "INITIAL"
+  },
+  "ts_ms" : 1795320625905,
+  "databaseName" : "test",
+  "ddl" : "DROP DATABASE IF EXISTS `test`",
+  "tableChanges" : [ ]
+}""",
+    b"""{
+  "source" : {
+    "server" : "ss",
+    "database" : "test"
+  },
+  "position" : {
+    "event_serial_no" : 1,
+    "commit_lsn" : "00000027:00000100:0002",
+    "change_lsn" : "NULL",
+    "snapshot" : "INITIAL",
+    "snapshot_completed" : false
+  },
+  "ts_ms" : 1795320692448,
+  "databaseName" : "test",
+  "schemaName" : "dbo",
+  "tableChanges" : [ {
+    "type" : "DROP",
+    "id" : "\\"test\\".\\"dbo\\".\\"artists\\""
+  } ]
+}""",
+)
+
+
 def test_topics_that_hold_no_rows_become_no_tables(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -214,6 +257,8 @@ def test_topics_that_hold_no_rows_become_no_tables(
     kafka.produce(f"{server}.transaction", Record(_bytes(begin), key=b'{"id": "571:53195829"}'))
     ddl = {"source": {"connector": "mysql"}, "databaseName": "shop", "ddl": "DROP TABLE a", "tableChanges": []}
     kafka.produce(server, Record(_bytes(ddl), key=b'{"databaseName": "shop"}'))
+    for number, history in enumerate(HISTORIES):
+        kafka.produce(f"{server}.history{number}", Record(history))
     message = {"op": "m", "source": {"connector": "postgresql"}, "message": {"prefix": "p", "content": "eA=="}}
     kafka.produce(f"{server}.message", Record(_bytes(message), key=b'{"prefix": "p"}'))
     batches: list[BatchProgress] = []
@@ -223,9 +268,31 @@ def test_topics_that_hold_no_rows_become_no_tables(
     assert batches[0].notices == {
         f"__debezium-heartbeat.{server}": "Debezium's heartbeats",
         server: "changes of schemas",
+        f"{server}.history0": "changes of schemas",
+        f"{server}.history1": "changes of schemas",
         f"{server}.message": "logical messages",
         f"{server}.transaction": "where transactions begin and end",
     }
+
+
+def test_a_history_of_schemas_is_json_among_topics_of_avro(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
+) -> None:
+    played.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/subjects": ["rows"]}
+    server = prefix.split(".", 1)[0]
+    kafka.produce(f"{prefix}.orders", Record(b"\0\0\0\0\7" + body(1, "a")))
+    kafka.produce(f"{server}.schema-history", *map(Record, HISTORIES))
+    topics = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{server}[.].*"}
+    source = {"kafka": topics, "value": {"avro": {"registry": played.url}}}
+    tables = [{"source": f"{prefix}.orders", "key": ["id"]}]
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables)
+    batches: list[BatchProgress] = []
+    pipeline.run(spark, on_progress=batches.append)
+    assert names(pipeline, spark, f"{prefix}.orders") == {1: "a"}
+    assert batches[0].notices == {f"{server}.schema-history": "changes of schemas"}
+    assert batches[0].unrouted == ()
+    found = {item.what: item.found for item in pipeline.check(spark, connect=True)}
+    assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"
 
 
 def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:

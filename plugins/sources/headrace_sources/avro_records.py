@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from headrace.engine.schemas import merged
 from headrace.errors import DataError
 from headrace_sources import connect, framing
 from headrace_sources.connect import Wire
+from headrace_sources.debezium import HISTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,6 +67,8 @@ class AvroRecords:
             wanted |= self._found(frame, column, subject)
         elif not log.writers(subject):
             wanted = self._found(frame, column, subject, HEAD) or self._found(frame, column, subject)
+            if not wanted:
+                return _unframed(frame, column, subject)
         for id_ in sorted((wanted or set()) - set(log.writers(subject))):
             log.add_writer(subject, id_, self._fetch(id_))
         self._writers[subject] = [_writer(subject, id_, text) for id_, text in log.writers(subject).items()]
@@ -155,15 +159,28 @@ class AvroRecords:
         seen = records.select(_frame(records, column, subject).alias(_FRAME), headers.alias(_HEADERS)).distinct()
         rows = seen.select(_FRAME, framing.is_frame(F.col(_FRAME)), _HEADERS).collect()
         found = {framing.id_of(bytes(text), self._id_kind) for text, is_frame, _ in rows if is_frame}
-        if rows and not found and head is None:
-            raise DataError(
-                "none of its records begins with a schema's id, and none has one in its headers",
-                where=f"topic {_topic(subject)}",
-                fix="name the format that they are written in, or bring their schema with `schema.file`",
-            )
         if any(headers or not is_frame for _, is_frame, headers in rows):
             self._long_way[subject] = LONG_WAY
         return found
+
+
+def _unframed(frame: DataFrame, column: str, subject: str) -> StructType:
+    """The columns of records none of which has an id: none of tombstones, and those by which a history is known."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    first = frame.where(F.col(column).isNotNull()).select(column).first()
+    if first is None:
+        return StructType([])
+    with suppress(ValueError):
+        names = json.loads(first[0])
+        if isinstance(names, dict) and names.keys() >= HISTORY:
+            return StructType([StructField(name, StringType()) for name in sorted(HISTORY)])
+    raise DataError(
+        "none of its records begins with a schema's id, and none has one in its headers",
+        where=f"topic {_topic(subject)}",
+        fix="name the format that they are written in, or bring their schema with `schema.file`",
+    )
 
 
 def _writer(subject: str, id_: str, text: str) -> _Writer:

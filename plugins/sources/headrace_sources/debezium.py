@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ROW_OPS = ("c", "r", "u")
 #: Truncate and logical message: real events that are no row.
 OTHER_OPS = ("t", "m")
+#: What every record of a connector's own history of schemas has. It is JSON whatever the converter, and SQL Server's has
+#: no ``ddl``.
+HISTORY = frozenset({"source", "position", "databaseName", "tableChanges"})
 
 
 #: A field of the source block that only one family of connectors has.
@@ -47,7 +50,7 @@ class DebeziumDialect(Dialect):
             return "Debezium's heartbeats"
         if topic.endswith(".transaction") and {"status", "id"} <= names:
             return "where transactions begin and end"
-        if "ddl" in names and names & {"databaseName", "tableChanges"}:
+        if ("ddl" in names and names & {"databaseName", "tableChanges"}) or names >= HISTORY:
             return "changes of schemas"
         if {"op", "message"} <= names and not names & set(C.IMAGES):
             return "logical messages"
@@ -193,4 +196,4 @@ def _kind(schema: StructType, name: str) -> DataType | None:
     return schema[name].dataType if name in schema.names else None
 
 
-__all__ = ["DebeziumDialect", "record_columns", "record_key_columns", "source_position"]
+__all__ = ["HISTORY", "DebeziumDialect", "record_columns", "record_key_columns", "source_position"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import Observation
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
@@ -106,6 +107,27 @@ def test_bad_records_become_dead_letters_and_the_rest_goes_on(
     assert letters[0]["file"].endswith(path.name)
     assert [r["offset"] for r in letters] == [1, 2], "the record's own offset, not only its file's"
     assert json.loads(letters[0]["value"])["after"] == BAUER
+
+
+def test_counts_that_spark_does_not_deliver_are_waited_for_once(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait is ten seconds, in which the stream stands still."""
+    asked: list[Observation] = []
+
+    def nothing(observation: Observation) -> dict[str, Any]:
+        asked.append(observation)
+        return {}
+
+    monkeypatch.setattr(Observation, "get", property(nothing))
+    bronze.topics[0].event("x", None, BAUER)
+    file_in(bronze)
+    unwrap = {"unwrap": {"delete.tombstone.handling.mode": "drop"}}
+    job = pipeline(tmp_path, sinks=[sink_block("iceberg", tmp_path, mode="append")], transforms=[unwrap])
+    (summary,) = job.run(spark).tables
+    assert len(asked) == 1
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (None, None, 1)
+    assert rows(job, spark) == [ARP]
 
 
 @pytest.mark.parametrize("sink", TABLE_SINKS)

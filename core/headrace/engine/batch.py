@@ -185,8 +185,9 @@ class BatchRunner:
             for frame in cached:
                 frame.unpersist()
         unread = not cache and all(result.skipped for result in written)  # so nothing was counted
-        seen = {} if unread else arrived.result()
-        if seen.get("errors") != 0:
+        # Each is asked once, however many read it: one that is not delivered costs its whole wait.
+        counts = {mode: {} if unread else count.result() for mode, count in kept.items()}
+        if (seen := counts["append"]).get("errors") != 0:
             whole = _united(
                 [self._plan.changes(session, events, route, whole=True) for events, route in target.sources],
                 target.name,
@@ -198,7 +199,7 @@ class BatchRunner:
                     whole, self._checkpoint.dead_letters, batch=batch_id, table=target.name, hide=self._plan.hides
                 )
         return [
-            self._progress(target, sink, result, seen, {} if unread else kept[mode].result(), clock)
+            self._progress(target, sink, result, seen, counts[mode], clock)
             for (sink, mode), result in zip(modes.items(), written, strict=True)
         ]
 

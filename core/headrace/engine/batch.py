@@ -154,13 +154,14 @@ class BatchRunner:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
             )
         good = F.col(ERROR).isNull()
+        # Each aggregate costs every record: of what is merged, rows and deletes are counted when one is left of each key.
+        appended = {"rows": F.count_if(good), "deletes": F.count_if(good & F.col(DELETED))}
         arrived = _Count(
             rows_in=F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
             newest_ms=F.max(F.when(good, F.col(COMMITTED))),
             oldest_ms=F.min(F.when(good, F.col(COMMITTED))),
-            rows=F.count_if(good),
-            deletes=F.count_if(good & F.col(DELETED)),
+            **(appended if "append" in modes.values() else {}),
         )
         counted = replace(changes, frame=arrived.on(changes.frame))
         rows = {mode: self._rows(counted, table, mode) for mode in set(modes.values())}

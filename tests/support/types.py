@@ -34,6 +34,23 @@ class Way:
         return (self.bare_spark if modes["wire"] == "bare" else "") or self.spark
 
 
+def ways_of_bytes(sql: str) -> dict[str, Way]:
+    """By mode ``binary``; ``sql`` prints them in hexadecimal."""
+    return {
+        "bytes": Way("binary", sql, "lower(hex({c}))", bare="string"),
+        "base64": Way("string", sql, "lower(hex(unbase64({c})))"),
+        "base64-url-safe": Way("string", sql, "lower(hex(unbase64(translate({c}, '-_', '+/'))))"),
+        "hex": Way("string", sql),
+    }
+
+
+def way_of_bits(sql: str) -> Way:
+    """Bytes, the lowest first; ``sql`` prints the number that they are."""
+    digits = "concat_ws('', reverse(transform(sequence(1, length({c})), i -> hex(substring({c}, i, 1)))))"
+    number = f"if(length({{c}}) = 0, '0', conv({digits}, 16, 10))"
+    return Way("binary", sql, number, "string", number.replace("{c}", "unbase64({c})"))
+
+
 @dataclass(frozen=True)
 class Quirk:
     """A value that Debezium changes on the way: what arrives instead, as Spark prints it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.types import Quirk, Type, TypeTable, Way
+from tests.support.types import Quirk, Type, TypeTable, Way, way_of_bits, ways_of_bytes
 
 _TEXT = Way("string", "{c}")
 _INT = Way("int", "{c}")
@@ -57,17 +57,8 @@ _TIMES = {
 
 # Bytes, bits and shapes.
 
-_HEX = "lower(hex({c}))"
-_BYTES = {
-    "bytes": Way("binary", _HEX, "lower(hex({c}))", bare="string"),
-    "base64": Way("string", _HEX, "lower(hex(unbase64({c})))"),
-    "base64-url-safe": Way("string", _HEX, "lower(hex(unbase64(translate({c}, '-_', '+/'))))"),
-    "hex": Way("string", _HEX),
-}
-_LOWEST_FIRST = (
-    "conv(concat_ws('', reverse(transform(sequence(1, length({c})), i -> hex(substring({c}, i, 1))))), 16, 10)"
-)
-_BITS = Way("binary", "cast({c} + 0 as char)", _LOWEST_FIRST, "string", _LOWEST_FIRST.replace("{c}", "unbase64({c})"))
+_BYTES = ways_of_bytes("lower(hex({c}))")
+_BITS = way_of_bits("cast({c} + 0 as char)")
 _SHAPE = "concat(coalesce({c}.srid, 0), ' ', lower(hex({c}.wkb)))"
 _SHAPE_SQL = "concat(st_srid({c}), ' ', lower(hex(st_asbinary({c}))))"
 _BARE_SHAPE = "concat('0 ', lower(hex(unbase64({c}.wkb))))"

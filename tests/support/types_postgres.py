@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.support.types import Quirk, Type, TypeTable, Way
+from tests.support.types import Quirk, Type, TypeTable, Way, way_of_bits, ways_of_bytes
 
 #: PostgreSQL's infinity is the end of the years that table formats agree on.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
@@ -113,23 +113,8 @@ _INTERVALS = {
 }
 
 # Bytes and bits, as hexadecimal digits and whole numbers.
-_HEX = "encode({c}, 'hex')"
-_BYTES = {
-    "bytes": Way("binary", _HEX, "lower(hex({c}))", bare="string"),
-    "base64": Way("string", _HEX, "lower(hex(unbase64({c})))"),
-    "base64-url-safe": Way("string", _HEX, "lower(hex(unbase64(translate({c}, '-_', '+/'))))"),
-    "hex": Way("string", _HEX),
-}
-_LOWEST_FIRST = (
-    "conv(concat_ws('', reverse(transform(sequence(1, length({c})), i -> hex(substring({c}, i, 1))))), 16, 10)"
-)
-_BITS = Way(
-    "binary",
-    "lpad({c}::text, 64, '0')::bit(64)::bigint::text",
-    f"if(length({{c}}) = 0, '0', {_LOWEST_FIRST})",
-    "string",
-    f"if(length({{c}}) = 0, '0', {_LOWEST_FIRST.replace('{c}', 'unbase64({c})')})",
-)
+_BYTES = ways_of_bytes("encode({c}, 'hex')")
+_BITS = way_of_bits("lpad({c}::text, 64, '0')::bit(64)::bigint::text")
 
 # Maps, structs and lists.
 _ENTRIES = "coalesce((select string_agg(k || '=' || coalesce(v, 'null'), ',' order by k collate \"C\") from each({c}) e(k, v)), '')"

@@ -271,7 +271,7 @@ def commands_with(text: str) -> list[bytes]:
     return [command for command in found if text.encode() in command]
 
 
-@pytest.mark.parametrize("kind", ["Kafka", "Postgres", "MariaDb"])
+@pytest.mark.parametrize("kind", ["Kafka", "Postgres", "MariaDb", "SqlServer"])
 def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
     program = (
         f"import time; from headrace.testing.stack import {kind}; server = {kind}().start(); "

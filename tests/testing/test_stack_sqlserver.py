@@ -221,20 +221,6 @@ def wait_for(what: Any, patience: float = 60) -> None:
         time.sleep(0.1)
 
 
-def test_kill_9_of_the_test_process_leaves_nothing() -> None:
-    program = (
-        "import time; from headrace.testing.stack import SqlServer; server = SqlServer().start(); "
-        "print(server.pid, server.folder, flush=True); time.sleep(600)"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        pid, folder = process.stdout.readline().split()
-        assert Path("/proc", pid).exists()
-        process.kill()
-        process.wait()
-    wait_for(lambda: not Path("/proc", pid).exists() and not Path(folder).exists(), 20)
-
-
 def test_up_and_down(tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "headrace.testing.stack", *arguments, "--state", str(tmp_path / "up.json")]

@@ -43,6 +43,10 @@ BATCH = 1_000_000
 SAMPLE = 10
 #: Records of one topic in one batch from which on more tasks than its partitions read it.
 _MANY = 50_000
+#: What a batch reads is there. A broker that waits for more holds the connection up, and with it the batch's end. And
+#: Spark asks for a partition's first and last offset after every poll, which is 500 records unless more are allowed; the
+#: bytes of one are still limited by ``max.partition.fetch.bytes``.
+_QUICK = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
 _READER_OPTIONS = (
     "minPartitions",
     "groupIdPrefix",
@@ -213,8 +217,7 @@ class KafkaSource(NativeSource):
         return found
 
     def _read(self, session: SparkSession, *, topic: str, offsets: dict[str, tuple[int, int]]) -> DataFrame:
-        # What is to be read is there. A broker that waits for more holds the connection up, and with it the batch's end.
-        options = {"kafka.fetch.max.wait.ms": "10", **self._options(_READER_OPTIONS)}
+        options = {**_QUICK, **self._options(_READER_OPTIONS)}
         reader = session.read.format("kafka").options(**options)
         if sum(last - max(first, 0) for first, last in offsets.values()) > _MANY and not self.config.options().get(
             "minPartitions"

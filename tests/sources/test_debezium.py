@@ -73,7 +73,7 @@ class TestPositions:
             ('[null, "7"]', None),
             ('["100",null]', 7),
             ('["100","8"]', None),  # an incremental snapshot has no LSN
-            ('["100", "9"]', 3),
+            ('["100", "9"]', 9),
         ) == [0, 1, 2, 3, 4, 5]
 
     def test_postgres_without_a_sequence(self, spark: SparkSession) -> None:

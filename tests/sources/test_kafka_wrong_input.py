@@ -124,7 +124,6 @@ def test_a_message_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path,
         "transforms": ["unwrap"],
         "sink": pipelines.sink_block("iceberg", tmp_path),
         "checkpoint": str(tmp_path / "checkpoint"),
-        "spark": {"spark.driver.memory": "3g"},
     }
     file.write_text(yaml.safe_dump(config))
     command = [sys.executable, "-m", "headrace_cli", "run", str(file), "--available-now"]

@@ -29,7 +29,8 @@ def write(changes: Changes, folder: str, *, batch: int, table: str, hide: bool) 
     offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(F.coalesce(F.col(OFFSET), F.lit(0)) + before)
     event = F.to_json(F.struct(*[F.col(quoted(c)) for c in changes.event_columns])).cast("binary")
     letters = (
-        changes.frame.withColumn(OFFSET, offset)
+        changes.frame.where(F.col(ERROR).isNotNull() | F.col(FILE).isNotNull())  # the others need not be counted
+        .withColumn(OFFSET, offset)
         .where(F.col(ERROR).isNotNull())
         .select(
             F.col(ERROR).alias("reason"),

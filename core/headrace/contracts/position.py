@@ -18,7 +18,8 @@ def sortable(number: Column) -> Column:
 
     digits = F.hex(number.cast("bigint"))
     letter = F.lit("123456789ABCDEFG").substr(F.octet_length(digits), F.lit(1))
-    return F.coalesce(F.concat(letter, digits), F.lit("0"))
+    # Pieces that a position puts together in one go: text made on the way is what its time goes into.
+    return F.concat(F.coalesce(letter, F.lit("0")), F.coalesce(digits, F.lit("")))
 
 
 def position(*parts: Column, place: Column) -> Column:

@@ -154,14 +154,13 @@ class BatchRunner:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
             )
         good = F.col(ERROR).isNull()
-        # Each aggregate costs every record: of what is merged, rows and deletes are counted when one is left of each key.
-        appended = {"rows": F.count_if(good), "deletes": F.count_if(good & F.col(DELETED))}
         arrived = _Count(
             rows_in=F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
             newest_ms=F.max(F.when(good, F.col(COMMITTED))),
             oldest_ms=F.min(F.when(good, F.col(COMMITTED))),
-            **(appended if "append" in modes.values() else {}),
+            # Each aggregate costs every record: of what is merged, deletes are counted when one row is left of each key.
+            **({"deletes": F.count_if(good & F.col(DELETED))} if "append" in modes.values() else {}),
         )
         counted = replace(changes, frame=arrived.on(changes.frame))
         rows = {mode: self._rows(counted, table, mode) for mode in set(modes.values())}
@@ -210,7 +209,8 @@ class BatchRunner:
     ) -> TableProgress:
         now = int(time.time() * 1000)
         newest, oldest = (None if (ms := seen.get(name)) is None else now - ms for name in ("newest_ms", "oldest_ms"))
-        rows, deletes = kept.get("rows"), kept.get("deletes", 0)
+        rows = kept["rows_in"] - kept["errors"] if "rows_in" in kept else kept.get("rows")
+        deletes = kept.get("deletes", 0)
         applied, late = rows, None
         if result.skipped:
             applied = 0

@@ -3,9 +3,9 @@
     python -m benchmarks.sustained --work FOLDER [--records 6000000] [--repeat 3] [--only REGEX]
 
 Kafka and a registry run here. By hand is the shortest that does it; "with care" also keeps what headrace keeps: broken
-records aside, counts, order by LSN and offset, keys of deletes without a row before. Each variant takes the same backlog in a fresh process, in batches of the same size. Two
-rates: of the batches after the first one, while Java still compiles the work, and of the second half of the batches, as
-in a stream that lasts.
+records aside, counts, order by LSN and offset, keys of deletes without a row before. Each variant takes the same backlog
+in a fresh process, in batches of the same size. Two rates: of the batches after the first one, while Java still compiles
+the work, and of the second half of the batches, as in a stream that lasts.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from urllib.request import Request, urlopen
 import fastavro
 from benchmarks.run import SPARK
 from confluent_kafka import Producer
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from headrace import Pipeline
@@ -245,18 +245,14 @@ def _pipeline(step: str, broker: str, registry: str, folder: Path) -> Pipeline:
 def _by_hand(spark: SparkSession, step: str, broker: str, registry: str, folder: Path, batches: list[float]) -> None:
     from pyspark.sql.avro.functions import from_avro
 
-    with urlopen(f"{registry}/subjects/{TOPIC}-value/versions/latest") as answer:  # noqa: S310
-        schema = json.loads(answer.read())["schema"]
+    schema = _schema(registry, "value")
 
     def apply(frame: DataFrame, batch: int) -> None:
         value = from_avro(F.expr("substring(value, 6)"), schema).alias("v")
         rows = frame.where("value is not null").select(value).where("v.op in ('r', 'c', 'u', 'd')")
-        columns = [name for name, _ in _ROW if name not in ("id", "ordered", "due")]
         rows = rows.select(
             F.coalesce("v.after.id", "v.before.id").alias("id"),
-            *[f"v.after.{name}" for name in columns],
-            F.timestamp_micros("v.after.ordered").alias("ordered"),
-            F.date_from_unix_date("v.after.due").alias("due"),
+            *_cells(),
             F.col("v.source.lsn").alias("_lsn"),
             F.col("v.op").alias("_op"),
         )
@@ -275,10 +271,7 @@ def _with_care(spark: SparkSession, step: str, broker: str, registry: str, folde
     """What headrace does with a record, for one topic whose names and types are known beforehand."""
     from pyspark.sql.avro.functions import from_avro
 
-    schemas = {}
-    for part in ("key", "value"):
-        with urlopen(f"{registry}/subjects/{TOPIC}-{part}/versions/latest") as answer:  # noqa: S310
-            schemas[part] = json.loads(answer.read())["schema"]
+    schemas = {part: _schema(registry, part) for part in ("key", "value")}
 
     def apply(frame: DataFrame, batch: int) -> None:
         options = {"mode": "PERMISSIVE"}
@@ -292,12 +285,9 @@ def _with_care(spark: SparkSession, step: str, broker: str, registry: str, folde
         times = {"newest": F.max("v.source.ts_ms"), "oldest": F.min("v.source.ts_ms")}
         counts = {"rows": F.count(F.lit(1)), "bad": F.count_if("bad"), **times}
         rows = parsed.observe(seen, *[column.alias(name) for name, column in counts.items()]).where("not bad")
-        columns = [name for name, _ in _ROW if name not in ("id", "ordered", "due")]
         rows = rows.select(
             F.coalesce("v.after.id", "k.id").alias("id"),
-            *[f"v.after.{name}" for name in columns],
-            F.timestamp_micros("v.after.ordered").alias("ordered"),
-            F.date_from_unix_date("v.after.due").alias("due"),
+            *_cells(),
             F.struct(F.col("v.source.lsn").alias("lsn"), F.col("offset")).alias("_lsn"),
             F.col("v.op").alias("_op"),
         )
@@ -311,6 +301,18 @@ def _with_care(spark: SparkSession, step: str, broker: str, registry: str, folde
         batches.append(time.monotonic())
 
     _stream(spark, broker, folder, apply)
+
+
+def _schema(registry: str, part: str) -> str:
+    with urlopen(f"{registry}/subjects/{TOPIC}-{part}/versions/latest") as answer:  # noqa: S310
+        return str(json.loads(answer.read())["schema"])
+
+
+def _cells() -> list[Column]:
+    """The row's columns but for its key."""
+    plain = [name for name, _ in _ROW if name not in ("id", "ordered", "due")]
+    ordered, due = F.timestamp_micros("v.after.ordered"), F.date_from_unix_date("v.after.due")
+    return [*[F.col(f"v.after.{name}") for name in plain], ordered.alias("ordered"), due.alias("due")]
 
 
 def _stream(spark: SparkSession, broker: str, folder: Path, apply: Callable[[DataFrame, int], None]) -> None:

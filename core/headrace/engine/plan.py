@@ -83,9 +83,9 @@ class Plan:
 
     def _stored(self, session: SparkSession, topic: str) -> dict[str, DataType]:
         route = self.routes.of(topic)
-        named = {name for transform in self.transforms for name in transform.reads()}
         if route is None:
             return {}
+        named = {name for transform in self.transforms for name in transform.reads()}
         for sink in self.sinks:
             with suppress(Exception):  # there is none yet, or the sink shows none
                 schema = sink.read_back(session, Table(route.table)).schema

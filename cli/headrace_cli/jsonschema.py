@@ -17,7 +17,7 @@ from headrace.registry import Registry
 Schema = dict[str, Any]
 
 #: Kinds of plugins that have a block in the file.
-_KINDS = ("source", "format", "transform", "sink", "auth")
+_KINDS = ("source", "format", "transform", "dialect", "sink", "auth")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^${}]*\}"}
 #: What a passed-through option may be.
@@ -38,6 +38,8 @@ def pipeline_schema(registry: Registry) -> Schema:
             definitions[f"{kind}.{name}"] = _embedded(config_schema(plugin.Config), f"{kind}.{name}")
     properties["source"] |= _source([name for name, _ in registry.all("source")])
     properties["transforms"]["items"] = _ref("block.transform")
+    dialects = {name: _options("dialect", name) for name, _ in registry.all("dialect")}
+    properties["dialects"] |= {"properties": dialects, "additionalProperties": False}
     properties["sink"] = {"description": properties["sink"].get("description", ""), **_ref("block.sink")}
     properties["sinks"] |= {"items": _ref("block.sink"), "minItems": 1}
     # A validator of the model lets a single key column stand without brackets.

@@ -435,6 +435,11 @@ class TestRecords:
             written(schema, '{"a":1,"b":null}'),
             written(schema, '{"a":"AQ==","b":"AQ=="}'),
         )
+        price = json.dumps(struct(a=decimal(2, 9)), separators=(",", ":"))
+        assert Reader(session).read(written(price, '{"a":1.25}'), written(price, '{"a":1.255}')) == [
+            {"a": Decimal("1.25")},
+            "undecodable",
+        ]
         assert found == [
             {"a": Decimal("123456789012345678.12345678901234567891"), "b": "-0.0000000001"},
             {"a": Decimal(1), "b": None},

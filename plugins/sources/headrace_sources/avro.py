@@ -7,19 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
-from headrace.config.base import Config
 from headrace.contracts.format import Format, Scan
 from headrace.engine.checkpoint import first_line
 from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError
-from headrace_sources.avro_records import AvroRecords
 from headrace_sources.glue import GlueRegistry
 from headrace_sources.json_columns import none_declared
+from headrace_sources.registered import RegisteredRecords
+from headrace_sources.registered_avro import AvroParsing
 from headrace_sources.registry import Registry
+from headrace_sources.registry_config import RegistryConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,28 +29,14 @@ if TYPE_CHECKING:
     from headrace.engine.schemas import SchemaLog
 
 
-class AvroConfig(Config):
+class AvroConfig(RegistryConfig):
     """Options of Spark's Avro reader, and for single records: whose schema they are written with."""
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
-    #: The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2`` or ``v3`` (Apicurio),
-    #: ``glue`` (AWS).
-    registry: str | None = Field(default=None, pattern=r"^(https?://[^/?#]+|glue$)")
-    #: Which of Apicurio's ids a record has in front. Default: ``globalId`` at ``/apis/registry/v2``, else ``contentId``.
-    use_id: Literal["globalId", "contentId"] | None = Field(default=None, alias="use-id")
     #: AWS Glue: its region, where boto3 does not know it, and another address, as of a VPC endpoint.
     region: str | None = None
     endpoint: str | None = None
-    #: ``user:password`` for the registry.
-    basic_auth_user_info: SecretStr | None = Field(default=None, alias="basic.auth.user.info")
-    #: A bearer token for the registry.
-    bearer_auth_token: SecretStr | None = Field(default=None, alias="bearer.auth.token")
-    #: A PEM file of the authority that signed the registry's certificate.
-    ssl_ca_location: str | None = Field(default=None, alias="ssl.ca.location")
-    #: A PEM file of the certificate to show to the registry, and of its key where that is a file of its own.
-    ssl_certificate_location: str | None = Field(default=None, alias="ssl.certificate.location")
-    ssl_key_location: str | None = Field(default=None, alias="ssl.key.location")
     #: A file with the schema of all records, where they are bare Avro.
     schema_file: str | None = Field(default=None, alias="schema.file")
 
@@ -77,9 +64,12 @@ class AvroFormat(Format):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        own = self.config.registry or ""
-        kind = self.config.use_id if "/apis/registry/" in own else None
-        self._records = AvroRecords(self._schema_text, only=self.config.schema_file is not None, id_kind=kind or "")
+        self._records = RegisteredRecords(
+            AvroParsing(),
+            self._schema_text,
+            only=self.config.schema_file is not None,
+            id_kind=self.config.id_kind,
+        )
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         if not self.config.registry and not self.config.schema_file:
@@ -117,17 +107,7 @@ class AvroFormat(Format):
     @cached_property
     def _registry(self) -> Registry | GlueRegistry:
         config = self.config
-        if config.registry == "glue":
-            return GlueRegistry(config.region, config.endpoint)
-        login, token = config.basic_auth_user_info, config.bearer_auth_token
-        return Registry(
-            config.registry,
-            login=login.get_secret_value() if login else None,
-            token=token.get_secret_value() if token else None,
-            ca=config.ssl_ca_location,
-            certificate=config.ssl_certificate_location,
-            key=config.ssl_key_location,
-        )
+        return GlueRegistry(config.region, config.endpoint) if config.registry == "glue" else config.client()
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001

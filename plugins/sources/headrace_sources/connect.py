@@ -76,7 +76,7 @@ def of_name(name: str) -> Wire:
 
 
 def of_type(kind: DataType) -> Wire:
-    """The tree of a Spark type, for JSON. Decimals are parsed with all the places there is room for: Spark would round."""
+    """The tree of a Spark type, for JSON."""
     from pyspark.sql import types as T
 
     if isinstance(kind, T.StructType):
@@ -86,8 +86,9 @@ def of_type(kind: DataType) -> Wire:
     if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
         return Wire(value=of_type(kind.valueType))
     if isinstance(kind, T.DecimalType) and kind.precision < _WIDEST:
-        wide = T.DecimalType(_WIDEST, _WIDEST - kind.precision + kind.scale)
-        return Wire(wide, _EXACT, {"scale": str(kind.scale), _PRECISION: str(kind.precision)})
+        return Wire(
+            _roomy(kind.precision, kind.scale), _EXACT, {"scale": str(kind.scale), _PRECISION: str(kind.precision)}
+        )
     return Wire(kind)
 
 
@@ -106,8 +107,6 @@ def avro_reader(text: str) -> str:
 
 def numeric(tree: Wire) -> Wire | None:
     """The tree of JSON that was written with ``decimal.format=NUMERIC``; None when there is no decimal in it."""
-    from pyspark.sql.types import DecimalType
-
     found = False
 
     def decimals(leaf: Wire) -> Wire:
@@ -115,7 +114,7 @@ def numeric(tree: Wire) -> Wire | None:
         if leaf.name != DECIMAL or _meaning(leaf) is None or not 0 <= _scale(leaf) <= _WIDEST:
             return leaf
         found = True
-        return replace(leaf, kind=DecimalType(min(_precision(leaf), _WIDEST), _scale(leaf)), name=_NUMERIC)
+        return replace(leaf, kind=_roomy(min(_precision(leaf), _WIDEST), _scale(leaf)), name=_NUMERIC)
 
     changed = _mapped(tree, decimals)
     return changed if found else None
@@ -456,9 +455,19 @@ def _decimal(number: Column, tree: Wire) -> Column:
     return F.when(F.length(number).between(1, 8), short.cast(kind)).otherwise(wide)
 
 
+def _roomy(precision: int, scale: int) -> DataType:
+    """What decimals of JSON are parsed with: all the places there is room for, as Spark rounds what has more."""
+    from pyspark.sql.types import DecimalType
+
+    return DecimalType(_WIDEST, _WIDEST - precision + scale)
+
+
 def _written_decimal(number: Column, tree: Wire) -> Column:
     from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType
 
+    if isinstance(_decimal_type(tree), DecimalType):
+        return _exact_decimal(number, tree)
     # Spark's own cast to text writes small ones with an exponent.
     return F.translate(F.format_number(number, max(_scale(tree), 0)), ",", "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.config.suggest import did_you_mean
@@ -11,7 +11,8 @@ from headrace.contracts import events as E
 from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.errors import DataError
-from headrace_sources.debezium import record_columns, record_key_columns, source_position
+from headrace_sources.debezium import DebeziumConfig, record_columns, record_key_columns, source_position
+from headrace_sources.unavailable import unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,10 +33,18 @@ class FlatDialect(Dialect):
     name = "flat"
     api_version = 1
     priority = 100
+    Config = DebeziumConfig
+    config: DebeziumConfig
 
     @classmethod
     def recognises(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
         return True
+
+    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+        if {"file", "pos"} <= _position_fields(schema.names).keys():  # MySQL's log has whole rows
+            return {}
+        fields = {field.name: field.dataType for field in schema}
+        return unavailable(fields, self.config.unavailable_value_placeholder)
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F

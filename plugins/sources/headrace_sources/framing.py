@@ -9,6 +9,7 @@ Confluent, GUID                      ``01``, GUID in 16 bytes                   
 Confluent, header                    ``__value_schema_id``: either of Confluent's two            ``7``, ``guid/…``
 Apicurio, header                     ``apicurio.value.globalId`` or ``contentId``, 4 or 8 bytes  ``globalId/7``
 AWS Glue                             ``03``, ``00`` or (zlib) ``05``, version id in 16 bytes     ``glue/…``
+Apicurio, JSON                       ``{"schemaId":7,"payload":`` and ``}`` behind the record    ``globalId/7``
 ===================================  ==========================================================  ===============
 
 Whether an id has four or eight bytes shows by itself: ids begin at 1 and stay small, so the first four of eight are zero.
@@ -35,27 +36,34 @@ BARE = "file"
 _CONFLUENT = b"\xff"
 #: What stands in the place of a header's name.
 _HEADERS = {_CONFLUENT: "__{}_schema_id", b"\xfe": "apicurio.{}.globalId", b"\xfd": "apicurio.{}.contentId"}
+#: A text around a record, before and behind the id, and what ends it.
+_TEXT, _PAYLOAD, _END = b'{"schemaId":', b',"payload":', b"}"
+_NUMBER = "[1-9][0-9]{0,18}"
+_TEXT_HEX = f"{_TEXT.hex().upper()}(3[0-9])+{_PAYLOAD.hex().upper()}"
 #: Frames as hexadecimal text; what a client put in a header of its own under such a name is none.
-_FRAME = "^(00(.{8}|.{16})|01.{32}|03.{34}|FF(00.{8}|01.{32})|F[DE](.{8}|.{16}))$"
+_FRAME = f"^(00(.{{8}}|.{{16}})|01.{{32}}|03.{{34}}|FF(00.{{8}}|01.{{32}})|F[DE](.{{8}}|.{{16}})|{_TEXT_HEX})$"
 _KINDS = {b"\xfe": "globalId", b"\xfd": "contentId"}
 
 
-def frame_of(frame: DataFrame, column: str, part: str) -> Column:
+def frame_of(frame: DataFrame, column: str, part: str, *, texts: bool) -> Column:
     """The frame (binary) of each record: empty where there is none, null where there is no record.
 
-    ``part``: ``key`` or ``value``, of whose schema the headers speak.
+    ``part``: ``key`` or ``value``, of whose schema the headers speak. ``texts``: whether a text around it may be one.
     """
     from pyspark.sql import functions as F
 
     value = F.col(column)
     magic, length = value.substr(1, 1), F.length(value)
-    long = (value.substr(2, 4) == F.lit(bytes(4))) & (length > 9)
+    long = value.substr(2, 4) == F.lit(bytes(4))
     start = (
-        F.when(magic == F.lit(b"\0"), F.when(long, 9).when(length > 5, 5))
+        F.when(magic == F.lit(b"\0"), F.when(long, F.when(length > 9, 9)).when(length > 5, 5))
         .when(magic == F.lit(b"\1"), F.when(length > 17, 17))
         .when(magic == F.lit(b"\3"), F.when((length > 18) & value.substr(2, 1).isin(F.lit(b"\0"), F.lit(b"\5")), 18))
     )
     front = value.substr(F.lit(1), F.coalesce(start, F.lit(0)))
+    if texts:
+        text = F.regexp_extract(value.cast("string"), rf"(?s)^(\{_TEXT.decode()}{_NUMBER}{_PAYLOAD.decode()}).", 1)
+        front = F.when(F.startswith(value, F.lit(_TEXT)), text.cast("binary")).otherwise(front)
     if "headers" not in frame.columns:
         return front
     held = [F.concat(F.lit(byte), _header(name.format(part))) for byte, name in _HEADERS.items()]
@@ -70,21 +78,32 @@ def is_frame(found: Column) -> Column:
     return F.hex(found).rlike(_FRAME)
 
 
-def front_number(frame: DataFrame, column: str, known: Sequence[bytes]) -> Column:
+def named_in_headers(frame: DataFrame, part: str) -> Column:
+    """Whether a record has a header in which an id may be. Debezium gives every record headers of its own."""
+    from pyspark.sql import functions as F
+
+    if "headers" not in frame.columns:
+        return F.lit(False)
+    names = F.col("headers").getField("key")
+    held = reduce(lambda a, b: a | b, [F.array_contains(names, name.format(part)) for name in _HEADERS.values()])
+    return F.when(F.col("headers").isNull(), F.lit(False)).otherwise(F.coalesce(held, F.lit(False)))
+
+
+def front_number(frame: DataFrame, column: str, part: str, known: Sequence[bytes]) -> Column:
     """Which of the known frames (int) is in front of each record; -1 for none of them, null where there is no record.
 
-    Most records have one and no headers, and that is seen with little code. -1 may well be a frame: ``number_of`` knows.
+    Most records have one and no id in their headers, and that is seen with little code. -1 may well be a frame:
+    ``number_of`` knows.
     """
     from pyspark.sql import functions as F
 
     value = F.col(column)
     if list(known) == [b""]:
         return F.when(value.isNotNull(), 0)
-    no_headers = F.col("headers").isNull() if "headers" in frame.columns else F.lit(True)
     result = F.lit(-1)
     for i, front in reversed(list(enumerate(known))):
         result = F.when(F.startswith(value, F.lit(front)) & (F.length(value) > len(front)), i).otherwise(result)
-    return F.when(value.isNotNull(), F.when(no_headers, result).otherwise(-1))
+    return F.when(value.isNotNull(), F.when(named_in_headers(frame, part), -1).otherwise(result))
 
 
 def number_of(found: Column, known: Sequence[bytes]) -> Column:
@@ -103,6 +122,10 @@ def behind(frame: DataFrame, value: Column, number: Column, known: Sequence[byte
         return value
     skip = reduce(lambda rest, i: F.when(number == i, lengths[i]).otherwise(rest), mine[1:], F.lit(lengths[mine[0]]))
     body = value.substr(skip + 1, F.length(value))
+    in_text = [i for i in mine if known[i].startswith(_TEXT)]
+    if in_text:
+        inside = F.when(F.endswith(body, F.lit(_END)), body.substr(F.lit(1), F.length(body) - len(_END)))
+        body = F.when(number.isin(in_text), inside).otherwise(body)
     packed = [i for i in mine if known[i][:2] == b"\3\5"]
     if not packed:
         return body
@@ -119,12 +142,16 @@ def id_of(found: bytes, id_kind: str) -> str:
         return f"{_KINDS[magic]}/{int.from_bytes(rest, 'big')}"
     if magic == b"\0":
         return f"{id_kind}/{int.from_bytes(rest, 'big')}".lstrip("/")
+    if found.startswith(_TEXT):
+        return f"globalId/{int(found[len(_TEXT) : -len(_PAYLOAD)])}"
     return f"guid/{UUID(bytes=rest)}" if magic == b"\1" else f"glue/{UUID(bytes=rest[1:])}"
 
 
-def frames(id_: str, id_kind: str, *, in_headers: bool) -> list[bytes]:
-    """All frames in which an id may come: in front, and ``in_headers``."""
-    return [found for found in _frames(id_, id_kind) if in_headers or found[:1] not in _HEADERS]
+def frames(id_: str, id_kind: str, *, in_headers: bool, texts: bool) -> list[bytes]:
+    """All frames in which an id may come: in front, ``in_headers`` and in ``texts``."""
+    found = [frame for frame in _frames(id_, id_kind) if in_headers or frame[:1] not in _HEADERS]
+    kind, _, number = id_.rpartition("/")
+    return [*found, _TEXT + number.encode() + _PAYLOAD] if texts and kind == "globalId" else found
 
 
 def _frames(id_: str, id_kind: str) -> list[bytes]:

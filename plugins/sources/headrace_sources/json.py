@@ -1,19 +1,20 @@
-"""JSON, one event a record, with or without a schema of its own.
+"""JSON, one event a record: with a schema of its own, with one in a registry, or without.
 
 Without one, types are taken from the data once and remembered: a later batch adds columns and never changes a type. With
 one, as JsonConverter writes it (``{"schema": …, "payload": …}``), they are those of the schema, and nothing is guessed.
-A record that does not fit is an error of its own.
+Schemas in a registry are ``registered``'s. A record that does not fit is an error of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.config.base import Config
+from pydantic import model_validator
+
 from headrace.contracts.changes import UNDECODABLE, quoted
 from headrace.contracts.format import Format, UnknownSchemaError, unknown_schema, unknown_schemas
 from headrace.engine.schemas import grown, merged
@@ -22,6 +23,10 @@ from headrace.errors import DataError, HeadraceError
 from headrace_sources import connect
 from headrace_sources import json_columns as columns
 from headrace_sources.connect import Wire
+from headrace_sources.registered import RegisteredRecords
+from headrace_sources.registered_json import JsonParsing
+from headrace_sources.registry import Registry
+from headrace_sources.registry_config import RegistryConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,8 +57,8 @@ class _Writers:
         return [*self.broken, *(id_ for ids, _ in self.readable for id_ in ids)]
 
 
-class JsonConfig(Config):
-    """Options of Spark's JSON reader."""
+class JsonConfig(RegistryConfig):
+    """Options of Spark's JSON reader, and of the registry that has the records' schemas, where one has."""
 
     passthrough: ClassVar[tuple[str, ...]] = (
         "allowBackslashEscapingAnyCharacter",
@@ -72,6 +77,12 @@ class JsonConfig(Config):
         "timestampNTZFormat",
     )
 
+    @model_validator(mode="after")
+    def _not_glue(self) -> JsonConfig:
+        if self.registry == "glue":
+            raise ValueError("`registry: glue` is for Avro: JSON whose schema is in AWS Glue is not read")
+        return self
+
 
 class JsonFormat(Format):
     """``format: json``, ``value: {json: {}}``."""
@@ -85,11 +96,18 @@ class JsonFormat(Format):
         self._writers: dict[str, _Writers] = {}
         self._unknown: set[str] = set()
         self._declared: dict[str, Mapping[str, Wire]] = {}
+        self._registered: RegisteredRecords | None = None
+        if self.config.registry:
+            parsing = JsonParsing(self.config.options())
+            self._registered = RegisteredRecords(parsing, self._registry_text, id_kind=self.config.id_kind)
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
+        if self._registered:
+            columns.none_declared(log, subject)
+            return self._registered.schema(frame, column, subject, log)
         texts = frame.where(F.col(column).isNotNull()).select(F.col(column).cast("string").alias(_BODY))
         if log.writers(subject):
             if subject in self._unknown:
@@ -105,12 +123,20 @@ class JsonFormat(Format):
         return self._inferred(spark, texts, subject, log)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+        if self._registered:
+            return self._registered.decode(frame, column, schema, error)
         subject = next((field.metadata[_SUBJECT] for field in schema if _SUBJECT in field.metadata), None)
         if subject is None or subject in self._declared:
             return self._decoded(frame, column, schema, error, self._declared.get(subject or "", {}))
         return self._decoded_by_writers(frame, column, schema, error, subject)
 
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        if self.config.registry:
+            yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
+
     def explain(self, error: BaseException) -> HeadraceError | None:
+        if self._registered:
+            return self._registered.explain(full_text(error))
         found = [subject for subject, _ in unknown_schemas(full_text(error)) if subject in self._writers]
         if not found:
             return None
@@ -120,6 +146,14 @@ class JsonFormat(Format):
             where=f"topic {_topic(found[0])}",
             fix="start again: the batch is planned anew with it",
         )
+
+    def _registry_text(self, id: str) -> str:  # noqa: A002 - the registries' word
+        return self._registry.json(id)
+
+    @cached_property
+    def _registry(self) -> Registry:
+        client: Registry = self.config.client()
+        return client
 
     # Without a schema.
 
@@ -147,14 +181,14 @@ class JsonFormat(Format):
             raise DataError("none of its records is a JSON object", where=f"topic {_topic(subject)}", fix=fix)
         schema = found if known is None else grown(known, found)
         assert isinstance(schema, StructType)
-        declared = columns.leaves(log.declared(subject), _topic(subject))
-        leaves = {**columns.of_table(schema, log.stored(subject)), **declared}
-        if not leaves:
-            log.remember(subject, schema)
-            return schema
-        self._declared[subject] = leaves
-        schema = columns.in_table(schema, leaves)
+        if schema != known or subject not in self._declared:  # what they are does not change without a new column
+            declared = columns.leaves(log.declared(subject), _topic(subject))
+            self._declared[subject] = {**columns.of_table(schema, log.stored(subject)), **declared}
+        leaves = self._declared[subject]
+        schema = columns.in_table(schema, leaves) if leaves else schema
         log.remember(subject, schema)
+        if not leaves:
+            return schema
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in schema])
 
     def _decoded(

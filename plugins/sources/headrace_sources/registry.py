@@ -55,23 +55,43 @@ class Registry:
         RetriableError when the registry does not answer, ConfigError when it lets nobody in, DataError when it knows no
         such schema.
         """
-        if id.startswith("glue/") or (self.apicurio and id.startswith("guid/")):
+        schema, references = self._schema(id, "AVRO")
+        known: dict[str, Any] = {}
+        self._resolve(references, known)
+        return json.dumps(_inlined(schema, known, ""), ensure_ascii=False)
+
+    def json(self, id: str) -> str:  # noqa: A002 - the registries' word
+        """The schema of JSON records of an id: a JSON Schema, or one of Kafka Connect's own; errors as ``avro``."""
+        schema, references = self._schema(id, "JSON")
+        if references:
+            raise DataError(
+                f"the schema {id} refers to others, which is not read",
+                where=self.url,
+                fix="leave the topic out, or write its records with schemas that are whole",
+            )
+        return json.dumps(schema, ensure_ascii=False)
+
+    def _schema(self, id: str, kind: str) -> tuple[Any, Any]:  # noqa: A002 - the registries' word
+        """The schema of an id, and what it refers to."""
+        id_kind, _, number = id.rpartition("/")
+        if id_kind == "glue" or (self.apicurio and id_kind == "guid"):
             raise DataError(
                 f"a record's schema has the id {id}, which is none of this registry's",
                 where=self.url,
                 fix="set `registry:` to the one that the records were written with: `glue` for AWS Glue",
             )
+        if id_kind == "globalId" and not self.apicurio:
+            # Its ids are those of contents: under the same number it has another schema.
+            raise DataError(
+                f"a record's schema has Apicurio's global id {number}, which cannot be asked for at this address",
+                where=self.url,
+                fix="set `registry:` to Apicurio's own interface, which ends in /apis/registry/v2 or /apis/registry/v3",
+            )
         if self.apicurio:
-            kind, _, number = id.rpartition("/")
-            plural = f"{kind or ('globalId' if self.apicurio == 'v2' else 'contentId')}s"
-            schema, references = self._get(f"ids/{plural}/{number}"), self._get(f"ids/{plural}/{number}/references")
-        else:
-            kind, _, number = id.rpartition("/")
-            path = f"schemas/guids/{number}" if kind == "guid" else f"schemas/ids/{number}"
-            schema, references = self._confluent(self._get(path))
-        known: dict[str, Any] = {}
-        self._resolve(references, known)
-        return json.dumps(_inlined(schema, known, ""), ensure_ascii=False)
+            plural = f"{id_kind or ('globalId' if self.apicurio == 'v2' else 'contentId')}s"
+            return self._get(f"ids/{plural}/{number}"), self._get(f"ids/{plural}/{number}/references")
+        path = f"schemas/guids/{number}" if id_kind == "guid" else f"schemas/ids/{number}"
+        return self._confluent(self._get(path), kind)
 
     def size(self) -> str:
         """How many schemas it shows to this login, in words."""
@@ -89,14 +109,14 @@ class Registry:
                 inner = self._get(f"{path}/references")
             else:
                 path = f"subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-                schema, inner = self._confluent(self._get(path))
+                schema, inner = self._confluent(self._get(path), "AVRO")
             self._resolve(inner, known)
             _collect(schema, known, "")
 
-    def _confluent(self, answer: Any) -> tuple[Any, Any]:
-        kind = answer.get("schemaType", "AVRO")
-        if kind != "AVRO":
-            raise DataError(f"the schema is {kind}, and not AVRO", where=self.url, fix="name the format that it is")
+    def _confluent(self, answer: Any, kind: str) -> tuple[Any, Any]:
+        found = answer.get("schemaType", "AVRO")
+        if found != kind:
+            raise DataError(f"the schema is {found}, and not {kind}", where=self.url, fix="name the format that it is")
         return _parsed(answer["schema"]), answer.get("references")
 
     def _get(self, path: str) -> Any:
@@ -104,7 +124,7 @@ class Registry:
         tls = self._tls()
         for pause in (*PAUSES, None):
             try:
-                with urlopen(Request(address, headers=self._headers), timeout=TIMEOUT, context=tls) as answer:  # noqa: S310 - checked in AvroConfig
+                with urlopen(Request(address, headers=self._headers), timeout=TIMEOUT, context=tls) as answer:  # noqa: S310 - checked in RegistryConfig
                     return json.loads(answer.read())
             except HTTPError as error:
                 problem = _refusal(error, address)

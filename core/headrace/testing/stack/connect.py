@@ -1,4 +1,4 @@
-"""Kafka Connect with Debezium's connectors and an Avro converter."""
+"""Kafka Connect with Debezium's connectors, and converters that keep schemas in a registry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Connect(Server):
     """One worker, which keeps connectors and their offsets in a Kafka's topics.
 
     Keys and values are JSON without schemas unless a connector's configuration says otherwise;
-    ``Registry.avro_converter`` has the settings for Avro.
+    ``Registry.avro_converter`` has the settings for Avro, ``Registry.json_converter`` those for JSON with a registry.
     """
 
     name = "connect"
@@ -101,15 +101,16 @@ class Connect(Server):
         plugins.mkdir()
         for connector in self._connectors:
             (plugins / connector).symlink_to(artefacts.unpacked(f"debezium-{connector}"))
-        converter = plugins / "avro-converter"
-        converter.mkdir()
+        converters = plugins / "converters"
+        converters.mkdir()
         for jar in artefacts.fetch("converter"):
-            (converter / jar.name).symlink_to(jar)
-        # The converter does not say that it is one, and to look into every class takes Connect several seconds.
-        with zipfile.ZipFile(converter / "services.jar", "w") as services:
+            (converters / jar.name).symlink_to(jar)
+        # They do not say that they are converters, and to look into every class takes Connect several seconds.
+        with zipfile.ZipFile(converters / "services.jar", "w") as services:
             services.writestr(
                 "META-INF/services/org.apache.kafka.connect.storage.Converter",
-                "io.apicurio.registry.utils.converter.AvroConverter\n",
+                "io.apicurio.registry.utils.converter.AvroConverter\n"
+                "io.apicurio.registry.utils.converter.ExtJsonConverter\n",
             )
 
     def command(self) -> Sequence[str | Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.testing.stack import artefacts, jvm
@@ -30,16 +30,26 @@ class Registry(Server):
 
         ``ccompat_url``/schemas/ids/ID has the schema.
         """
-        converter = {
-            "": "io.apicurio.registry.utils.converter.AvroConverter",
-            ".apicurio.registry.url": f"{self.url}/apis/registry/v2",
-            ".apicurio.registry.auto-register": "true",
-            ".apicurio.registry.find-latest": "true",
-            ".apicurio.registry.as-confluent": "true",
-            ".apicurio.registry.use-id": "contentId",
+        settings = {
+            "as-confluent": "true",
+            "use-id": "contentId",
             # Otherwise the id is a header, and the value bare Avro.
-            ".apicurio.registry.headers.enabled": "false",
+            "headers.enabled": "false",
         }
+        return self._converters("AvroConverter", settings)
+
+    def json_converter(self) -> dict[str, str]:
+        """The same for JSON: ``{"schemaId":ID,"payload":…}``, whatever the settings.
+
+        ``url``/apis/registry/v2/ids/globalIds/ID has the schema; ``ccompat_url`` knows nothing of it.
+        """
+        return self._converters("ExtJsonConverter", {})
+
+    def _converters(self, name: str, settings: Mapping[str, str]) -> dict[str, str]:
+        """The settings of one of Apicurio's converters, for keys and for values."""
+        common = {"url": f"{self.url}/apis/registry/v2", "auto-register": "true", "find-latest": "true"}
+        converter = {f".apicurio.registry.{key}": value for key, value in {**common, **settings}.items()}
+        converter[""] = f"io.apicurio.registry.utils.converter.{name}"
         return {f"{part}.converter{key}": value for part in ("key", "value") for key, value in converter.items()}
 
     @property

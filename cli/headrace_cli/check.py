@@ -25,7 +25,8 @@ def check(file: str, *, connect: bool) -> None:
         spinner.doing("looking at the source and the sinks")
         items = pipeline.check(spark, connect=connect)
     table = plain_table("what", "found")
-    for item in items:
+    # A registry that has keys and values is asked for both, and is one line.
+    for item in {(item.what, item.found): item for item in items}.values():
         style = "red" if item.error else ""
         failed = "FAILED: " if item.error else ""
         table.add_row(Text(pipeline.redact(item.what)), Text(pipeline.redact(failed + item.found)), style=style)

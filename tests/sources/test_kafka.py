@@ -390,6 +390,16 @@ def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None
     with pytest.raises(RetriableError, match="no broker answers as one") as caught:
         pipeline.run(spark)
     assert "source kafka, 127.0.0.1:1" in str(caught.value)
+    assert "Exception" not in str(caught.value)
+
+
+def test_a_broker_that_is_not_there_is_said_soon(tmp_path: Path, spark: SparkSession) -> None:
+    source = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
+    pipeline = pipelines.pipeline(tmp_path, source={"kafka": source, "value": {"json": {}}}, tables=[])
+    clock = time.monotonic()
+    with pytest.raises(RetriableError, match="no broker answers as one"):
+        pipeline.run(spark)
+    assert time.monotonic() - clock < 60
 
 
 _LOGINS = {

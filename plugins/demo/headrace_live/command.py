@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,7 +67,13 @@ def live(folder: Path) -> None:
     console.print(f"  cd {folder}", style="cyan")
     for rest in ("", " --limit 5", " --sink hudi --limit 5"):
         table = " pagila_public.customer" if rest else ""
-        console.print(f"  SALT={SALT} headrace show pipeline.yaml{table}{rest}", style="cyan")
+        # A line that is broken in two could not be copied.
+        console.print(f"  SALT={SALT} {_program()} show pipeline.yaml{table}{rest}", style="cyan", soft_wrap=True)
+
+
+def _program() -> str:
+    """How this program is called in the user's shell: in an environment that is not active, by its whole path."""
+    return "headrace" if shutil.which("headrace") else str(Path(sys.executable).with_name("headrace"))
 
 
 def _refuse(folder: Path) -> None:
@@ -125,7 +132,9 @@ def _run(servers: Servers, pipeline: Pipeline, console: Console, stack: ExitStac
 
     servers.snapshot(console)
     console.print("\nOne pipeline file, [cyan]pipeline.yaml[/], for all tables:\n")
-    console.print(Syntax(Path("pipeline.yaml").read_text(encoding="utf-8"), "yaml", background_color="default"))
+    console.print(
+        Syntax(Path("pipeline.yaml").read_text(encoding="utf-8"), "yaml", background_color="default", word_wrap=True)
+    )
     started = time.monotonic()
     with console.status("finding Java and jars, starting Spark"):
         spark = pipeline.session(console.print)

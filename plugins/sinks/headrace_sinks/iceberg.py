@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,6 +14,7 @@ from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table
 from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder, qualified
 from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.spark.sessions import read_once
 from headrace_sinks.asof import millis
 from headrace_sinks.iceberg_catalog import (
     CATALOG,
@@ -166,6 +166,12 @@ class IcebergSink(Sink):
             return ConfigError(
                 f"there is no such version: {absent}", fix="take a version from `headrace show`, or a later time"
             )
+        blocked = next((line.strip(": \t") for line in lines if "ParentNotDirectoryException" in line), None)
+        if blocked:
+            return ConfigError(
+                f"the tables' folder cannot be made, a file stands in its way: {blocked.split('Exception: ')[-1]}",
+                fix="correct `warehouse`, or remove that file",
+            )
         return None
 
     def _write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
@@ -184,7 +190,7 @@ class IcebergSink(Sink):
         elif merges_on_read:
             marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
         else:
-            with _once(fitted) as kept:
+            with read_once(fitted) as kept:  # it looks first for the files that the rows change
                 marked(spark, mark_of(batch), lambda: _merge(spark, name, table, kept))
         java.refresh()
         return _written(java, batch, whole=merges_on_read or batch.mode == "append")
@@ -231,19 +237,6 @@ def _fitted(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataF
     for clause in growth.clauses:
         spark.sql(f"ALTER TABLE {name} {clause}")
     return shaped(rows, want.add(DELETED, "boolean"))
-
-
-@contextmanager
-def _once(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, read once and kept: a copy-on-write MERGE reads them twice, first to find the files that they change.
-
-    A cache would not do: MERGE refuses to read a plan twice that counts its rows, cached or not.
-    """
-    kept = rows.localCheckpoint()
-    try:
-        yield kept
-    finally:
-        kept._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - PySpark frees it at some time
 
 
 def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:

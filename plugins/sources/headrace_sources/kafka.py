@@ -47,6 +47,8 @@ _MANY = 50_000
 #: Spark asks for a partition's first and last offset after every poll, which is 500 records unless more are allowed; the
 #: bytes of one are still limited by ``max.partition.fetch.bytes``.
 _QUICK = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
+#: How often the cluster is asked before a stream starts, each time for as long as the admin client waits.
+_TRIES = 3
 _READER_OPTIONS = (
     "minPartitions",
     "groupIdPrefix",
@@ -96,6 +98,7 @@ class KafkaSource(NativeSource):
     _client: KafkaAdmin | None = None
 
     def stream(self, spark: SparkSession) -> DataFrame:
+        self._reach(spark)
         name, value = self._choice
         options = {"maxOffsetsPerTrigger": f"{BATCH}", **self._options(_READER_OPTIONS + _STREAM_OPTIONS)}
         reader = spark.readStream.format("kafka").options(**options)
@@ -151,7 +154,7 @@ class KafkaSource(NativeSource):
         text = full_text(error)
         for signs, kind, what, fix in _TROUBLE:
             if (found := re.search(signs, text)) is not None:
-                detail = next(line.strip() for line in text.splitlines() if found[0] in line)
+                detail = _plain(next(line for line in text.splitlines() if found[0] in line))
                 name, value = self._choice
                 where = f"source kafka, {self._servers}, {name} {option_text(value)}"
                 return kind(f"{what}: {detail}", where=where, fix=fix)
@@ -178,6 +181,17 @@ class KafkaSource(NativeSource):
             "failOnDataLoss": option_text(self.config.failOnDataLoss),
             "includeHeaders": "true",
         }
+
+    def _reach(self, spark: SparkSession) -> None:
+        """Asks whether somebody is there; Spark's stream would take three minutes to say that nobody is."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self._admin(spark).cluster()
+            except Exception as error:
+                if not left or "TimeoutException" not in full_text(error):
+                    raise
+            else:
+                return
 
     def _admin(self, spark: SparkSession) -> KafkaAdmin:
         """The one client of this source; it lives as long as the source does."""
@@ -250,6 +264,13 @@ def _logged(text: str | None) -> Offsets:
     last = text.strip().splitlines()[-1]
     found: Offsets = json.loads(last[last.index("{") :])
     return found
+
+
+def _plain(line: str) -> str:
+    """A line of an error, without Spark's ids of a query and Java's names of exceptions."""
+    line = re.sub(r"^.*\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", "", line)
+    line = re.sub(r"\b(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)
+    return re.sub(r"\.\.$", ".", line.strip(": \t"))
 
 
 _GONE: tuple[type[HeadraceError], str, str] = (

@@ -25,7 +25,7 @@ from headrace.registry import registry
 from headrace_cli.jsonschema import comments
 
 FILE = Path(__file__).with_name("options.md")
-KINDS = {"source": "Sources", "format": "Formats", "transform": "Transforms", "sink": "Sinks"}
+KINDS = {"source": "Sources", "format": "Formats", "transform": "Transforms", "dialect": "Dialects", "sink": "Sinks"}
 HEAD = """\
 # All options
 

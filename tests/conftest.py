@@ -27,7 +27,7 @@ def spark() -> Iterator[SparkSession]:
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
     session = sessions.build(
-        plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
+        plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
     )
     yield session
     session.stop()

@@ -14,6 +14,7 @@ import click
 from headrace import __version__
 from headrace_cli import failure
 from headrace_cli.check import check
+from headrace_cli.epoch import epoch
 from headrace_cli.jars import jars
 from headrace_cli.later import Later
 from headrace_cli.plugins import plugins
@@ -60,7 +61,7 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (run, check, show, plugins, schema, jars, version):
+for command in (run, check, show, epoch, plugins, schema, jars, version):
     cli.add_command(command)
 
 

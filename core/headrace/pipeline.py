@@ -7,17 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from headrace.config.base import option_text
-from headrace.config.pipeline import Block, PipelineConfig, TableRule
+from headrace.config.pipeline import TableRule
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.format import Format
-from headrace.contracts.plugin import Plugin
 from headrace.contracts.sink import Sink, Table
 from headrace.contracts.source import Source
 from headrace.contracts.transform import Transform
 from headrace.engine import dead_letters, query
+from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
 from headrace.engine.progress import BatchProgress
 from headrace.engine.query import Query
@@ -25,11 +23,12 @@ from headrace.engine.ranged import seconds_of
 from headrace.engine.routing import Routes
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import explained
-from headrace.errors import ConfigError, HeadraceError, PluginError
+from headrace.errors import ConfigError
 from headrace.registry import Registry, registry
 from headrace.spark.sessions import Sessions
+from headrace_document.build import built
 from headrace_document.lines import Document, load
-from headrace_document.references import PROVIDERS, Resolver
+from headrace_history.epochs import Epoch
 from headrace_runtime import preflight
 from headrace_runtime import session as sessions
 from headrace_runtime.preflight import CheckItem
@@ -76,11 +75,14 @@ class Pipeline:
     checkpoint: str
     tables: Sequence[TableRule | Mapping[str, Any]] = ()
     transforms: Sequence[Transform] = ()
+    #: Those with options; the others that are installed are there all the same.
+    dialects: Sequence[Dialect] = ()
     value: Format | None = None
     key: Format | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
     trigger: str | None = None
     min_sync_interval: str | None = None
+    delete_retention: str = "7 days"
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,25 +104,26 @@ class Pipeline:
             routes=Routes(
                 [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
             ),
-            dialects=_dialects(registry()),
+            dialects=_dialects(registry(), self.dialects),
             transforms=tuple(self.transforms),
             value_format=self.value,
             key_format=self.key or (self.value if self.source.gives_records else None),
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             trigger=self.trigger,
             min_sync_interval=self.min_sync_interval,
+            delete_retention=seconds_of(self.delete_retention),
             redact=self.redact,
         )
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
         """The pipeline of a YAML file. ConfigError and PluginError name the line."""
-        return _Builder(load(path)).pipeline()
+        return built(load(path), cls)
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:
         """The pipeline of a mapping with the keys of the file."""
-        return _Builder(Document(dict(config), "config")).pipeline()
+        return built(Document(dict(config), "config"), cls)
 
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
         """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing.
@@ -200,6 +203,21 @@ class Pipeline:
         except Exception as error:
             raise explained(error, self.plan, chosen) from error
 
+    def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
+        """From the next batch on every change is newer than all before: for a database that was restored or replaced.
+
+        Stop the pipeline before. ConfigError when it has never run.
+        """
+        spark = self._session(spark)
+        if not Folder(spark, self.checkpoint).exists():
+            raise ConfigError(
+                "nothing was read yet, so no change is older than another",
+                where=f"checkpoint {self.checkpoint}",
+                fix="run the pipeline",
+            )
+        checkpoint = Checkpoint(spark, self.checkpoint, self.name)
+        return checkpoint.epochs.add(checkpoint.next_batch, reason)
+
     def _start(
         self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
     ) -> Query:
@@ -227,87 +245,10 @@ class Pipeline:
         return session
 
 
-class _Builder:
-    """Finds the plugins that a document names and builds them, with the line in every error."""
-
-    def __init__(self, document: Document) -> None:
-        self._registry = registry()
-        self._resolver = Resolver({**PROVIDERS, **dict(self._registry.all("secret"))})
-        data = self._resolver.resolve(document.data if document.data is not None else {}, document.where)
-        self._document = replace(document, data=data)
-
-    def pipeline(self) -> Pipeline:
-        try:
-            return self._pipeline()
-        except HeadraceError as error:  # what a model refuses may have come from a reference
-            error.what = self._resolver.redact(error.what)
-            error.fix = self._resolver.redact(error.fix) if error.fix else None
-            raise
-
-    def _pipeline(self) -> Pipeline:
-        data = self._document.data
-        if not isinstance(data, dict):
-            raise ConfigError(
-                "a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`"
-            )
-        try:
-            config = PipelineConfig.model_validate(data)
-        except ValidationError as error:
-            raise self._document.invalid(error) from None
-        source_name = next(key for key in config.source if key not in PipelineConfig.FORMAT_KEYS)
-        formats = {
-            key: self._format(config.source[key], ("source", key))
-            for key in PipelineConfig.FORMAT_KEYS
-            if key in config.source
-        }
-        sinks = [
-            self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i))
-            for i, block in enumerate(config.all_sinks)
-        ]
-        try:
-            return Pipeline(
-                name=config.name,
-                source=self._plugin("source", {source_name: config.source[source_name]}, ("source",)),
-                sinks=sinks,
-                checkpoint=config.checkpoint,
-                tables=config.tables,
-                transforms=[
-                    self._plugin("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)
-                ],
-                spark=config.spark,
-                trigger=config.trigger,
-                min_sync_interval=config.min_sync_interval,
-                redact=self._resolver.redact,
-                **formats,
-            )
-        except ConfigError as error:
-            error.where = error.where or self._document.origin
-            raise
-
-    def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
-        block = {block: {}} if isinstance(block, str) else block
-        if not isinstance(block, dict) or len(block) != 1:
-            raise self._document.error(loc, "name exactly one format", "write it like `value: {json: {}}`")
-        return self._plugin("format", block, loc)
-
-    def _plugin(self, kind: str, block: Block, loc: tuple[Any, ...]) -> Any:
-        name, config = next(iter(block.items()))
-        try:
-            plugin: type[Plugin] = self._registry.get(kind, name)
-        except PluginError as error:
-            error.where = error.where or self._document.where((*loc, name))
-            raise
-        if config is not None and not isinstance(config, dict):
-            raise self._document.error((*loc, name), f"the options of {name!r} are a mapping", f"write `{name}: {{…}}`")
-        try:
-            return plugin(plugin.Config.model_validate(config or {}))
-        except ValidationError as error:
-            raise self._document.invalid(error, (*loc, name)) from None
-
-
-def _dialects(plugins: Registry) -> tuple[Dialect, ...]:
-    found: list[type[Dialect]] = [plugin for _, plugin in plugins.all("dialect")]
-    return tuple(plugin() for plugin in sorted(found, key=lambda d: d.priority))
+def _dialects(plugins: Registry, given: Sequence[Dialect]) -> tuple[Dialect, ...]:
+    found: dict[str, Dialect] = {name: plugin() for name, plugin in plugins.all("dialect")}
+    found |= {dialect.name: dialect for dialect in given}
+    return tuple(sorted(found.values(), key=lambda dialect: dialect.priority))
 
 
 def _summary(name: str, batches: list[BatchProgress]) -> Summary:

@@ -181,17 +181,19 @@ class TestPlugins:
 
     @staticmethod
     def refused(tmp_text: str) -> str:
-        from headrace.pipeline import _Builder
+        from headrace import Pipeline
+        from headrace_document.build import built
 
         with pytest.raises((ConfigError, PluginError)) as raised:
-            _Builder(parse(tmp_text, "pipeline.yaml")).pipeline()
+            built(parse(tmp_text, "pipeline.yaml"), Pipeline)
         return str(raised.value)
 
     def test_a_file_that_is_right(self) -> None:
-        from headrace.pipeline import _Builder
+        from headrace import Pipeline
+        from headrace_document.build import built
 
         text = SHORTEST + "transforms:\n- unwrap: {delete.tombstone.handling.mode: rewrite, add.fields: op}\n"
-        pipeline = _Builder(parse(text, "pipeline.yaml")).pipeline()
+        pipeline = built(parse(text, "pipeline.yaml"), Pipeline)
         assert pipeline.transforms[0].config.delete_handling == "rewrite"
 
     def test_a_plugin_that_does_not_exist(self) -> None:

@@ -72,3 +72,18 @@ def test_what_it_looks_like(spark: SparkSession) -> None:
     assert texts(spark, sortable(F.col("n")), of="n bigint", rows=rows) == [
         "0", "10", "2FF", "3100", "G7FFFFFFFFFFFFFFF", "GFFFFFFFFFFFFFFFF",
     ]  # fmt: skip
+
+
+@few
+@given(st.lists(st.tuples(st.integers(0, 70_000), st.integers(0, 2**40)), min_size=20, max_size=40))
+def test_every_position_of_an_epoch_is_higher_than_those_of_the_epochs_before(
+    spark: SparkSession, numbers: list[tuple[int, int]]
+) -> None:
+    from pyspark.sql import functions as F
+
+    from headrace.contracts.position import in_epoch, position, sortable
+
+    columns = [in_epoch(position(sortable(F.lit(number)), place=F.lit("10")), epoch) for epoch, number in numbers]
+    (row,) = spark.range(1).select(*columns).collect()
+    order = range(len(numbers))
+    assert sorted(order, key=lambda i: (row[i], i)) == sorted(order, key=lambda i: (numbers[i], i))

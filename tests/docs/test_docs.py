@@ -108,15 +108,15 @@ def test_pipeline_files(
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source that docs/plugins.md writes, as if it were installed."""
-    from headrace import pipeline
     from headrace.registry import Registry
+    from headrace_document import build
 
     monkeypatch.syspath_prepend(ROOT / "tests/dist/headrace_acme")
     import headrace_acme  # type: ignore[import-not-found]
 
     found = Registry.from_entry_points()
     found.register(headrace_acme, "headrace-acme 1.0")
-    monkeypatch.setattr(pipeline, "registry", lambda: found)
+    monkeypatch.setattr(build, "registry", lambda: found)
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)

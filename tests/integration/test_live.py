@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,9 @@ JSON = {
 }
 
 
-@pytest.mark.parametrize("wire", ["avro", "json"])
-@pytest.mark.parametrize("sink", pipelines.TABLE_SINKS)
+@pytest.mark.parametrize(
+    ("wire", "sink"), [*product(("avro", "json"), pipelines.TABLE_SINKS), ("registered", "iceberg")]
+)
 def test_tables_follow_a_database(
     tmp_path: Path,
     spark: SparkSession,
@@ -56,9 +58,8 @@ def test_tables_follow_a_database(
     name = f"live_{wire}_{sink}"
     table = f"{name}.artists"
     postgres.execute(ARTISTS.format(schema=name))
-    converter = registry.avro_converter() if wire == "avro" else JSON
+    converter, value = way(wire, registry)
     connect.put(name, {**postgres.debezium(name), "schema.include.list": name, **converter})
-    value: dict[str, Any] = {"avro": {"registry": registry.ccompat_url}} if wire == "avro" else {"json": {}}
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"}
     pipeline = pipelines.pipeline(
         tmp_path,
@@ -83,6 +84,106 @@ def test_tables_follow_a_database(
     finally:
         query.stop()
         connect.delete(name)
+
+
+DOCUMENTS = """
+create extension if not exists hstore;
+create schema {schema};
+create table {schema}.documents (
+  id int primary key, rev int, body text, raw bytea, numbers int[], large bigint[], words text[], refs uuid[],
+  days date[], about jsonb, pairs hstore
+);
+"""
+#: Every column that PostgreSQL may keep elsewhere (TOAST), filled so that it does.
+FILLED = (
+    "repeat('0123456789', 1000), decode(repeat('deadbeef', 2000), 'hex'), array(select generate_series(1, 5000)), "
+    "array(select generate_series(1, 5000)::bigint), array(select 'word ' || generate_series(1, 2000)), "
+    "array(select md5(generate_series(1, 1000)::text)::uuid), array(select '2020-01-01'::date + generate_series(1, 3000)), "
+    "jsonb_build_object('text', repeat('x', 9000)), hstore(repeat('k', 3000), repeat('v', 3000))"
+)
+LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
+
+
+@pytest.mark.parametrize(
+    ("wire", "sink"), [*product(("avro",), pipelines.TABLE_SINKS), ("json", "iceberg"), ("registered", "iceberg")]
+)
+def test_large_values_that_an_update_leaves_alone_stay(
+    tmp_path: Path,
+    spark: SparkSession,
+    postgres: Postgres,
+    connect: Connect,
+    kafka: Kafka,
+    registry: Registry,
+    wire: str,
+    sink: str,
+) -> None:
+    name = f"toast_{wire}_{sink}"
+    table = f"{name}.documents"
+    postgres.execute(DOCUMENTS.format(schema=name))
+    for column in LARGE:
+        postgres.execute(f"alter table {table} alter {column} set storage external")
+    postgres.execute(f"insert into {table} select n, 1, {FILLED} from generate_series(1, 3) n")
+    converter, value = way(wire, registry)
+    connect.put(name, {**postgres.debezium(name), "schema.include.list": name, **converter})
+    block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"}
+    pipeline = pipelines.pipeline(
+        tmp_path,
+        sink,
+        source={"kafka": block, "value": value},
+        tables=[{"source": f"{name}.*", "target": "{schema}.{table}"}],
+    )
+    query = pipeline.start(spark, "200 ms")
+
+    def documents() -> None:
+        sizes = [f"octet_length({c}::text)" if c in ("body", "raw") else f"cardinality({c})" for c in LARGE[:-2]]
+        want = postgres.query(
+            f"select id, rev, {', '.join(sizes)}, octet_length(about->>'text'), 'true' from {table} order by id"
+        )
+        want = [
+            (*row[:3], row[3] // 2 - 1, *row[4:]) for row in want
+        ]  # a bytea is printed as \\x and two digits a byte
+        deadline = time.monotonic() + 240
+        while (have := lake_documents(pipeline, spark, table)) != want:
+            assert query.is_active, query.exception
+            assert time.monotonic() < deadline, (have, want)
+            time.sleep(0.3)
+
+    try:
+        documents()
+        postgres.execute(f"update {table} set rev = 2 where id < 3")
+        documents()
+        # Told and left out in one transaction, and each column by itself.
+        postgres.execute(
+            f"begin; update {table} set body = 'short', rev = 3 where id = 1; update {table} set rev = 4 where id = 1;"
+            f"update {table} set numbers = '{{1,2}}' where id = 2; update {table} set rev = 5; commit"
+        )
+        documents()
+    finally:
+        query.stop()
+        connect.delete(name)
+
+
+def lake_documents(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    """What is in the documents, by its size; nothing while there is no table."""
+    from headrace import ConfigError
+
+    sizes = [f"octet_length({c})" if c in ("body", "raw") else f"size({c})" for c in LARGE[:-2]]
+    pairs = "cast(cast(pairs as string) like '%kkkk%vvvv%' as string)"
+    try:
+        frame = pipeline.read(table, spark=spark)
+    except ConfigError:
+        return []
+    text = "octet_length(get_json_object(about, '$.text'))"
+    return [tuple(row) for row in frame.orderBy("id").selectExpr("id", "rev", *sizes, text, pairs).collect()]
+
+
+def way(wire: str, registry: Registry) -> tuple[dict[str, str], dict[str, Any]]:
+    """How the connector writes records, and how they are read."""
+    if wire == "avro":
+        return registry.avro_converter(), {"avro": {"registry": registry.ccompat_url}}
+    if wire == "registered":
+        return registry.json_converter(), {"json": {"registry": f"{registry.url}/apis/registry/v2"}}
+    return JSON, {"json": {}}
 
 
 @pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])

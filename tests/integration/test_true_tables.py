@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows
+
+from headrace import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,3 +199,55 @@ def test_several_topics_become_tables_of_their_own_names(tmp_path: Path, spark: 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(f"pepper{text}".encode()).hexdigest()
+
+
+def test_a_restored_database_is_newer_once_its_epoch_is_raised(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    bronze.lsn = 0xFFFF_0000
+    for row in (ARP, BAUER):
+        artists.snapshot(row)
+    artists.update(ARP, {**ARP, "name": "Jean Arp"})
+    artists.delete(BAUER)
+    bronze.flush()
+    job = pipeline(tmp_path, sink)
+    with pytest.raises(ConfigError, match="nothing was read yet"):
+        job.raise_epoch(spark=spark)
+    job.run(spark)
+
+    bronze.lsn, bronze.committed = 10, None
+    for row in (ARP, BAUER, COOL):
+        artists.snapshot(row)
+    bronze.flush()
+    raised = job.raise_epoch("restored from the backup of Monday", spark)
+    assert (raised.number, raised.from_batch) == (1, 1)
+    job.run(spark)
+    assert rows(job, spark) == [ARP, BAUER, COOL]
+
+    artists.delete(COOL)
+    bronze.flush()
+    job.run(spark)
+    assert rows(job, spark) == [ARP, BAUER]
+    log = json.loads((tmp_path / "checkpoint" / "epochs.json").read_text())
+    assert [(epoch["number"], epoch["reason"]) for epoch in log] == [(1, "restored from the backup of Monday")]
+
+
+def test_a_batch_keeps_its_epoch_when_it_is_repeated(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    bronze.lsn = 5000
+    artists.snapshot(ARP)
+    artists.snapshot(BAUER)
+    bronze.flush()
+    job = pipeline(tmp_path)
+    job.run(spark)
+    # As a crash leaves it that came before the batch was marked as done.
+    for name in ("0", ".0.crc"):
+        (tmp_path / "checkpoint" / "stream" / "commits" / name).unlink()
+    shutil.rmtree(tmp_path / "lake")
+    job.raise_epoch(spark=spark)
+    bronze.lsn, bronze.committed = 10, None
+    artists.snapshot({**ARP, "name": "Hans Arp"})
+    bronze.flush()
+    assert job.run(spark).batches == 2
+    assert rows(job, spark) == [{**ARP, "name": "Hans Arp"}, BAUER]

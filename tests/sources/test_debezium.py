@@ -154,7 +154,7 @@ class TestErrors:
             ("c", False, None),
             (None, False, "op-missing"),
             ("x", False, "op-unknown"),
-            ("t", False, "op-not-a-row"),
+            ("t", False, "truncated"),
             ("m", False, "op-not-a-row"),
             ("u", False, "after-missing"),
             ("d", True, None),

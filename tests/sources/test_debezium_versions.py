@@ -123,7 +123,7 @@ class TestRealEvents:
             ("d", {"region": "eu", "num": 1}, True, None),
             ("c", {"region": "eu", "num": 2}, False, None),
             ("c", {"region": "ap", "num": 7}, False, None),
-            ("t", None, False, "op-not-a-row"),
+            ("t", None, False, "truncated"),
         ]
 
     @pytest.mark.parametrize(

@@ -13,7 +13,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 #: What of the repository a build may see.
-SOURCES = ("pyproject.toml", "setup.cfg", "LICENSE", "README.md", "core", "document", "cli", "runtime", "plugins")
+SOURCES = (
+    "pyproject.toml",
+    "setup.cfg",
+    "LICENSE",
+    "README.md",
+    "core",
+    "document",
+    "history",
+    "cli",
+    "runtime",
+    "plugins",
+)
 
 
 def run(

@@ -15,6 +15,7 @@ from tests.testing.memory_sink import MemorySink
 from headrace.contracts.sink import Sink
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.stream import Stream
 from headrace.testing.tables import Target
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def test_a_broken_sink_fails(
     fixtures = {
         "sink": sink,
         "target": Target(sink, session),
+        "stream": Stream(sink, spark, tmp_path),
         "headrace_spark": spark,
         "tmp_path": tmp_path,
         "monkeypatch": monkeypatch,

@@ -214,6 +214,18 @@ def test_a_change_in_postgres_arrives_as_confluents_avro(
     connect.delete("as-avro")
 
 
+def test_a_change_in_postgres_arrives_as_json_whose_schema_is_in_the_registry(
+    artists: Postgres, connect: Connect, kafka: Kafka, registry: Registry
+) -> None:
+    connect.put("as-registered", {**artists.debezium("registered"), **registry.json_converter()})
+    (record,) = kafka.read("registered.public.artists", 1)
+    body = json.loads(record.value or b"")
+    assert body["payload"]["after"] == {"id": 1, "name": "Arp"}
+    code, schema = request("GET", f"{registry.url}/apis/registry/v2/ids/globalIds/{body['schemaId']}")
+    assert (code, schema["name"]) == (200, "registered.public.artists.Envelope")
+    connect.delete("as-registered")
+
+
 @pytest.mark.parametrize(("server", "connector"), [("mariadb", "mariadb"), ("mysql", "mysql")])
 def test_a_change_in_mariadb_arrives(
     request: pytest.FixtureRequest, connect: Connect, kafka: Kafka, server: str, connector: str

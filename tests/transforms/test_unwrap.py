@@ -208,7 +208,7 @@ class TestInAPipeline:
             (1, None, None, True, None),
             (2, None, None, True, None),
             (3, None, None, True, None),
-            (None, None, None, False, "op-not-a-row"),
+            (None, None, None, False, "truncated"),
             (6, None, None, False, "undecodable"),
         ]
 
@@ -230,7 +230,7 @@ class TestInAPipeline:
     def test_drop_leaves_deletes_out_and_keeps_what_is_wrong(
         self, spark: SparkSession, events: list[dict[str, Any]]
     ) -> None:
-        assert self.rows(spark, events, "drop", "id", ERROR) == [(1, None), (None, "op-not-a-row"), (6, "undecodable")]
+        assert self.rows(spark, events, "drop", "id", ERROR) == [(1, None), (None, "truncated"), (6, "undecodable")]
 
     def test_a_key_column_that_the_row_lacks_joins_it(self, spark: SparkSession) -> None:
         value = {"before": None, "after": {"name": "x"}, "source": SOURCE_BLOCK, "op": "c"}

@@ -82,6 +82,8 @@ class PipelineConfig(Config):
     tables: tuple[TableRule, ...] = ()
     #: In this order.
     transforms: tuple[Block, ...] = ()
+    #: Options of dialects, which know shapes of events, by their names. The events say which dialect reads them.
+    dialects: dict[str, dict[str, Any]] = Field(default_factory=dict)
     #: One sink.
     sink: Block | None = None
     #: Several sinks, fed from one read.
@@ -95,6 +97,10 @@ class PipelineConfig(Config):
     #: The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
     #: pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
     min_sync_interval: str | None = Field(default=None, alias="min.sync.interval")
+
+    #: How long keys of removed rows are remembered: a change older than the removal that comes within that time does not
+    #: bring its row back. ``"0 seconds"`` remembers none.
+    delete_retention: str = Field("7 days", alias="delete.retention")
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 

@@ -20,6 +20,9 @@ KEY = PREFIX + "key"  # struct of the key columns; transforms treat it like a ro
 POSITION = PREFIX + "position"  # string: sorts all changes of a key as the database made them
 COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
 ERROR = PREFIX + "error"  # string: why this record cannot become a row, else null
+#: Struct of booleans by the row's columns: true where the event leaves the value out because it is as it was. Only where
+#: a batch has such a value.
+UNCHANGED = PREFIX + "unchanged"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
@@ -28,6 +31,8 @@ PLACE = PREFIX + "place"
 RAW = PREFIX + "raw"
 #: The ERROR of a record whose bytes no format could read.
 UNDECODABLE = "undecodable"
+#: The ERROR of an event that emptied its table: all rows of lower positions are to be removed.
+TRUNCATED = "truncated"
 
 IMAGES = ("before", "after")
 
@@ -92,6 +97,9 @@ class Changes:
         for name in self.frame.columns:
             if name in structs:
                 columns.append(struct(name))
+            elif name == UNCHANGED:
+                fields = [F.col(name).getField(f).alias(names.get(f, f)) for f in _fields(self.frame.schema, name)]
+                columns.append(F.struct(*fields).alias(name))
             elif self.envelope or name.startswith(PREFIX):
                 columns.append(F.col(quoted(name)))
             else:

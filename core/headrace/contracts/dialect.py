@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.contracts.plugin import Plugin
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
     from headrace.contracts.changes import Changes
@@ -34,6 +34,13 @@ class Dialect(Plugin, ABC):
     def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
         return schema
+
+    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+        """Row column → whether a value says that it is as it was, and was left out; empty where no event does so.
+
+        Such values are kept from older changes and from the stored row, and never come into a table.
+        """
+        return {}
 
     @abstractmethod
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:

@@ -23,7 +23,17 @@ def sortable(number: Column) -> Column:
 
 
 def position(*parts: Column, place: Column) -> Column:
-    """The position of a change: the epoch (none yet), the dialect's parts, then the record's place in the source."""
+    """The position of a change: epoch 0, the dialect's parts, then the record's place in the source."""
     from pyspark.sql import functions as F
 
     return F.concat(F.lit("0"), *parts, place)
+
+
+def in_epoch(position: Column, epoch: int) -> Column:
+    """The position in another epoch: higher than all positions of the epochs before."""
+    from pyspark.sql import functions as F
+
+    if not epoch:
+        return position
+    digits = f"{epoch:X}"
+    return F.concat(F.lit(f"{len(digits)}{digits}"), position.substr(2, 2**31 - 1))

@@ -1,10 +1,13 @@
 """The checkpoint folder. docs/checkpoint.md describes its layout.
 
 ``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
+``epochs.json``    the epochs that the user raised
 ``stream/``        Spark's own checkpoint of a native source
 ``ranged/``        offsets/ and commits/ of a ranged source
 ``schemas/``       the schema of each topic
 ``progress/``      the last batches
+``deleted/``       the keys of removed rows, by table
+``truncated/``     where each table was last emptied
 ``dead_letters/``  records that could not become a change or a row
 """
 
@@ -18,6 +21,7 @@ from headrace.engine.progress import ProgressLog
 from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.errors import ConfigError, HeadraceError
+from headrace_history.epochs import Epochs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,10 +38,17 @@ class Checkpoint:
         self.id = self._open(pipeline)
         self.schemas = SchemaLog(self.folder.folder("schemas"))
         self.progress = ProgressLog(self.folder.folder("progress"))
+        self.epochs = Epochs(self.folder)
 
     @property
     def stream(self) -> Folder:
         return self.folder.folder("stream")
+
+    @property
+    def next_batch(self) -> int:
+        """The first batch that was not planned yet."""
+        planned = [name for log in ("stream", "ranged") for name in self.folder.folder(f"{log}/offsets").names()]
+        return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
 
     @property
     def dead_letters(self) -> str:

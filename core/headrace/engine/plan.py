@@ -20,6 +20,7 @@ from headrace.contracts.transform import Transform
 from headrace.engine.records import Records, decoded
 from headrace.engine.routing import Route, Routes
 from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace_history import unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +48,8 @@ class Plan:
     spark_conf: dict[str, str] = field(default_factory=dict)
     trigger: str | None = None
     min_sync_interval: str | None = None
+    #: Seconds for which keys of removed rows are remembered; 0: not at all.
+    delete_retention: float = 0
     redact: Callable[[str], str] = str
 
     @property
@@ -61,6 +64,11 @@ class Plan:
         for plugin in self.plugins:
             merged.update(plugin.sql_conf)
         return {**merged, **self.spark_conf}
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether what the database removes is to be removed, and not kept or left out."""
+        return all(transform.asks_deletes for transform in self.transforms if transform.makes_rows)
 
     @property
     def hides(self) -> bool:
@@ -114,10 +122,12 @@ class Plan:
         *,
         seen: SeenColumns | None = None,
         whole: bool = False,
+        partial: bool = False,
     ) -> Changes:
         """A topic's events as transformed changes; not yet read.
 
-        ``seen`` notes what each transform was given; ``whole`` reads every field, not only those that tables need.
+        ``seen`` notes what each transform was given; ``whole`` reads every field, not only those that tables need;
+        ``partial``: some events leave values out, else a task that meets one fails.
         """
         dialect = self.dialect(events)
         # Envelopes that stay envelopes are kept whole.
@@ -125,6 +135,8 @@ class Plan:
         before = whole or not rows or any(transform.needs_before for transform in self.transforms)
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
+        left_out = dialect.unchanged(events.schema)
+        changes = (unchanged.marked if partial else unchanged.refused)(changes, left_out)
         for transform in self.transforms:
             if seen is not None:
                 seen.setdefault(transform, set()).update(changes.row_columns)

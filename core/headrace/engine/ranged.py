@@ -14,8 +14,9 @@ from headrace.errors import ConfigError, FatalError
 #: Ranges whose files are kept.
 KEEP = 100
 
-_SECONDS = {"millisecond": 0.001, "ms": 0.001, "second": 1, "s": 1, "minute": 60, "m": 60, "hour": 3600, "h": 3600}
-_PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|ms|s|m|h)s?\b"
+_UNITS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_SECONDS = {**_UNITS, "ms": 0.001, **{unit[0]: seconds for unit, seconds in _UNITS.items() if seconds >= 1}}
+_PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,17 @@ def qualified(spark: SparkSession, path: str) -> str:
 class Folder:
     """A folder of a local, HDFS or object-store path."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, conf: Any = None) -> None:
+        """``conf``: Hadoop's, where somebody has it already: each one made holds a thousand settings of its own."""
         self._spark = spark
         jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
         self._jvm: Any = jvm
-        self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        self._conf: Any = conf or spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         java = jvm.org.apache.hadoop.fs.Path(path)
         self.path = str(java.getFileSystem(self._conf).makeQualified(java).toString())
 
     def folder(self, name: str) -> Folder:
-        return Folder(self._spark, f"{self.path}/{name}")
+        return Folder(self._spark, f"{self.path}/{name}", self._conf)
 
     def read(self, name: str) -> str | None:
         """The text of a file, None when there is none."""

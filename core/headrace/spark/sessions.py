@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +97,19 @@ def moved(frame: DataFrame, session: SparkSession) -> DataFrame:
     finally:
         # PySpark's own way would empty the cache of what the view shows.
         frame.sparkSession._jsparkSession.sessionState().catalog().dropGlobalTempView(name)  # noqa: SLF001
+
+
+@contextmanager
+def read_once(frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows, read now and kept meanwhile, as a plan of its own: what is made of them reads what they come from no more.
+
+    A cache would not do: MERGE refuses to read a plan twice that counts its rows, cached or not.
+    """
+    kept = frame.localCheckpoint()
+    try:
+        yield kept
+    finally:
+        kept._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - PySpark frees it at some time
 
 
 def global_temp(session: SparkSession) -> str:

@@ -18,26 +18,28 @@ import pickle
 import socket
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from headrace.contracts.changes import POSITION, quoted
 from headrace.contracts.plugin import API_VERSION
-from headrace.contracts.sink import Capabilities, Sink, SinkConfig
+from headrace.contracts.sink import Sink, SinkConfig
 from headrace.contracts.transform import Transform
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace.spark.sessions import Sessions
+from headrace.testing.claims import claims, lacks
+from headrace.testing.histories import HistoryConformance
 from headrace.testing.tables import VALUES, Target, gone, plain, put
 
 if TYPE_CHECKING:
@@ -45,30 +47,10 @@ if TYPE_CHECKING:
 
     from headrace.contracts.changes import Changes
 
-Test = TypeVar("Test", bound=Callable[..., None])
-
 _PEOPLE = "id int, name string"
 
 
-def claims(*capabilities: str) -> Callable[[Test], Test]:
-    """A test of what a sink claims: collected when it claims all of it."""
-    return _applies(lambda claimed: all(getattr(claimed, name) for name in capabilities))
-
-
-def lacks(capability: str) -> Callable[[Test], Test]:
-    """A test that a sink refuses what it does not claim."""
-    return _applies(lambda claimed: not getattr(claimed, capability))
-
-
-def _applies(condition: Callable[[Capabilities], bool]) -> Callable[[Test], Test]:
-    def mark(test: Test) -> Test:
-        test.__dict__["applies"] = condition
-        return test
-
-    return mark
-
-
-class SinkConformance(ABC):
+class SinkConformance(HistoryConformance, ABC):
     """Subclass it, and pytest collects what applies to ``sink_class``."""
 
     sink_class: ClassVar[type[Sink]]

@@ -104,7 +104,12 @@ class HudiSink(Sink):
                     fix="name a later time; `hoodie.clean.commits.retained` and `hoodie.keep.min.commits` keep more",
                 )
             reader = reader.option("as.of.instant", instant)
-        frame = reader.load(path)
+        try:
+            frame = reader.load(path)
+        except Exception as error:
+            if "TableNotFoundException" in str(error):  # the folder is there, and what makes it a table not yet
+                raise missing from error
+            raise
         if not frame.columns:  # its first commit is under way, or never came to an end
             raise missing
         return frame

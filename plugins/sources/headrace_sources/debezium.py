@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from headrace.config.base import Config
 from headrace.config.suggest import did_you_mean
 from headrace.contracts import changes as C
 from headrace.contracts import events as E
@@ -13,6 +16,7 @@ from headrace.contracts.dialect import Dialect
 from headrace.contracts.position import position, sortable
 from headrace.engine.schemas import grown
 from headrace.errors import DataError
+from headrace_sources.unavailable import PLACEHOLDER, unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,15 +25,20 @@ if TYPE_CHECKING:
     from headrace.contracts.events import Events
 
 ROW_OPS = ("c", "r", "u")
-#: Truncate and logical message: real events that are no row.
-OTHER_OPS = ("t", "m")
 #: What every record of a connector's own history of schemas has. It is JSON whatever the converter, and SQL Server's has
 #: no ``ddl``.
-HISTORY = frozenset({"source", "position", "databaseName", "tableChanges"})
+_HISTORY = frozenset({"source", "position", "databaseName", "tableChanges"})
 
 
 #: A field of the source block that only one family of connectors has.
 _SIGNS = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
+
+
+class DebeziumConfig(Config):
+    """What connectors were told, and headrace has to know."""
+
+    #: The connectors' own option: what they send for a large value that an update left alone.
+    unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
 
 
 class DebeziumDialect(Dialect):
@@ -38,6 +47,8 @@ class DebeziumDialect(Dialect):
     name = "debezium"
     api_version = 1
     priority = 10
+    Config = DebeziumConfig
+    config: DebeziumConfig
 
     @classmethod
     def recognises(cls, schema: StructType) -> bool:
@@ -50,7 +61,7 @@ class DebeziumDialect(Dialect):
             return "Debezium's heartbeats"
         if topic.endswith(".transaction") and {"status", "id"} <= names:
             return "where transactions begin and end"
-        if ("ddl" in names and names & {"databaseName", "tableChanges"}) or names >= HISTORY:
+        if ("ddl" in names and names & {"databaseName", "tableChanges"}) or names >= _HISTORY:
             return "changes of schemas"
         if {"op", "message"} <= names and not names & set(C.IMAGES):
             return "logical messages"
@@ -70,6 +81,13 @@ class DebeziumDialect(Dialect):
         fields = [StructField(f.name, kinds[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])
 
+    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+        if "pos" in getattr(_kind(schema, "source"), "names", ()):  # MySQL's log has whole rows
+            return {}
+        rows = [_kind(schema, image) for image in C.IMAGES]
+        fields = {field.name: field.dataType for row in rows for field in getattr(row, "fields", ())}
+        return unavailable(fields, self.config.unavailable_value_placeholder)
+
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
@@ -85,7 +103,8 @@ class DebeziumDialect(Dialect):
         after = value.getField("after") if "after" in schema.names else F.lit(None)
         unknown = (
             F.when(op.isNull(), "op-missing")
-            .when(op.isin(*OTHER_OPS), "op-not-a-row")
+            .when(op == "t", C.TRUNCATED)
+            .when(op == "m", "op-not-a-row")
             .when(~op.isin(*ROW_OPS, "d"), "op-unknown")
         )
         wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), "after-missing")
@@ -196,4 +215,4 @@ def _kind(schema: StructType, name: str) -> DataType | None:
     return schema[name].dataType if name in schema.names else None
 
 
-__all__ = ["HISTORY", "DebeziumDialect", "record_columns", "record_key_columns", "source_position"]
+__all__ = ["DebeziumConfig", "DebeziumDialect", "record_columns", "record_key_columns", "source_position"]

@@ -30,7 +30,7 @@ HISTORY = st.lists(
 def test_a_shuffled_history_with_repeats_folds_to_the_newest(
     spark: SparkSession, history: list[Change], again: list[int], seed: int
 ) -> None:
-    from headrace.engine.fold import newest_per_key
+    from headrace_history.fold import newest_per_key
 
     arrived = history + [history[i % len(history)] for i in again]
     random.Random(seed).shuffle(arrived)
@@ -42,7 +42,7 @@ def test_a_shuffled_history_with_repeats_folds_to_the_newest(
 
 
 def test_nothing_folds_to_nothing(spark: SparkSession) -> None:
-    from headrace.engine.fold import newest_per_key
+    from headrace_history.fold import newest_per_key
 
     empty: list[Any] = []
     assert newest_per_key(spark.createDataFrame(empty, SCHEMA), ["k"]).collect() == []

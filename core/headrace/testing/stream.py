@@ -1,0 +1,259 @@
+"""A small database whose changes go through the engine into a sink, in batches cut as a test wants them.
+
+::
+
+    database, stream = Database(), Stream(sink, spark, tmp_path)
+    database.insert("kit.people", {"id": 1, "name": "a"})
+    database.delete("kit.people", 1)
+    insert, delete = database.log
+    stream.apply(delete)
+    stream.restart()
+    stream.apply(insert)                      # late
+    assert stream.rows("kit.people") == []
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import changes as C
+from headrace.contracts import events as E
+from headrace.contracts.changes import Changes
+from headrace.contracts.dialect import Dialect
+from headrace.contracts.events import Events
+from headrace.contracts.position import position, sortable
+from headrace.contracts.sink import Sink, Table
+from headrace.contracts.source import Offset, RangedSource, SourceContext
+from headrace.engine.batch import BatchRunner
+from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.plan import Plan
+from headrace.engine.progress import BatchProgress
+from headrace.engine.routing import Routes
+from headrace.errors import ConfigError
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Row = Mapping[str, Any]
+#: The key column of every table.
+KEY = "id"
+#: What a change says instead of a text that is as it was.
+LEFT_OUT = "<as it was>"
+#: The Spark types of columns, by the letter that their names begin with.
+_TYPES = {"i": "integer", "n": "string", "b": "long", "t": "string"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a database did to a row; ``at``: its place in the order in which it did so."""
+
+    table: str
+    op: str
+    at: int
+    key: int | None
+    row: Row | None
+
+
+@dataclass
+class Database:
+    """Tables of rows with an integer ``id``, and the log of what was done to them.
+
+    A column's type shows in the first letter of its name: ``n`` and ``t`` text, ``i`` int, ``b`` bigint. Updates may leave
+    out those that begin with ``t``.
+    """
+
+    tables: dict[str, dict[int, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
+    log: list[Change] = field(default_factory=list)
+
+    def insert(self, table: str, row: Row) -> None:
+        self._put(table, "c", row)
+
+    def update(self, table: str, row: Row, unchanged: Sequence[str] = ()) -> None:
+        """``unchanged``: columns that ``row`` lacks, and that keep their values without saying so."""
+        stored = self.tables[table][row[KEY]]
+        self._put(table, "u", {**row, **{name: stored[name] for name in unchanged if name in stored}}, tuple(unchanged))
+
+    def snapshot(self, table: str) -> None:
+        """Every row as it is now, read again."""
+        for row in list(self.tables[table].values()):
+            self._put(table, "r", row)
+
+    def delete(self, table: str, key: int) -> None:
+        del self.tables[table][key]
+        self.log.append(Change(table, "d", len(self.log), key, None))
+
+    def truncate(self, table: str) -> None:
+        """Empties the table."""
+        self.tables[table].clear()
+        self.log.append(Change(table, "t", len(self.log), None, None))
+
+    def rekey(self, table: str, old: int, new: int) -> None:
+        """Changes a row's key, which is a delete and an insert."""
+        row = {**self.tables[table][old], KEY: new}
+        self.delete(table, old)
+        self.insert(table, row)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """What a reader of the target has to see, in the order of the keys."""
+        return [row for _, row in sorted(self.tables[table].items())]
+
+    def _put(self, table: str, op: str, row: Row, unchanged: tuple[str, ...] = ()) -> None:
+        self.tables[table][row[KEY]] = dict(row)
+        told = {name: LEFT_OUT if name in unchanged else value for name, value in row.items()}
+        self.log.append(Change(table, op, len(self.log), row[KEY], told))
+
+
+class Stream:
+    """A pipeline into ``sink``, whose batches are what a test says."""
+
+    def __init__(self, sink: Sink, spark: SparkSession, folder: Path, *, delete_retention: float = 3600) -> None:
+        """``folder``: for the checkpoint; ``delete_retention``: seconds."""
+        self.sink, self._spark = sink, spark
+        self._source = _ChangeSource()
+        self._plan = Plan(
+            name="kit",
+            source=self._source,
+            sinks=(sink,),
+            checkpoint=f"{folder}/checkpoint",
+            routes=Routes([]),
+            dialects=(_ChangeDialect(),),
+            delete_retention=delete_retention,
+        )
+        self.progress: list[BatchProgress] = []
+        self.restart()
+
+    def apply(self, *changes: Change) -> None:
+        """The next batch."""
+        self._source.batches.append(changes)
+        self.apply_again()
+
+    def apply_again(self) -> None:
+        """The last batch once more, as after a crash that came before it was marked as done."""
+        nothing = self._spark.range(0)
+        self._runner(nothing.select("id"), len(self._source.batches) - 1)
+
+    def restart(self) -> None:
+        """Goes on as a new process would: with nothing but the checkpoint and the tables."""
+        checkpoint = Checkpoint(self._spark, self._plan.checkpoint, self._plan.name)
+        sessions = Sessions(self._spark, self._plan.sql_conf)
+        self._runner = BatchRunner(self._plan, checkpoint, sessions, self.progress.append, names_checked=True)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The table's rows as plain values, in the order of their keys; none while there is no table."""
+        try:
+            frame = self.sink.read_back(self._spark, Table(table, (KEY,)))
+        except ConfigError:
+            return []
+        names = [c for c in frame.columns if not c.startswith(self.sink.hidden_prefixes)]
+        rows = [{name: plain(row[name]) for name in names} for row in frame.collect()]
+        return sorted(rows, key=lambda row: int(row[KEY]))
+
+
+class _ChangeSource(RangedSource):
+    """Gives the changes of a batch as events, a topic for each table."""
+
+    name = "kit"
+    api_version = 1
+    gives_records = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[Sequence[Change]] = []
+
+    def initial(self) -> Offset:
+        return {}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        return start
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        raise NotImplementedError("the kit hands batches to the engine itself")
+
+    def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
+        assert context.batch is not None
+        tables: dict[str, list[Change]] = defaultdict(list)
+        for change in self.batches[context.batch]:
+            tables[change.table].append(change)
+        return [_events(table, changes) for table, changes in tables.items()]
+
+
+class _ChangeDialect(Dialect):
+    """Reads what ``_ChangeSource`` gives."""
+
+    name = "kit"
+    api_version = 1
+
+    @classmethod
+    def recognises(cls, schema: StructType) -> bool:
+        return "at" in schema.names
+
+    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+        row: Any = schema["row"].dataType
+        return {name: lambda value: value == LEFT_OUT for name in row.names if name.startswith("t")}
+
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        from pyspark.sql import functions as F
+
+        value = F.col(E.VALUE)
+        row: Any = events.schema["row"].dataType
+        op = value.getField("op")
+        return Changes(
+            frame.select(
+                *[
+                    F.coalesce(
+                        value.getField("row").getField(name), *([F.col(E.KEY).getField(KEY)] if name == KEY else [])
+                    ).alias(name)
+                    for name in row.names
+                ],
+                op.alias(C.OP),
+                (op == "d").alias(C.DELETED),
+                F.col(E.KEY).alias(C.KEY),
+                position(sortable(value.getField("at")), place=F.lit("")).alias(C.POSITION),
+                F.lit(None).cast("bigint").alias(C.COMMITTED),
+                F.when(op == "t", C.TRUNCATED).alias(C.ERROR),
+                *[
+                    F.lit(None).cast(kind).alias(name)
+                    for name, kind in (
+                        (C.TOPIC, "string"),
+                        (C.PARTITION, "int"),
+                        (C.OFFSET, "bigint"),
+                        (C.FILE, "string"),
+                        (C.PLACE, "string"),
+                        (C.RAW, "binary"),
+                    )
+                ],
+            ),
+            envelope=False,
+        )
+
+
+def _events(table: str, changes: Sequence[Change]) -> Events:
+    from pyspark.sql import types as T
+
+    names = list(dict.fromkeys([KEY, *(name for change in changes for name in change.row or ())]))
+    row = T.StructType.fromJson(
+        {"fields": [{"name": n, "type": _TYPES[n[0]], "nullable": True, "metadata": {}} for n in names]}
+    )
+    key = T.StructType([T.StructField(KEY, T.IntegerType())])
+    value = T.StructType(
+        [T.StructField("op", T.StringType()), T.StructField("at", T.LongType()), T.StructField("row", row)]
+    )
+    return Events(table, value, partial(_load, changes=changes, key=key), key)
+
+
+def _load(session: SparkSession, schema: StructType, *, changes: Sequence[Change], key: StructType) -> DataFrame:
+    from pyspark.sql import types as T
+
+    data = [((change.op, change.at, change.row), (change.key,)) for change in changes]
+    kinds = T.StructType([T.StructField(E.VALUE, schema), T.StructField(E.KEY, key)])
+    return session.createDataFrame(data, kinds)

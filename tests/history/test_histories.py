@@ -1,0 +1,151 @@
+"""However a history arrives, shuffled, repeated, cut into batches, with restarts between: the tables equal the database."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests.testing.memory_sink import MemorySink
+
+from headrace.contracts.sink import Sink
+from headrace.testing.stream import Change, Database, Stream
+from headrace_sinks.hudi import HudiSink
+from headrace_sinks.iceberg import IcebergSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLES = ("kit.people", "kit.places")
+KEYS = range(4)
+
+
+@dataclass(frozen=True)
+class History:
+    """What a database did, and the batches in which it comes; None is a restart."""
+
+    database: Database
+    batches: list[list[Change] | None]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    chance = draw(st.randoms(use_true_random=False))
+    database, columns = Database(), {table: ["name", "text"] for table in TABLES}
+    tables = TABLES[: draw(st.sampled_from([1, 1, 2]))]
+    for step in range(draw(st.integers(5, 40))):
+        _step(database, chance.choice(tables), columns, chance, step)
+    arrives = list(database.log)
+    if draw(st.booleans()):
+        chance.shuffle(arrives)
+    for change in chance.choices(arrives, k=draw(st.integers(0, 10))) if arrives else ():
+        arrives.insert(chance.randrange(len(arrives) + 1), change)
+    batches: list[list[Change] | None] = []
+    while arrives:
+        size = chance.randrange(4, 25)
+        batches.append(arrives[:size])
+        arrives = arrives[size:]
+        if chance.random() < 0.3:
+            batches.append(None)
+    return History(database, batches)
+
+
+def _step(database: Database, table: str, columns: dict[str, list[str]], chance: Random, step: int) -> None:
+    rows, names = database.tables[table], columns[table]
+    key = chance.choice(KEYS)
+    value = {name: f"{name} {step}" if name[0] in "nt" else step for name in names}
+    dice = chance.random()
+    if key not in rows:
+        database.insert(table, {"id": key, **value})
+    elif dice < 0.2:
+        database.delete(table, key)
+    elif dice < 0.25:
+        database.snapshot(table)
+    elif dice < 0.3 and len(names) < 4:
+        names.append(["integer", "number", "title"][len(names) - 2])
+    elif dice < 0.33:
+        database.truncate(table)
+    elif dice < 0.38 and (free := [k for k in KEYS if k not in rows]):
+        database.rekey(table, key, chance.choice(free))
+    else:
+        left_out = [name for name in names if name[0] == "t" and name in rows[key] and chance.random() < 0.6]
+        told = {name: inner for name, inner in value.items() if name not in left_out}
+        database.update(table, {"id": key, **told}, unchanged=left_out)
+
+
+def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    database = Database()
+    database.insert(TABLES[0], {"id": 1, "name": "a", "text": "x"})
+    database.update(TABLES[0], {"id": 1, "name": "b", "text": "x", "title": "new"})
+    database.update(TABLES[0], {"id": 1, "name": "c"}, unchanged=["text", "title"])
+    insert, told, left_out = database.log
+    stream = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
+    for change in (insert, left_out, told, insert):
+        stream.apply(change)
+        stream.restart()
+    assert stream.rows(TABLES[0]) == database.rows(TABLES[0])
+
+
+def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> None:
+    stream = Stream(sink, spark, folder)
+    for batch in history.batches:
+        if batch is None:
+            stream.restart()
+            stream.apply_again()
+        else:
+            stream.apply(*batch)
+    for table in TABLES:
+        assert _told(stream.rows(table)) == _told(history.database.rows(table))
+
+
+def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without nulls: a column that came later is null in older rows."""
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def examples(count: int) -> Callable[[Any], Any]:
+    """Settings of so many histories. Shrinking would take minutes: the history that fails is small enough."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+#: There is no Hudi for Spark 4, and what is in memory is the engine's alone.
+SPARK_4 = pyspark.__version__.startswith("4.")
+
+
+@examples(5 if SPARK_4 else 20)
+@given(history=histories())
+def test_in_memory(spark: SparkSession, history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
+
+
+@examples(5)
+@given(history=histories())
+def test_iceberg(spark: SparkSession, history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(history, IcebergSink(warehouse=f"{folder}/lake"), spark, Path(folder))
+
+
+if not SPARK_4:
+
+    @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+    @examples(5)
+    @given(history=histories())
+    def test_hudi(spark: SparkSession, kind: str, history: History) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            check(history, HudiSink({"path": f"{folder}/lake", "table.type": kind}), spark, Path(folder))

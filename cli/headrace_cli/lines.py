@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from headrace_cli.totals import Totals
+from headrace_cli.totals import TableTotal, Totals
 from headrace_cli.words import count, counted, span
 
 if TYPE_CHECKING:
@@ -80,12 +80,19 @@ def hints(totals: Totals, file: str) -> list[str]:
 
 def summary_lines(totals: Totals, file: str) -> list[str]:
     """A run in a few lines of text."""
-    tables = [
-        f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{count(t.rows_in)} rows in, {count(t.applied)} applied, {count(t.late)} late, "
-        f"{counted(t.dead_letters, 'dead letter')}"
-        for t in totals.tables
-    ]
+    tables = [f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{', '.join(_counts(t))}" for t in totals.tables]
     return [headline(totals), *tables, *hints(totals, file)]
+
+
+def _counts(table: TableProgress | TableTotal) -> list[str]:
+    """What became of the rows; that some were superseded is said where there are any."""
+    return [
+        f"{counted(table.rows_in, 'row')} in",
+        f"{count(table.applied)} applied",
+        *([f"{count(table.superseded)} superseded"] if table.superseded else []),
+        f"{count(table.late)} late",
+        counted(table.dead_letters, "dead letter"),
+    ]
 
 
 def _outcome(table: TableProgress) -> str:
@@ -94,12 +101,7 @@ def _outcome(table: TableProgress) -> str:
         return f"{name}: FAILED after {span(table.seconds)}: {table.error.splitlines()[0]}"
     if table.skipped:
         return f"{name}: was applied before"
-    parts = [
-        f"{count(table.rows_in)} rows in",
-        f"{count(table.applied)} applied",
-        f"{count(table.late)} late",
-        counted(table.dead_letters, "dead letter"),
-    ]
+    parts = _counts(table)
     if table.latency_ms is not None:
         parts.append(f"{span(table.latency_ms / 1000)} behind")
     return f"{name}: {', '.join(parts)}, took {span(table.seconds)}"

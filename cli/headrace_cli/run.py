@@ -72,7 +72,7 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
 
 def _interval(text: str) -> str:
     """In milliseconds: Spark does not know all of the spellings."""
-    from headrace.engine.ranged import seconds_of
+    from headrace.config.interval import seconds_of
 
     return f"{round(1000 * seconds_of(text))} milliseconds"
 

@@ -88,16 +88,19 @@ class Screen:
         wide = self._console.width >= _WIDE
         now = (*(("waiting", "rows/s") if wide else ()), "behind", "last batch") if live else ()
         gap = 3 if wide and not live else 1 + wide
-        table = plain_table("table", "sink", right=("rows in", "applied", "late", "dead letters", *now), gap=gap)
+        void = any(total.superseded for total in self._totals.tables)
+        counts = ("rows in", "applied", *(("superseded",) if void else ()), "late", "dead letters")
+        table = plain_table("table", "sink", right=(*counts, *now), gap=gap)
         for total in self._totals.tables:
             flow = self._flow.get((total.table, total.sink)) if wide else None
-            table.add_row(*_cells(total, flow, live=live, wide=wide), style="red" if total.error else "")
+            table.add_row(*_cells(total, flow, void=void, live=live, wide=wide), style="red" if total.error else "")
         return table
 
 
-def _cells(total: TableTotal, flow: TableStatus | None, *, live: bool, wide: bool) -> list[Text]:
+def _cells(total: TableTotal, flow: TableStatus | None, *, void: bool, live: bool, wide: bool) -> list[Text]:
     cells = [Text(total.table), Text(total.sink)]
-    cells += [Text(count(value)) for value in (total.rows_in, total.applied, total.late)]
+    counts = (total.rows_in, total.applied, *((total.superseded,) if void else ()), total.late)
+    cells += [Text(count(value)) for value in counts]
     cells.append(Text(count(total.dead_letters), style="yellow" if total.dead_letters else ""))
     if live and wide:
         cells.append(Text(count(flow.lag if flow else None)))

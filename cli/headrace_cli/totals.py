@@ -19,6 +19,7 @@ class TableTotal:
     rows_in: int | None = 0
     applied: int | None = 0
     late: int | None = 0
+    superseded: int | None = 0
     dead_letters: int = 0
     #: Seconds from the newest change's commit to its row being readable, in the last batch that knew it.
     behind: float | None = None
@@ -35,6 +36,7 @@ class TableTotal:
             self.rows_in = _sum(self.rows_in, progress.rows_in)
             self.applied = _sum(self.applied, progress.applied)
             self.late = _sum(self.late, progress.late)
+            self.superseded = _sum(self.superseded, progress.superseded)
         self.dead_letters += progress.dead_letters
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.config.base import option_text
+from headrace.config.interval import seconds_of
 from headrace.config.pipeline import TableRule
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.format import Format
@@ -19,7 +20,6 @@ from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
 from headrace.engine.progress import BatchProgress
 from headrace.engine.query import Query
-from headrace.engine.ranged import seconds_of
 from headrace.engine.routing import Routes
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import explained

@@ -17,6 +17,8 @@ Location = tuple[Any, ...]
 
 #: What pydantic puts into a location that is not in the file.
 _TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]")
+#: The same of a key that takes one of several types.
+_TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
 
 
 @dataclass
@@ -39,7 +41,11 @@ class Document:
 
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
         """A pydantic error in the words of the file; the first problem is the message, the others follow."""
-        problems = [self._problem(item, prefix) for item in error.errors(include_url=False, include_input=False)]
+        by_place: dict[str | None, list[ConfigError]] = {}
+        for item in error.errors(include_url=False, include_input=False):
+            problem = self._problem(item, prefix)
+            by_place.setdefault(problem.where, []).append(problem)
+        problems = [several[0] if len(several) == 1 else _one_of(several) for several in by_place.values()]
         if len(problems) == 1:
             return problems[0]
         return ConfigError(
@@ -49,13 +55,19 @@ class Document:
         )
 
     def _problem(self, item: Any, prefix: Location) -> ConfigError:
-        loc = (*prefix, *(part for part in item["loc"] if not _is_pydantic_tag(part)))
+        loc = prefix
+        for part in item["loc"]:
+            if not (isinstance(part, str) and (_TAG.fullmatch(part) or self._is_type(part, loc))):
+                loc = (*loc, part)
         if item["type"] == "unknown_key":
             key, known = item["ctx"]["key"], item["ctx"]["known"]
             return self.error((*loc, key), f"unknown key {key!r}", did_you_mean(key, known))
         if item["type"] == "missing":
             return self.error(loc[:-1], f"{loc[-1]!r} is missing", f"add `{loc[-1]}:`")
         return self.error(loc, *_in_words(item))
+
+    def _is_type(self, part: str, loc: Location) -> bool:
+        return _TYPE.fullmatch(part) is not None and (*loc, part) not in self.lines
 
 
 def load(path: str | Path) -> Document:
@@ -132,8 +144,12 @@ def _in_words(item: Any) -> tuple[str, str | None]:
         return "must be a mapping of keys", "write its keys below it, indented"
     if item["type"] in ("tuple_type", "list_type"):
         return "must be a list", "put a '-' before each item"
-    return item["msg"][0].lower() + item["msg"][1:], None
+    message = item["msg"].replace("Input should be", "must be", 1)
+    return message[0].lower() + message[1:], None
 
 
-def _is_pydantic_tag(part: Any) -> bool:
-    return isinstance(part, str) and _TAG.fullmatch(part) is not None
+def _one_of(problems: list[ConfigError]) -> ConfigError:
+    """What is wrong with a value that may be of several types, and is of none."""
+    whats = [problem.what.removeprefix("must be ") for problem in problems]
+    fixes = [problem.fix for problem in problems if problem.fix]
+    return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

@@ -168,6 +168,29 @@ def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = batch(0, replace(ARTISTS, rows_in=26, applied=25, superseded=1, late=0, dead_letters=0))
+    lines = TextLines(Totals("moma"), "moma.yaml")
+    lines.add(progress)
+    lines.summary()
+    line, _, total = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{LINE}26 rows in, 25 applied, 1 superseded, 0 late, 0 dead letters, ")
+    assert total == "  moma.artists → iceberg: 26 rows in, 25 applied, 1 superseded, 0 late, 0 dead letters"
+    console = terminal()
+    screen = Screen(Totals("moma"), "moma.yaml", console)
+    screen.add(progress)
+    screen.summary()
+    assert [line.split() for line in text(console)[-2:]] == [
+        ["table", "sink", "rows", "in", "applied", "superseded", "late", "dead", "letters"],
+        ["moma.artists", "iceberg", "26", "25", "1", "0", "0"],
+    ]
+
+
+def test_one_row_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    TextLines(Totals("moma"), "moma.yaml").add(batch(0, replace(ARTISTS, rows_in=1)))
+    assert "  moma.artists → iceberg: 1 row in, " in capsys.readouterr().out
+
+
 def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
     lines = JsonLines(Totals("moma"), "moma.yaml")
     lines.doing("starting Spark 3.5.7")

@@ -109,6 +109,12 @@ class TestFile:
             "pipeline.yaml:5 spark: 'driver.memory' is not a setting of Spark: they start with 'spark.'"
         )
 
+    @pytest.mark.parametrize("key", ["trigger", "min.sync.interval", "delete.retention"])
+    def test_an_interval_that_is_none(self, key: str) -> None:
+        assert said(SHORTEST + f"{key}: often\n") == (
+            f"pipeline.yaml:5 {key}: 'often' is not an interval: write it like \"10 seconds\""
+        )
+
 
 class TestTables:
     @pytest.mark.parametrize(
@@ -213,9 +219,7 @@ class TestPlugins:
 
     def test_a_mode_that_does_not_exist(self) -> None:
         text = self.refused(SHORTEST + "transforms:\n- unwrap:\n    delete.tombstone.handling.mode: rewind\n")
-        assert text.startswith(
-            "pipeline.yaml:7 transforms.0.unwrap.delete.tombstone.handling.mode: input should be 'drop', "
-        )
+        assert text.startswith("pipeline.yaml:7 transforms.0.unwrap.delete.tombstone.handling.mode: must be 'drop', ")
 
     def test_a_field_that_add_fields_cannot_name(self) -> None:
         text = self.refused(SHORTEST + "transforms:\n- unwrap: {add.fields: 'op,a.b.c'}\n")

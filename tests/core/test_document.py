@@ -38,6 +38,7 @@ class Block(Config):
     table_type: str = Field("COPY_ON_WRITE", alias="table.type")
     columns: dict[str, Rule] = Field(default_factory=dict)
     names: tuple[str, ...] = ()
+    subscribe: str | list[str] = ""
 
 
 def said(text: str) -> str:
@@ -184,7 +185,7 @@ class TestModels:
 
     def test_an_unknown_key_that_is_like_nothing(self) -> None:
         assert said("sink: {hudi: {path: x, zzz: 1}}").endswith(
-            "fix: known here: columns, ignoreMissingFiles, names, path, table.type"
+            "fix: known here: columns, ignoreMissingFiles, names, path, subscribe, table.type"
         )
 
     def test_a_missing_key(self) -> None:
@@ -219,7 +220,13 @@ class TestModels:
 
     def test_any_other_complaint_of_pydantics(self) -> None:
         assert said("sink: {hudi: {path: x, columns: {email: {characters: many}}}}").startswith(
-            "pipeline.yaml:1 sink.hudi.columns.email.characters: input should be a valid integer"
+            "pipeline.yaml:1 sink.hudi.columns.email.characters: must be a valid integer"
+        )
+
+    def test_a_value_that_may_be_of_several_types_is_complained_of_once(self) -> None:
+        assert said("sink:\n  hudi:\n    path: x\n    subscribe: 5\n") == (
+            "pipeline.yaml:4 sink.hudi.subscribe: must be text or a list\n"
+            "  fix: put it in quotes, or put a '-' before each item"
         )
 
     def test_several_problems_are_told_at_once(self) -> None:

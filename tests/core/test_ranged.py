@@ -22,11 +22,12 @@ from tests.support import ranged
 from tests.support.ranged import HeldSink, LinesSource, append
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
+from headrace.config.interval import seconds_of
 from headrace.contracts.source import Source
 from headrace.engine import query as engine
 from headrace.engine.progress import BatchProgress
 from headrace.engine.query import NativeQuery, Query
-from headrace.engine.ranged import RangedLog, seconds_of
+from headrace.engine.ranged import RangedLog
 from headrace.engine.storage import Folder
 from headrace_sinks.files import FilesSink
 from headrace_sources.files import FilesSource

@@ -105,6 +105,21 @@ def test_soft_deletes_keep_the_row_and_say_so(tmp_path: Path, spark: SparkSessio
     assert all(r["__source_ts_ms"] for r in found)
 
 
+def test_changes_that_a_newer_one_of_their_batch_made_void_are_counted(
+    tmp_path: Path, spark: SparkSession, sink: str
+) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    artists.update(ARP, {**ARP, "name": "Hans Arp"})
+    artists.snapshot(BAUER)
+    artists.delete(BAUER)
+    bronze.flush()
+    found = []
+    pipeline(tmp_path, sink).run(spark, on_progress=lambda progress: found.extend(progress.tables))
+    assert [(t.rows_in, t.applied, t.superseded, t.dead_letters) for t in found] == [(4, 2, 2, 0)]
+
+
 def test_rename_and_mask_reach_every_table(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)

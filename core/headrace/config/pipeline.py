@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.config.base import Config
+from headrace.config.interval import Interval
 
 
 def _block(item: Any) -> Any:
@@ -93,14 +94,14 @@ class PipelineConfig(Config):
     #: Settings of Spark (``spark.…``), under their own names.
     spark: dict[str, Any] = Field(default_factory=dict)
     #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
-    trigger: str | None = None
+    trigger: Interval | None = None
     #: The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
     #: pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
-    min_sync_interval: str | None = Field(default=None, alias="min.sync.interval")
+    min_sync_interval: Interval | None = Field(default=None, alias="min.sync.interval")
 
     #: How long keys of removed rows are remembered: a change older than the removal that comes within that time does not
     #: bring its row back. ``"0 seconds"`` remembers none.
-    delete_retention: str = Field("7 days", alias="delete.retention")
+    delete_retention: Interval = Field("7 days", alias="delete.retention")
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 

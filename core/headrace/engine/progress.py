@@ -33,6 +33,8 @@ class TableProgress:
     seconds: float
     #: The same from the oldest change's commit: nothing in the batch took longer.
     latency_max_ms: int | None = None
+    #: Changes that a newer one of the same batch, or a truncate, made void before they were written.
+    superseded: int | None = None
     #: Records that waited in the source when the batch was done.
     lag: int | None = None
     #: The batch had been applied before: a crash came between the write and its mark.

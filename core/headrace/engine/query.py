@@ -12,13 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
+from headrace.config.interval import seconds_of
 from headrace.contracts.source import NativeSource, RangedSource, Source
 from headrace.engine.batch import BatchRunner
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.flow import TableStatus, flow
 from headrace.engine.plan import Plan
 from headrace.engine.progress import KEEP, BatchProgress
-from headrace.engine.ranged import RangedLog, seconds_of
+from headrace.engine.ranged import RangedLog
 from headrace.engine.storage import qualified
 from headrace.engine.table import PAUSE, TRIES
 from headrace.engine.trouble import explained

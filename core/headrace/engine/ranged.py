@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,10 +12,6 @@ from headrace.errors import ConfigError, FatalError
 
 #: Ranges whose files are kept.
 KEEP = 100
-
-_UNITS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
-_SECONDS = {**_UNITS, "ms": 0.001, **{unit[0]: seconds for unit, seconds in _UNITS.items() if seconds >= 1}}
-_PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
 
 
 @dataclass(frozen=True)
@@ -95,13 +90,6 @@ class RangedLog:
     @staticmethod
     def _newest(folder: Folder) -> int | None:
         return max((int(name) for name in folder.names() if name.isdigit()), default=None)
-
-
-def seconds_of(interval: str) -> float:
-    """``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute 30 seconds"`` in seconds, as Spark's triggers write them."""
-    if not re.fullmatch(rf"(\s*{_PART})+\s*", interval):
-        raise ConfigError(f"{interval!r} is not an interval", fix='write it like "10 seconds"')
-    return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, interval))
 
 
 def _same(first: Offset, second: Offset) -> bool:

@@ -124,6 +124,8 @@ class TableWriter:
             if deleted and found["upsert"].get("deletes") != 0:
                 deleted.remember(kept["upsert"], table.key, batch_id)
         seen = found["append"]
+        if "rows_in" in seen:
+            seen["good"] = seen["rows_in"] - seen["errors"]
         if seen.get("errors") != 0:
             emptied = [s for s, mode in modes.items() if mode == "upsert"] if self._plan.removes_rows else []
             seen["errors"] = self._no_rows(target, table, emptied, batch_id)
@@ -279,8 +281,9 @@ def _progress(
     """``readable``: when the rows could be read, in seconds since 1970; ``seconds``: what the table took."""
     now = int(readable * 1000)
     newest, oldest = (None if (ms := seen.get(name)) is None else now - ms for name in ("newest_ms", "oldest_ms"))
-    rows = kept["rows_in"] - kept["errors"] if "rows_in" in kept else kept.get("rows")
+    rows = kept.get("good", kept.get("rows"))
     deletes = kept.get("deletes", 0)
+    superseded = seen["good"] - rows if "good" in seen and rows is not None else None
     applied, late = rows, None
     if result.skipped:
         applied = 0
@@ -292,6 +295,7 @@ def _progress(
         rows_in=seen.get("rows_in"),
         applied=applied,
         late=late,
+        superseded=superseded,
         dead_letters=seen.get("errors", 0),
         latency_ms=newest,
         latency_max_ms=oldest,

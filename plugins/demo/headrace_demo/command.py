@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headrace.errors import ConfigError
+from headrace_cli.copyable import print_commands
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -74,9 +75,8 @@ def demo(folder: Path) -> None:
     console.print(
         f"\n[bold]All of it took {time.monotonic() - clock:.0f} s.[/] The tables are in [cyan]{folder}/lake[/]; look around:"
     )
-    console.print(f"  cd {folder}", style="cyan")
-    console.print("  SALT=pepper headrace show pipeline.yaml moma.artworks --limit 5", style="cyan")
-    console.print(f"  SALT=pepper headrace show pipeline.yaml moma.artworks --as-of {steps[0].version}", style="cyan")
+    show = "show pipeline.yaml moma.artworks"
+    print_commands(console, folder, [f"{show} --limit 5", f"{show} --as-of {steps[0].version}"], env="SALT=pepper")
 
 
 @dataclass(frozen=True)

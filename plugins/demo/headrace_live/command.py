@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.errors import ConfigError
+from headrace_cli.copyable import print_commands
 from headrace_live import pagila, report
 from headrace_live.changes import CHANGES, SALT, SHOWN
 
@@ -64,16 +64,9 @@ def live(folder: Path) -> None:
     console.print(
         f"\n[bold]All of it took {time.monotonic() - clock:.0f} s.[/] The tables are in [cyan]{folder}/lake[/]; look around:"
     )
-    console.print(f"  cd {folder}", style="cyan")
-    for rest in ("", " --limit 5", " --sink hudi --limit 5"):
-        table = " pagila_public.customer" if rest else ""
-        # A line that is broken in two could not be copied.
-        console.print(f"  SALT={SALT} {_program()} show pipeline.yaml{table}{rest}", style="cyan", soft_wrap=True)
-
-
-def _program() -> str:
-    """How this program is called in the user's shell: in an environment that is not active, by its whole path."""
-    return "headrace" if shutil.which("headrace") else str(Path(sys.executable).with_name("headrace"))
+    show = "show pipeline.yaml"
+    table = f"{show} pagila_public.customer"
+    print_commands(console, folder, [show, f"{table} --limit 5", f"{table} --sink hudi --limit 5"], env=f"SALT={SALT}")
 
 
 def _refuse(folder: Path) -> None:

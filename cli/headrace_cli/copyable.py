@@ -1,0 +1,22 @@
+"""Commands for the user to copy."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_commands(console: Console, folder: Path, arguments: Iterable[str], *, env: str) -> None:
+    """Commands of this program in a folder, as the user's shell takes them; ``env``: what stands before each."""
+    # Outside an environment that is active, only its whole path finds it.
+    program = "headrace" if shutil.which("headrace") else str(Path(sys.executable).with_name("headrace"))
+    console.print(f"  cd {folder}", style="cyan", soft_wrap=True)
+    for said in arguments:
+        # A line that is broken in two could not be copied.
+        console.print(f"  {env} {program} {said}", style="cyan", soft_wrap=True)

@@ -1,0 +1,33 @@
+"""Intervals of time, as Spark's triggers write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from headrace.errors import ConfigError
+
+_UNITS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_SECONDS = {**_UNITS, "ms": 0.001, **{unit[0]: seconds for unit, seconds in _UNITS.items() if seconds >= 1}}
+_PART = r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|ms|s|m|h|d)s?\b"
+
+
+def seconds_of(interval: str) -> float:
+    """``"500 milliseconds"``, ``"10 seconds"``, ``"1 minute 30 seconds"`` in seconds."""
+    if not re.fullmatch(rf"(\s*{_PART})+\s*", interval):
+        raise ConfigError(f"{interval!r} is not an interval", fix='write it like "10 seconds"')
+    return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, interval))
+
+
+def _written(text: str) -> str:
+    try:
+        seconds_of(text)
+    except ConfigError as error:
+        raise ValueError(f"{error.what}: {error.fix}") from None
+    return text
+
+
+#: An interval in a pipeline file.
+Interval = Annotated[str, AfterValidator(_written)]

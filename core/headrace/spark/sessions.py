@@ -22,6 +22,9 @@ _CONF = {
     "spark.sql.ansi.enabled": "false",
     # A write that turns out to change nothing would lose the part of its plan that counts what came in.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+    # Both write out what a join's key is made from, each mention anew: of records with many columns, without end.
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
 }
 
 

@@ -81,9 +81,6 @@ class IcebergSink(Sink):
     capabilities = Capabilities(
         upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
     )
-    # Before it looks whether a MERGE has a partition to prune, the rule writes the rows' columns out in terms of the
-    # records that they are decoded from, each mention anew: with forty columns that has no end.
-    sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),
         "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),

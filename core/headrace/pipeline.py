@@ -83,6 +83,7 @@ class Pipeline:
     trigger: str | None = None
     min_sync_interval: str | None = None
     delete_retention: str = "7 days"
+    table_timeout: str = "30 minutes"
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +113,7 @@ class Pipeline:
             trigger=self.trigger,
             min_sync_interval=self.min_sync_interval,
             delete_retention=seconds_of(self.delete_retention),
+            table_timeout=seconds_of(self.table_timeout),
             redact=self.redact,
         )
 

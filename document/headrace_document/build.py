@@ -79,6 +79,7 @@ class _Builder:
                 trigger=config.trigger,
                 min_sync_interval=config.min_sync_interval,
                 delete_retention=config.delete_retention,
+                table_timeout=config.table_timeout,
                 redact=self._resolver.redact,
                 **formats,
             )

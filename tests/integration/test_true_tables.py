@@ -17,6 +17,8 @@ from headrace import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.engine.progress import TableProgress
+
 pytestmark = pytest.mark.spark
 
 ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
@@ -115,7 +117,7 @@ def test_changes_that_a_newer_one_of_their_batch_made_void_are_counted(
     artists.snapshot(BAUER)
     artists.delete(BAUER)
     bronze.flush()
-    found = []
+    found: list[TableProgress] = []
     pipeline(tmp_path, sink).run(spark, on_progress=lambda progress: found.extend(progress.tables))
     assert [(t.rows_in, t.applied, t.superseded, t.dead_letters) for t in found] == [(4, 2, 2, 0)]
 

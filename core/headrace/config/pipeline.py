@@ -103,6 +103,9 @@ class PipelineConfig(Config):
     #: bring its row back. ``"0 seconds"`` remembers none.
     delete_retention: Interval = Field("7 days", alias="delete.retention")
 
+    #: How long a table may take in a batch. One that takes longer is left behind, and catches up when it can be written.
+    table_timeout: Interval = Field("30 minutes", alias="table.timeout")
+
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 
     @field_validator("name")

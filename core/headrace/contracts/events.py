@@ -32,3 +32,5 @@ class Events:
     schema: StructType
     load: Callable[[SparkSession, StructType], DataFrame]
     key_schema: StructType | None = None
+    #: Why nothing of the topic can be read; its table fails, and the others go on.
+    error: Exception | None = None

@@ -31,6 +31,10 @@ class SourceContext:
     #: The batch's id, and the folder in which Spark keeps the stream's offsets; None before the stream has started.
     batch: int | None = None
     stream: Folder | None = None
+    #: The batch's range, where the source is a ranged one.
+    range: tuple[Offset, Offset] | None = None
+    #: What to read instead of a batch: topic → what ``places`` said of it, for one batch after the other.
+    again: Mapping[str, Sequence[Any]] | None = None
 
 
 class Source(Plugin, ABC):
@@ -53,6 +57,14 @@ class Source(Plugin, ABC):
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """The events of a batch's frame by topic. Only for sources that decode by themselves."""
         raise NotImplementedError(f"{type(self).__name__} has gives_records = False and no events()")
+
+    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+        """Topic → where its records of the batch lie, as JSON that is good at any later time.
+
+        A table that fails alone is given them again so, by ``again`` of the context, with an empty frame. None: the source cannot read
+        again, and such a table stops the run.
+        """
+        return None
 
     def lag(self, context: SourceContext) -> Mapping[str, int]:
         """Topic → records that are there and that came after the batch. Asked when a batch is done; empty when not known."""
@@ -92,6 +104,9 @@ class RangedSource(Source):
     @abstractmethod
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         """The records after ``start`` up to and including ``end``: key, value, headers, topic, partition, offset, timestamp."""
+
+    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+        return dict.fromkeys(topics, context.range)
 
     def commit(self, end: Offset) -> None:
         """Everything up to ``end`` is in the tables: the source may forget it."""

@@ -1,24 +1,31 @@
-"""One batch: route → decode → transform → one change per key → write all tables side by side → dead letters → mark."""
+"""One batch: route → decode → transform → one change per key → write all tables side by side → dead letters → mark.
+
+A table that fails alone is put behind (headrace_history.behind), and the others go on.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.events import Events
 from headrace.contracts.format import UnknownSchemaError
-from headrace.contracts.source import SourceContext
+from headrace.contracts.source import Offset, SourceContext
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.progress import BatchProgress, TableProgress
 from headrace.engine.routing import Route
 from headrace.engine.table import TableWriter, Target
 from headrace.engine.trouble import explained
+from headrace.errors import HeadraceError, RetriableError
+from headrace.spark.jobs import cancel, tagged
 from headrace.spark.sessions import Sessions
+from headrace_history.backlog import Part
+from headrace_history.behind import Behind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +36,7 @@ PARALLEL = 8
 REPLANS = 20
 
 Listener = Callable[[BatchProgress], None]
-_Outcome = tuple[list[TableProgress], Exception | None]
+_Outcome = tuple[list[TableProgress], HeadraceError | None]
 
 
 class BatchRunner:
@@ -42,55 +49,120 @@ class BatchRunner:
         self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
         self._write = TableWriter(plan, checkpoint, sessions)
         self._names_checked = names_checked
+        #: Tables that were written when they last had something, as far as it is known.
+        self._well = {t.table for batch in checkpoint.progress.all() for t in batch.tables}
+        #: When a table's write began, and those that were not waited for.
+        self._began: dict[str, float] = {}
+        self._hung: dict[str, Future[_Outcome]] = {}
+        self.behind = Behind(checkpoint.folder.folder("behind"), self._catch_up)
 
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Applies one batch; raises what stops the run, after every table had its turn."""
+    def __call__(self, frame: DataFrame, batch_id: int, span: tuple[Offset, Offset] | None = None) -> None:
+        """Applies one batch; raises what stops the run, after every table had its turn. ``span``: a ranged source's."""
         started, clock = datetime.now(UTC), time.monotonic()
-        targets, unrouted, notices = self._planned(frame, batch_id)
-        outcomes = self._outcomes(targets, batch_id)
+        context = replace(self._context, batch=batch_id, range=span)
+        targets, unrouted, notices = self._planned(context, frame)
+        outcomes = self._outcomes(targets, context)
         for _ in range(REPLANS):
             again = {name for name, (_, error) in outcomes.items() if isinstance(error, UnknownSchemaError)}
             if not again:
                 break
-            targets, *_ = self._planned(frame, batch_id)
-            outcomes.update(self._outcomes([target for target in targets if target.name in again], batch_id))
-        lags = self._lags(targets, batch_id)
+            targets, *_ = self._planned(context, frame)
+            outcomes.update(self._outcomes([target for target in targets if target.name in again], context))
+        errors = {name: error for name, (_, error) in outcomes.items() if error}
+        stops = self._stops(errors, targets, context)
+        lags = self._lags(context, targets)
         tables = tuple(replace(p, lag=lags.get(p.table)) for progresses, _ in outcomes.values() for p in progresses)
-        progress = BatchProgress(
-            self._plan.name,
-            batch_id,
-            started.isoformat(timespec="milliseconds"),
-            round(time.monotonic() - clock, 3),
-            tables,
-            unrouted,
-            notices,
-        )
+        progress = self._progress(batch_id, started, clock, tables, unrouted, notices)
         self._checkpoint.progress.add(progress)
         self._listener(progress)
-        errors = [error for _, error in outcomes.values() if error]
-        if errors:
-            raise errors[0]
+        if stops:
+            raise next(iter(errors.values()))
 
-    def _planned(self, frame: DataFrame, batch_id: int) -> tuple[list[Target], tuple[str, ...], dict[str, str]]:
+    def _progress(
+        self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
+    ) -> BatchProgress:
+        began, seconds = started.isoformat(timespec="milliseconds"), round(time.monotonic() - clock, 3)
+        return BatchProgress(self._plan.name, batch, began, seconds, tables, *others)
+
+    def _planned(
+        self, context: SourceContext, frame: DataFrame
+    ) -> tuple[list[Target], tuple[str, ...], dict[str, str]]:
         try:
-            found = self._plan.events(replace(self._context, batch=batch_id), frame)
+            found = self._plan.events(context, frame)
             notices = {events.topic: about for events in found if (about := self._plan.about(events))}
             targets, unrouted = self._targets([events for events in found if events.topic not in notices])
-            self._check_names(targets, batch_id)
+            self._check_names(context, targets)
         except Exception as error:
             raise explained(error, self._plan) from error
         return targets, unrouted, notices
 
-    def _outcomes(self, targets: list[Target], batch_id: int) -> dict[str, _Outcome]:
+    def _outcomes(self, targets: list[Target], context: SourceContext) -> dict[str, _Outcome]:
         """What came of each table, all of them written side by side."""
-        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-table") as pool:
-            found = pool.map(lambda target: self._attempt(target, batch_id), targets)
-            return {target.name: outcome for target, outcome in zip(targets, found, strict=True)}
+        pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-table")
+        running = [(target, pool.submit(self._attempt, target, context)) for target in targets]
+        pool.shutdown(wait=False)
+        return {target.name: self._in_time(target, future) for target, future in running}
 
-    def _lags(self, targets: list[Target], batch_id: int) -> dict[str, int]:
+    def _in_time(self, target: Target, running: Future[_Outcome]) -> _Outcome:
+        """What came of a table; one that takes too long is left alone."""
+        while True:
+            try:
+                return running.result(timeout=1.0)
+            except TimeoutError:
+                began = self._began.get(target.name)
+                if began is None or time.monotonic() - began < self._plan.table_timeout:
+                    continue
+            self._hung[target.name] = running
+            cancel(self._context.spark, target.name)
+            error = RetriableError(
+                f"was not written within {self._plan.table_timeout:g} seconds",
+                where=f"table {target.name}",
+                fix="look what its sink waits for; a longer `table.timeout` gives it more time",
+            )
+            return self._failed(target, error, self._plan.table_timeout), error
+
+    def _stops(self, errors: Mapping[str, HeadraceError], targets: list[Target], context: SourceContext) -> bool:
+        """Whether tables that failed end the run; else they are behind from now on, and the others go on."""
+        self._well = (self._well | {target.name for target in targets}) - errors.keys() - self.behind.errors.keys()
+        if not errors:
+            return False
+        if not self._well and not all(isinstance(error, RetriableError) for error in errors.values()):
+            return True
+        places = {target.name: self._places(target, context) for target in targets if target.name in errors}
+        if None in places.values():
+            return True
+        for name, error in errors.items():
+            self.behind.begin(name, context.batch or 0, places[name] or {}, error, self._plan.redact(str(error)))
+        return False
+
+    def _places(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
+        """Where a table's records of a batch lie, to be read again."""
+        found = self._plan.source.places(context, [events.topic for events, _ in target.sources])
+        return None if found is None else {topic: [place] for topic, place in found.items()}
+
+    def _catch_up(self, table: str, part: Part) -> None:
+        """Applies what a table missed."""
+        if table in self._hung and not self._hung[table].done():
+            raise RetriableError("its last write has not ended yet", where=f"table {table}")
+        started, clock = datetime.now(UTC), time.monotonic()
+        context = replace(self._context, batch=part.last, again=part.places)
+        for left in reversed(range(REPLANS)):
+            try:
+                targets, _ = self._targets(self._plan.events_again(context))
+                tables = [progress for target in targets for progress in self._write(target, part.last)]
+                break
+            except Exception as raised:
+                if not left or not isinstance(raised, UnknownSchemaError):
+                    raise explained(raised, self._plan) from raised
+        self._well.add(table)
+        progress = self._progress(part.last, started, clock, tuple(tables))
+        self._checkpoint.progress.amend(progress)
+        self._listener(progress)
+
+    def _lags(self, context: SourceContext, targets: list[Target]) -> dict[str, int]:
         """Table → records that wait for it. Not worth a failure: a source that is away says so when it is read."""
         try:
-            topics = self._plan.source.lag(replace(self._context, batch=batch_id))
+            topics = self._plan.source.lag(context)
         except Exception:  # noqa: BLE001
             return {}
         found = {t.name: [topics.get(events.topic) for events, _ in t.sources] for t in targets}
@@ -107,28 +179,37 @@ class BatchRunner:
                 by_table.setdefault(route.table, []).append((item, route))
         return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)
 
-    def _attempt(self, target: Target, batch_id: int) -> _Outcome:
-        clock = time.monotonic()
+    def _attempt(self, target: Target, context: SourceContext) -> _Outcome:
+        self._began[target.name] = clock = time.monotonic()
+        batch = context.batch or 0
         try:
-            return self._write(target, batch_id), None
-        except Exception as raised:  # noqa: BLE001 - the other tables go on; the batch raises it at its end
+            held = self.behind.holds(target.name, batch, lambda: self._places(target, context) or {})
+            if held:
+                return self._failed(target, held, 0), None
+            with tagged(self._context.spark, target.name):
+                return self._write(target, batch), None
+        except Exception as raised:  # noqa: BLE001 - the other tables go on
             error = explained(raised, self._plan)
             error.where = error.where or f"table {target.name}"
-            text = self._plan.redact(str(error))
-            seconds = round(time.monotonic() - clock, 3)
-            failed = [
-                TableProgress(target.name, sink.name, None, None, None, 0, None, None, None, seconds, error=text)
-                for sink in self._plan.sinks
-            ]
-            return failed, error
+            return self._failed(target, error, time.monotonic() - clock), error
 
-    def _check_names(self, targets: list[Target], batch_id: int) -> None:
+    def _failed(self, target: Target, error: HeadraceError | str, seconds: float) -> list[TableProgress]:
+        text, took = self._plan.redact(str(error)), round(seconds, 3)
+        return [
+            TableProgress(target.name, sink.name, None, None, None, 0, None, None, None, took, error=text)
+            for sink in self._plan.sinks
+        ]
+
+    def _check_names(self, context: SourceContext, targets: list[Target]) -> None:
         """On the very first batch: a source that could not show its columns before the start shows them here."""
-        if self._names_checked or batch_id > 0 or not targets:
+        if self._names_checked or context.batch or not targets:
             return
         seen: SeenColumns = {}
-        for target in targets:
-            for events, route in target.sources:
-                self._plan.changes(self._context.spark, events, route, seen=seen)
+        try:
+            for target in targets:
+                for events, route in target.sources:
+                    self._plan.changes(self._context.spark, events, route, seen=seen)
+        except HeadraceError:  # that table says so itself, and its columns are not known
+            return
         self._plan.check_names(seen)
         self._names_checked = True

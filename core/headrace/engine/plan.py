@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from headrace.contracts.events import Events
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
 from headrace.contracts.sink import Mode, Sink, Table
-from headrace.contracts.source import Source, SourceContext
+from headrace.contracts.source import RangedSource, Source, SourceContext
 from headrace.contracts.transform import Transform
 from headrace.engine.records import Records, decoded
 from headrace.engine.routing import Route, Routes
@@ -50,6 +51,8 @@ class Plan:
     min_sync_interval: str | None = None
     #: Seconds for which keys of removed rows are remembered; 0: not at all.
     delete_retention: float = 0
+    #: Seconds that a table may take in a batch.
+    table_timeout: float = 1800
     redact: Callable[[str], str] = str
 
     @property
@@ -80,6 +83,15 @@ class Plan:
             return self.source.events(context, frame)
         return self.decoded(context, self.source.records(context, frame))
 
+    def events_again(self, context: SourceContext) -> list[Events]:
+        """What ``context.again`` says, as events by topic."""
+        again = context.again or {}
+        frame = context.spark.range(0).drop("id")
+        if isinstance(self.source, RangedSource):
+            spans = {json.dumps(span): span for spans in again.values() for span in spans}.values()
+            frame = reduce(lambda a, b: a.unionByName(b), [self.source.read(context.spark, *span) for span in spans])
+        return [events for events in self.events(context, frame) if events.topic in again]
+
     def decoded(self, context: SourceContext, topics: Mapping[str, Records]) -> list[Events]:
         """Records as events by topic; ``topics`` has what reads each one's."""
         assert self.value_format is not None, "a source of records has a value format; built so"
@@ -105,6 +117,8 @@ class Plan:
         return next((found for d in self.dialects if (found := d.about(events.topic, events.schema))), None)
 
     def dialect(self, events: Events) -> Dialect:
+        if events.error is not None:
+            raise events.error
         for dialect in self.dialects:
             if dialect.recognises(events.schema):
                 return dialect

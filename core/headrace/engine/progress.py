@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from headrace.engine.storage import Folder
@@ -77,6 +77,14 @@ class ProgressLog:
         old = progress.batch - KEEP
         if old >= 0:
             self._folder.delete(f"{old:010d}.json")
+
+    def amend(self, progress: BatchProgress) -> None:
+        """Replaces what a batch says of the tables of ``progress``, as long as the batch is kept."""
+        name = f"{progress.batch:010d}.json"
+        if (text := self._folder.read(name)) is not None:
+            was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
+            tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
+            self._folder.write(name, replace(was, tables=tables).json())
 
     def all(self) -> list[BatchProgress]:
         texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 from headrace.config.interval import seconds_of
-from headrace.contracts.source import NativeSource, RangedSource, Source
+from headrace.contracts.source import NativeSource, Offset, RangedSource, Source
 from headrace.engine.batch import BatchRunner
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.flow import TableStatus, flow
@@ -72,6 +72,7 @@ class Query(ABC):
         self._batch_id: int | None = None
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
         plan.tell(self.checkpoint.schemas, spark)
+        self._continuous, self._settling, self._settled = continuous, threading.Lock(), False
         self._runner = BatchRunner(
             plan, self.checkpoint, Sessions(spark, plan.sql_conf), self._record, names_checked=names_checked
         )
@@ -113,8 +114,8 @@ class Query(ABC):
     @property
     def exception(self) -> HeadraceError | None:
         """Why it ended, when it failed."""
-        if not self.is_active:
-            self._wait(0)
+        if not self.is_active and self._wait(0):
+            self._settle()
         return self._error
 
     def stop(self) -> None:
@@ -126,22 +127,36 @@ class Query(ABC):
         with self._in_batch:  # the batch under way ends; the next one is refused, so nobody may wait for the lock below
             pass
         self._end()
+        self._settle()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits for the end, at most ``timeout`` seconds. Raises when the pipeline failed; else whether it ended."""
         ended = self._wait(timeout)
+        if ended:
+            self._settle()
         if ended and self._error is not None:
             raise self._error
         return ended
 
-    def _apply(self, frame: DataFrame, batch_id: int) -> None:
+    def _settle(self) -> None:
+        """Ends the work on tables that are behind. Of all that is there now, each is given what it missed, or the run fails."""
+        with self._settling:
+            if self._settled:
+                return
+            self._settled = True
+            behind = self._runner.behind
+            if not (self._continuous or self._error or self._stopping.is_set()):
+                self._error = behind.settle()
+            behind.stop()
+
+    def _apply(self, frame: DataFrame, batch_id: int, span: tuple[Offset, Offset] | None = None) -> None:
         with self._in_batch:
             if self._stopping.is_set():
                 raise _StopRequestedError
             self._batch_id, self._batch_thread = batch_id, threading.get_ident()
             began = time.monotonic()
             try:
-                self._runner(frame, batch_id)
+                self._runner(frame, batch_id, span)
             except HeadraceError as error:
                 self._error = error
                 raise
@@ -186,6 +201,7 @@ class NativeQuery(Query):
                 writer = writer.trigger(processingTime=f"{round(pause * 1000)} milliseconds")
             self.streaming_query: StreamingQuery = writer.start()
         except Exception as error:
+            self._runner.behind.stop()
             raise explained(error, plan) from error
 
     @property
@@ -266,7 +282,9 @@ class RangedQuery(Query):
         source, log, limit = self._source, self._log, getattr(self._source.config, "limit", None)
         if self._pause is None:
             self._ask(source.prepare_for_trigger_available_now)
-        if (applied := log.applied) is not None:  # a crash may have come before the source heard of it
+        if (
+            applied := log.applied
+        ) is not None and not self._runner.behind.errors:  # a crash may have come before the source heard of it
             self._ask(partial(source.commit, applied))
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -274,9 +292,11 @@ class RangedQuery(Query):
                 lambda: self._ask(source.initial), lambda start: self._ask(partial(source.latest, start, limit))
             )
             if batch is not None:
-                self._apply(self._ask(partial(source.read, self._session, batch.start, batch.end)), batch.id)
+                span = batch.start, batch.end
+                self._apply(self._ask(partial(source.read, self._session, *span)), batch.id, span)
                 log.commit(batch)
-                self._ask(partial(source.commit, batch.end))
+                if not self._runner.behind.errors:  # a table that is behind reads it again
+                    self._ask(partial(source.commit, batch.end))
             elif self._pause is None:
                 return
             if self._pause is not None:

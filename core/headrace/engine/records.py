@@ -34,6 +34,18 @@ def decoded(context: SourceContext, topics: Mapping[str, Records], value: Format
 
 
 def _events(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
+    try:
+        return _understood(context, topic, records, value, key)
+    except Exception as error:  # noqa: BLE001 - the table raises it, and the others go on
+        from pyspark.sql.types import StructType
+
+        load = partial(_load, records=records, value=value, key=key, key_schema=None)
+        return Events(topic, StructType(), load, error=error)
+
+
+def _understood(
+    context: SourceContext, topic: str, records: Records, value: Format, key: Format | None
+) -> Events | None:
     frame = records(context.spark)
     schema = value.schema(context.spark, frame, "value", f"{topic}-value", context.schemas)
     if not schema.fields:  # nothing but tombstones of a topic that was never seen before

@@ -34,6 +34,7 @@ from headrace.engine.progress import TableProgress
 from headrace.engine.routing import Route
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, DataError, RetriableError
+from headrace.spark.jobs import tagged
 from headrace.spark.sessions import Sessions, moved
 from headrace_history import unchanged
 from headrace_history.deleted import DeletedKeys
@@ -186,7 +187,8 @@ class TableWriter:
             with unchanged.merged(mine, self._stored(sink, table, session), table.key, left_out) as whole:
                 return sink.write(table, whole, batch)
 
-        return self._tried(sink, table, write)
+        with tagged(session, table.name):
+            return self._tried(sink, table, write)
 
     def _tried(self, sink: Sink, table: Table, write: Callable[[], Written]) -> Written:
         """What comes of a write, which is tried again when its sink says that it is worth it."""

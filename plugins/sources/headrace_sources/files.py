@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -120,7 +120,13 @@ class FilesSource(NativeSource):
                 reader = reader.option(key, value)
         return reader.load(self.config.path).select("path")
 
+    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+        files = _planned(context)
+        return None if files is None else {topic: [f for f in files if _topic(f) == topic] for topic in topics}
+
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
+        if context.again is not None:
+            return self._events(context, [file for parts in context.again.values() for part in parts for file in part])
         files = _planned(context)
         if files is None:
             files = [row["path"] for row in frame.select("path").collect()]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.engine.storage import Folder
+
+#: Partition → the first offset of a range, and the one after its last.
+Ranges = dict[str, tuple[int, int]]
 
 _EARLIEST = -2
 _CHOICES = ("subscribe", "subscribePattern", "assign")
@@ -107,11 +110,14 @@ class KafkaSource(NativeSource):
         return reader.load()
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        assert context.stream is not None
-        assert context.batch is not None
-        start, end = _planned(context.stream, context.batch)
-        ranges = {topic: self._range(start.get(topic, {}), end[topic]) for topic in sorted(end)}
-        return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items() if found}
+        if context.again is not None:
+            return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in context.again.items()}
+        ranges = self._ranges(context)
+        return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items()}
+
+    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
+        ranges = self._ranges(context)
+        return {topic: ranges[topic] for topic in topics}
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         admin = self._admin(spark)
@@ -218,9 +224,17 @@ class KafkaSource(NativeSource):
             partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
         return partitions, [name for name in names if name not in wanted]
 
+    def _ranges(self, context: SourceContext) -> dict[str, Ranges]:
+        """Topic → what the batch has of it."""
+        assert context.stream is not None
+        assert context.batch is not None
+        start, end = _planned(context.stream, context.batch)
+        ranges = {topic: self._range(start.get(topic, {}), end[topic]) for topic in sorted(end)}
+        return {topic: found for topic, found in ranges.items() if found}
+
     @staticmethod
-    def _range(start: dict[str, int], end: dict[str, int]) -> dict[str, tuple[int, int]]:
-        """The partitions of a topic that have something new: the first offset of each, and the one after its last."""
+    def _range(start: dict[str, int], end: dict[str, int]) -> Ranges:
+        """The partitions of a topic that have something new."""
         found = {}
         for partition, last in end.items():
             first = start.get(partition, _EARLIEST)
@@ -230,7 +244,11 @@ class KafkaSource(NativeSource):
                 found[partition] = (first, last)
         return found
 
-    def _read(self, session: SparkSession, *, topic: str, offsets: dict[str, tuple[int, int]]) -> DataFrame:
+    def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:
+        frames = [self._read(session, topic=topic, offsets=offsets) for offsets in _joined(parts)]
+        return reduce(lambda a, b: a.unionByName(b), frames)
+
+    def _read(self, session: SparkSession, *, topic: str, offsets: Ranges) -> DataFrame:
         options = {**_QUICK, **self._options(_READER_OPTIONS)}
         reader = session.read.format("kafka").options(**options)
         if sum(last - max(first, 0) for first, last in offsets.values()) > _MANY and not self.config.options().get(
@@ -244,6 +262,17 @@ class KafkaSource(NativeSource):
             .option("endingOffsets", json.dumps({topic: ends}))
             .load()
         )
+
+
+def _joined(parts: Sequence[Ranges]) -> list[Ranges]:
+    """One batch's ranges after the other as few: where one ends, the next begins, unless the topic was made anew."""
+    found: list[Ranges] = []
+    for part in parts:
+        if found and all(found[-1].get(partition, (0, first))[1] == first for partition, (first, _) in part.items()):
+            found[-1] |= {p: (found[-1].get(p, (first, last))[0], last) for p, (first, last) in part.items()}
+        else:
+            found.append(dict(part))
+    return found
 
 
 def _planned(stream: Folder, batch: int) -> tuple[Offsets, Offsets]:

@@ -1,0 +1,250 @@
+"""A table that fails alone: the others go on, and it catches up by itself, each change once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.bronze import Bronze
+from tests.support.pipelines import COLUMNS, rows, sink_block
+from tests.support.ranged import LinesSource, append
+
+from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
+from headrace.contracts.sink import Batch, Table, Written
+from headrace_history import behind
+from headrace_sinks.files import FilesSink
+from headrace_sources.files import FilesSource
+from headrace_sources.json import JsonFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.contracts.source import Source
+    from headrace.engine.query import Query
+
+pytestmark = pytest.mark.spark
+
+GOOD, BAD = "shop.public.orders", "shop.public.customers"
+
+
+class BrokenSink(FilesSink):
+    """Refuses one table while a file is there: says what stands in it, or waits when that is ``hang``."""
+
+    name = "broken"
+
+    def __init__(self, broken: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.broken = broken
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        if table.name == BAD and self.broken.exists():
+            kind = self.broken.read_text()
+            while kind == "hang" and self.broken.exists():
+                time.sleep(0.05)
+            raise (RetriableError if kind == "away" else ConfigError)(f"the disk is {kind}", fix="mend it")
+        return super().write(table, rows, batch)
+
+
+class Shop:
+    """Two tables, one of which can be broken, from a source of either kind."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind, self.broken = folder, kind, folder / "broken"
+        self.log, self.landing, self.files = folder / "log.jsonl", folder / "landing", 0
+        self.log.touch()
+        self.landing.mkdir()
+
+    def add(self, *numbers: int, topics: tuple[str, ...] = (GOOD, BAD)) -> None:
+        for topic in topics:
+            if self.kind == "ranged":
+                append(self.log, numbers, topic)
+                continue
+            folder = self.landing / topic
+            folder.mkdir(exist_ok=True)
+            hidden = folder / ".hidden"
+            hidden.write_text("".join(json.dumps({"id": n}) + "\n" for n in numbers))
+            hidden.rename(folder / f"{topic}+0+{self.files:010d}.json")
+            self.files += len(numbers)
+
+    def pipeline(self, **options: Any) -> Pipeline:
+        source: Source = FilesSource(path=str(self.landing), format="json")
+        if self.kind == "ranged":
+            source = LinesSource(path=str(self.log))
+        sink = BrokenSink(self.broken, path=str(self.folder / "out"))
+        value = JsonFormat() if self.kind == "ranged" else None
+        return Pipeline("shop", source, [sink], str(self.folder / "checkpoint"), value=value, **options)
+
+    def ids(self, topic: str) -> list[int]:
+        found = (self.folder / "out" / topic.replace(".", "/")).glob("_headrace_batch=*/*.json")
+        return sorted(json.loads(line)["id"] for file in found for line in file.read_text().splitlines())
+
+
+@pytest.fixture(params=["ranged", "native"])
+def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
+    return Shop(tmp_path, request.param)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(behind, "PAUSE", 0.5)
+    monkeypatch.setattr(behind, "LONGEST", 0.5)
+
+
+@contextmanager
+def running(pipeline: Pipeline, spark: SparkSession) -> Iterator[Query]:
+    query = pipeline.start(spark, "100 milliseconds")
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", ["full", "away"])
+def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSession, kind: str) -> None:
+    shop.broken.write_text(kind)
+    with running(shop.pipeline(), spark) as query:
+        for number in range(4):
+            shop.add(number)
+            until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
+        assert shop.ids(BAD) == []
+        failed = [table.error for table in query.recent_progress[-1].tables if table.table == BAD]
+        assert all(error and f"the disk is {kind}" in error and "fix: mend it" in error for error in failed)
+        assert len(failed) == 1
+        shop.broken.unlink()
+        until(lambda: shop.ids(BAD) == [0, 1, 2, 3], "the table that was broken")
+        shop.add(4)
+        until(lambda: shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2, 3, 4], "both tables")
+        assert not [table.error for table in query.recent_progress[-1].tables if table.error]
+    assert shop.ids(BAD) == [0, 1, 2, 3, 4]
+
+
+def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("full")
+    for number in range(3):
+        shop.add(number)
+        with pytest.raises(ConfigError, match="the disk is full") as caught:
+            shop.pipeline().run(spark)
+        assert f"table {BAD}" in str(caught.value)
+    assert (shop.ids(GOOD), shop.ids(BAD)) == ([0, 1, 2], [])
+    shop.broken.unlink()
+    shop.pipeline().run(spark)  # nothing is new
+    assert shop.ids(BAD) == [0, 1, 2]
+    shop.add(3)
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2, 3]
+    assert not (shop.folder / "checkpoint/behind").exists() or not list((shop.folder / "checkpoint/behind").iterdir())
+
+
+def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("full")
+    shop.add(0)
+    with pytest.raises(ConfigError):
+        shop.pipeline().run(spark)
+    # As after a crash before the batch was noted as done.
+    done = "ranged" if shop.kind == "ranged" else "stream"
+    shutil.rmtree(shop.folder / "checkpoint" / done / "commits")
+    with pytest.raises(ConfigError):
+        shop.pipeline().run(spark)
+    shop.broken.unlink()
+    shop.add(1)
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
+
+
+def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "ranged")
+    shop.broken.write_text("full")
+    shop.add(0)
+    pipeline = shop.pipeline()
+    source = pipeline.source
+    assert isinstance(source, LinesSource)
+    with pytest.raises(ConfigError):
+        pipeline.run(spark)
+    assert source.committed == []
+    shop.broken.unlink()
+    pipeline.run(spark)  # gives the table what it missed
+    shop.add(1)
+    pipeline.run(spark)
+    assert source.committed[-1] == 4
+
+
+def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "ranged")
+    shop.broken.write_text("hang")
+    with running(shop.pipeline(table_timeout="3 seconds"), spark) as query:
+        for number in range(3):
+            shop.add(number)
+            until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
+        until(lambda: len(query.recent_progress) > 1, "a batch without the table that hangs")
+        (error,) = (table.error for table in query.recent_progress[-1].tables if table.table == BAD)
+        assert "was not written within 3 seconds" in str(error)
+        assert "table.timeout" in str(error)
+        shop.broken.unlink()
+        until(lambda: shop.ids(BAD) == [0, 1, 2], "the table that hung")
+
+
+def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("full")
+    shop.add(0, topics=(BAD,))
+    with pytest.raises(ConfigError, match="the disk is full"):
+        shop.pipeline().start(spark, "100 milliseconds").await_termination(120)
+    shop.broken.unlink()
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == [0]
+
+
+def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("away")
+    shop.add(0, topics=(BAD,))
+    with running(shop.pipeline(), spark) as query:
+        until(lambda: query.recent_progress, "a batch that failed")
+        assert query.is_active
+        shop.broken.unlink()
+        until(lambda: shop.ids(BAD) == [0], "the table")
+
+
+def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists, works = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("artists", "works"))
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+    job = Pipeline.from_dict(
+        {
+            "name": "moma",
+            "source": {"files": {"path": str(tmp_path / "bronze"), "format": "avro"}},
+            "tables": [{"source": "moma.public.*", "key": ["artist_id"], "target": "moma.{table}"}],
+            "transforms": [{"unwrap": {}}],
+            "sink": sink_block("iceberg", tmp_path),
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }
+    )
+    for topic in (artists, works):
+        topic.snapshot(arp)
+    bronze.flush()
+    job.run(spark)
+    works.columns["name"] = "int"
+    works.insert({"artist_id": 2, "name": 7, "nationality": None})
+    artists.insert({"artist_id": 2, "name": "Bauer", "nationality": None})
+    bronze.flush()
+    with pytest.raises(HeadraceError, match=r"moma\.works") as caught:
+        job.run(spark)
+    assert "name" in str(caught.value)
+    artists.delete(arp)
+    works.delete({**arp, "name": 1})
+    bronze.flush()
+    with pytest.raises(HeadraceError, match=r"moma\.works"):
+        job.run(spark)
+    assert [row["artist_id"] for row in rows(job, spark, "moma.artists")] == [2]
+    assert [row["artist_id"] for row in rows(job, spark, "moma.works")] == [1]

@@ -10,8 +10,8 @@ from headrace_cli.totals import TableTotal, Totals
 from headrace_cli.words import count, counted, span
 
 if TYPE_CHECKING:
-    from headrace.engine.progress import BatchProgress, TableProgress
     from headrace.engine.query import Status
+    from headrace_progress.progress import BatchProgress, TableProgress
 
 
 class TextLines:
@@ -73,7 +73,7 @@ def hints(totals: Totals, file: str) -> list[str]:
         lines.append(f"left out, no rule of `tables:` names them: {', '.join(totals.unrouted)}")
     if totals.dead_letters:
         lines.append(
-            f"{counted(totals.dead_letters, 'dead letter')}, kept with their bytes: headrace show {file} dead_letters"
+            f"{counted(totals.dead_letters, 'dead letter')}, kept with their bytes: headrace dead-letters {file}"
         )
     return lines
 
@@ -85,13 +85,14 @@ def summary_lines(totals: Totals, file: str) -> list[str]:
 
 
 def _counts(table: TableProgress | TableTotal) -> list[str]:
-    """What became of the rows; that some were superseded is said where there are any."""
+    """What became of the rows; that some were superseded, or dropped, is said where there are any."""
     return [
         f"{counted(table.rows_in, 'row')} in",
         f"{count(table.applied)} applied",
         *([f"{count(table.superseded)} superseded"] if table.superseded else []),
         f"{count(table.late)} late",
         counted(table.dead_letters, "dead letter"),
+        *([f"{count(table.dropped)} dropped"] if table.dropped else []),
     ]
 
 

@@ -17,6 +17,7 @@ from headrace_cli.check import check
 from headrace_cli.epoch import epoch
 from headrace_cli.jars import jars
 from headrace_cli.later import Later
+from headrace_cli.letters import dead_letters
 from headrace_cli.plugins import plugins
 from headrace_cli.run import run
 from headrace_cli.schema import schema
@@ -61,7 +62,7 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (run, check, show, epoch, plugins, schema, jars, version):
+for command in (run, check, show, dead_letters, epoch, plugins, schema, jars, version):
     cli.add_command(command)
 
 

@@ -15,13 +15,13 @@ from headrace.errors import FatalError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.engine.progress import BatchProgress
     from headrace.engine.query import Query
     from headrace.pipeline import Pipeline
     from headrace_cli.lines import TextLines
     from headrace_cli.screen import Screen
     from headrace_cli.signals import Stop
     from headrace_cli.totals import Totals
+    from headrace_progress.progress import BatchProgress
 
 #: Seconds between two looks at the query and at signals.
 _POLL = 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
@@ -17,13 +18,16 @@ from headrace_cli.totals import TableTotal, Totals
 from headrace_cli.words import count, span
 
 if TYPE_CHECKING:
-    from headrace.engine.flow import TableStatus
-    from headrace.engine.progress import BatchProgress
     from headrace.engine.query import Status
+    from headrace_progress.flow import TableStatus
+    from headrace_progress.progress import BatchProgress
 
 
 #: Columns of a terminal from which on the table has room to breathe; it fits into the usual 80 with short names.
 _WIDE = 100
+#: What is counted of each table, and what is shown only where there is some.
+_COUNTS = ("rows_in", "applied", "superseded", "late", "dead_letters", "dropped")
+_RARE = ("superseded", "dropped")
 
 
 class Screen:
@@ -88,20 +92,20 @@ class Screen:
         wide = self._console.width >= _WIDE
         now = (*(("waiting", "rows/s") if wide else ()), "behind", "last batch") if live else ()
         gap = 3 if wide and not live else 1 + wide
-        void = any(total.superseded for total in self._totals.tables)
-        counts = ("rows in", "applied", *(("superseded",) if void else ()), "late", "dead letters")
-        table = plain_table("table", "sink", right=(*counts, *now), gap=gap)
+        rare = [name for name in _RARE if any(getattr(total, name) for total in self._totals.tables)]
+        counts = [name for name in _COUNTS if name not in _RARE or name in rare]
+        table = plain_table("table", "sink", right=(*(c.replace("_", " ") for c in counts), *now), gap=gap)
         for total in self._totals.tables:
             flow = self._flow.get((total.table, total.sink)) if wide else None
-            table.add_row(*_cells(total, flow, void=void, live=live, wide=wide), style="red" if total.error else "")
+            table.add_row(*_cells(total, counts, flow, live=live, wide=wide), style="red" if total.error else "")
         return table
 
 
-def _cells(total: TableTotal, flow: TableStatus | None, *, void: bool, live: bool, wide: bool) -> list[Text]:
+def _cells(total: TableTotal, counts: Sequence[str], flow: TableStatus | None, *, live: bool, wide: bool) -> list[Text]:
     cells = [Text(total.table), Text(total.sink)]
-    counts = (total.rows_in, total.applied, *((total.superseded,) if void else ()), total.late)
-    cells += [Text(count(value)) for value in counts]
-    cells.append(Text(count(total.dead_letters), style="yellow" if total.dead_letters else ""))
+    for name in counts:
+        value = getattr(total, name)
+        cells.append(Text(count(value), style="yellow" if name == "dead_letters" and value else ""))
     if live and wide:
         cells.append(Text(count(flow.lag if flow else None)))
         cells.append(Text(count(round(flow.rows_per_second) if flow else None)))

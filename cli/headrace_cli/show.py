@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headrace.errors import ConfigError
+from headrace_cli.frames import collected, print_frame
 from headrace_cli.words import UNKNOWN, count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.engine.progress import BatchProgress
     from headrace.pipeline import Pipeline
+    from headrace_progress.progress import BatchProgress
 
 _AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions.'
 
@@ -45,8 +45,8 @@ def show(
 
     TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
     """
-    from headrace.engine.dead_letters import TABLE as DEAD_LETTERS
     from headrace_cli.start import Spinner, opened, started
+    from headrace_letters.letters import TABLE as DEAD_LETTERS
 
     batches: list[BatchProgress] = []
     frame: DataFrame | None = None
@@ -59,7 +59,7 @@ def show(
             batches = _progress(pipeline, spark)
         else:
             frame = _frame(pipeline, spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
-            rows = _rows(pipeline, frame, limit + 1) if frame else []
+            rows = collected(pipeline, frame, limit + 1) if frame else []
     if table is None:
         _print_tables(batches, file)
     elif versions:
@@ -67,7 +67,7 @@ def show(
     elif frame is None:
         click.echo("there are no dead letters", err=True)
     else:
-        _print_rows(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
+        print_frame(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
     spark.stop()
 
 
@@ -76,10 +76,10 @@ def _frame(
 ) -> DataFrame | None:
     """The table; None for dead letters when there are none."""
     from headrace.config.suggest import did_you_mean
-    from headrace.engine.dead_letters import TABLE as DEAD_LETTERS
-    from headrace.engine.storage import Folder
+    from headrace_letters.letters import TABLE as DEAD_LETTERS
+    from headrace_letters.letters import there_are
 
-    if table == DEAD_LETTERS and not Folder(spark, pipeline.checkpoint).folder("dead_letters").names():
+    if table == DEAD_LETTERS and not there_are(spark, pipeline.checkpoint):
         return None
     try:
         return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
@@ -91,43 +91,10 @@ def _frame(
 
 
 def _progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
-    from headrace.engine.progress import ProgressLog
     from headrace.engine.storage import Folder
+    from headrace_progress.progress import ProgressLog
 
     return ProgressLog(Folder(spark, pipeline.checkpoint).folder("progress")).all()
-
-
-def _rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
-    from headrace.engine.trouble import explained
-    from headrace_cli.values import plain
-
-    try:
-        collected = frame.limit(limit).collect()
-    except Exception as error:
-        raise explained(error, pipeline.plan) from error
-    kinds = [field.dataType for field in frame.schema]
-    return [[plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in collected]
-
-
-def _print_rows(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) -> None:
-    from pyspark.sql.types import NumericType
-
-    if form == "json":
-        for row in rows[:limit]:
-            click.echo(json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, default=str))
-        return
-    from headrace_cli.tables import print_records, print_rows, stdout
-
-    console = stdout()
-    if form == "record":
-        print_records(console, frame.columns, rows[:limit])
-    else:
-        numbers = {field.name for field in frame.schema if isinstance(field.dataType, NumericType)}
-        print_rows(console, frame.columns, rows[:limit], numbers)
-    if not rows:
-        console.print("[dim]no rows[/]")
-    elif len(rows) > limit:
-        console.print(f"[dim]there are more than these {limit:,} (--limit)[/]")
 
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.engine.progress import BatchProgress, TableProgress
+    from headrace_progress.progress import BatchProgress, TableProgress
 
 
 @dataclass
@@ -21,6 +21,7 @@ class TableTotal:
     late: int | None = 0
     superseded: int | None = 0
     dead_letters: int = 0
+    dropped: int = 0
     #: Seconds from the newest change's commit to its row being readable, in the last batch that knew it.
     behind: float | None = None
     batch: int = 0
@@ -38,6 +39,7 @@ class TableTotal:
             self.late = _sum(self.late, progress.late)
             self.superseded = _sum(self.superseded, progress.superseded)
         self.dead_letters += progress.dead_letters
+        self.dropped += progress.dropped
 
 
 class Totals:

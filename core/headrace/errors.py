@@ -43,6 +43,10 @@ class DataError(HeadraceError):
     exit_code = 4
 
 
+class RuleError(DataError):
+    """The file says that the run stops for this: all of it, and not one table."""
+
+
 class RetriableError(HeadraceError):
     """Something outside did not answer or was busy; the same batch can be tried again."""
 

@@ -12,13 +12,13 @@ from headrace.config.interval import seconds_of
 from headrace.config.pipeline import TableRule
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.format import Format
+from headrace.contracts.reason import Reason
 from headrace.contracts.sink import Sink, Table
 from headrace.contracts.source import Source
 from headrace.contracts.transform import Transform
-from headrace.engine import dead_letters, query
+from headrace.engine import query
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
-from headrace.engine.progress import BatchProgress
 from headrace.engine.query import Query
 from headrace.engine.routing import Routes
 from headrace.engine.storage import Folder
@@ -29,6 +29,10 @@ from headrace.spark.sessions import Sessions
 from headrace_document.build import built
 from headrace_document.lines import Document, load
 from headrace_history.epochs import Epoch
+from headrace_letters import letters
+from headrace_letters.policy import Policy
+from headrace_letters.rules import Rules
+from headrace_progress.progress import BatchProgress
 from headrace_runtime import preflight
 from headrace_runtime import session as sessions
 from headrace_runtime.preflight import CheckItem
@@ -84,6 +88,8 @@ class Pipeline:
     min_sync_interval: str | None = None
     delete_retention: str = "7 days"
     table_timeout: str = "30 minutes"
+    dead_letters: Mapping[Reason, Policy] = field(default_factory=dict)
+    max_dead_letters: int | str | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def __post_init__(self) -> None:
@@ -114,6 +120,7 @@ class Pipeline:
             min_sync_interval=self.min_sync_interval,
             delete_retention=seconds_of(self.delete_retention),
             table_timeout=seconds_of(self.table_timeout),
+            rules=Rules(self.dead_letters, self.max_dead_letters),
             redact=self.redact,
         )
 
@@ -186,11 +193,11 @@ class Pipeline:
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
         spark = self._session(spark)
-        if table == dead_letters.TABLE:
-            letters = dead_letters.read(spark, Folder(spark, self.checkpoint).folder("dead_letters"))
-            if letters is None:
+        if table == letters.TABLE:
+            found = letters.read(spark, Folder(spark, self.checkpoint).folder("dead_letters"))
+            if found is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
-            return letters
+            return found
         chosen = next((s for s in self.sinks if sink is None or s.name == sink), None)
         if chosen is None:
             raise ConfigError(

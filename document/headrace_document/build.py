@@ -80,6 +80,8 @@ class _Builder:
                 min_sync_interval=config.min_sync_interval,
                 delete_retention=config.delete_retention,
                 table_timeout=config.table_timeout,
+                dead_letters=config.dead_letters,
+                max_dead_letters=config.max_dead_letters,
                 redact=self._resolver.redact,
                 **formats,
             )

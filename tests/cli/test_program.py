@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, P
 from headrace.hookspecs import hookimpl
 from headrace.registry import Registry
 
-BUILT_IN = ["run", "check", "show", "epoch", "plugins", "schema", "jars", "version"]
+BUILT_IN = ["run", "check", "show", "dead-letters", "epoch", "plugins", "schema", "jars", "version"]
 
 
 def commands(**targets: object) -> SimpleNamespace:
@@ -49,7 +49,7 @@ def test_help_lists_every_command_quickly_and_imports_nothing_large() -> None:
     assert time.monotonic() - began < 2  # a fifth of a second on a machine that does nothing else
     listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
     assert listed == [*BUILT_IN, "demo", "live"]
-    assert "demo     Run the main job on real data and show what came out." in done.stdout
+    assert "demo          Run the main job on real data and show what came out." in done.stdout
     assert done.stderr == "[]\n"
 
 
@@ -57,7 +57,7 @@ def test_a_plugins_command_is_imported_when_it_is_called(
     headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins.register(commands(compact="acme.compact:command|Make small files large."), "acme 1.0")
-    assert "compact  Make small files large." in headrace("--help").output
+    assert "compact       Make small files large." in headrace("--help").output
     assert "acme.compact" not in sys.modules
 
     @click.command()
@@ -77,7 +77,7 @@ def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: 
     plugins.register(
         commands(hello=click.Command("hello", callback=lambda: click.echo("hello"), help="Greet.")), "acme 1.0"
     )
-    assert "hello    Greet." in headrace("--help").output
+    assert "hello         Greet." in headrace("--help").output
     assert headrace("hello").output == "hello\n"
 
 
@@ -86,7 +86,7 @@ def test_a_broken_command_of_a_plugin_hurts_nobody_else(
 ) -> None:
     module(monkeypatch, "acme.number", 7)
     plugins.register(commands(gone="acme.nowhere:command", number="acme.number:command"), "acme 1.0")
-    assert "gone     A command of acme 1.0." in headrace("--help").output
+    assert "gone          A command of acme 1.0." in headrace("--help").output
     result = headrace("gone")
     assert (result.exit_code, result.stdout) == (3, "")
     assert "error: the command 'gone' of acme 1.0 cannot be imported: ModuleNotFoundError" in result.stderr

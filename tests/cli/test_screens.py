@@ -9,8 +9,6 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from headrace.engine.flow import TableStatus
-from headrace.engine.progress import BatchProgress, TableProgress
 from headrace.engine.query import Status
 from headrace_cli import screen as screens
 from headrace_cli import totals
@@ -19,6 +17,8 @@ from headrace_cli.screen import Screen
 from headrace_cli.tables import print_records, print_rows
 from headrace_cli.totals import Totals
 from headrace_cli.words import count, counted, size, span
+from headrace_progress.flow import TableStatus
+from headrace_progress.progress import BatchProgress, TableProgress
 
 ARTISTS = TableProgress("moma.artists", "iceberg", 1200, 1190, 7, 3, 2300, 4096, "77", 0.81)
 WORKS = TableProgress("moma.artworks", "hudi", 40, 40, None, 0, None, None, None, 1.2)
@@ -131,7 +131,7 @@ def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
     assert "moma: 1 batch in 1.5 s (0.0 s with the start)" in lines[-5]
     assert lines[-3].split() == ["moma.artists", "iceberg", "1,200", "1,190", "7", "3"]
     assert lines[-2] == "left out, no rule of `tables:` names them: moma.public.users"
-    assert lines[-1] == "3 dead letters, kept with their bytes: headrace show moma.yaml dead_letters"
+    assert lines[-1] == "3 dead letters, kept with their bytes: headrace dead-letters moma.yaml"
 
 
 def test_a_topic_that_holds_no_rows_is_named_once() -> None:
@@ -164,7 +164,7 @@ def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
         "  moma.artists → iceberg: FAILED, 1,200 rows in, 1,190 applied, 7 late, 3 dead letters",
         "  moma.artworks → hudi: 40 rows in, 40 applied, – late, 0 dead letters",
         "left out, no rule of `tables:` names them: users",
-        "3 dead letters, kept with their bytes: headrace show moma.yaml dead_letters",
+        "3 dead letters, kept with their bytes: headrace dead-letters moma.yaml",
     ]
 
 

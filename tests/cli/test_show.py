@@ -135,6 +135,17 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert all(re.fullmatch(r"[-\d]+T[:\d.]+Z", letter["seen"]) for letter in letters)
     assert "dead_letters: 2 in the last 1 batches" in headrace("show", "people.yaml").output
 
+    head, line = headrace("dead-letters", "people.yaml").stdout.splitlines()
+    assert head.split() == ["table", "reason", "records", "first", "seen", "last", "seen", "error"]
+    assert line.split()[:3] == ["people", "undecodable", "2"]
+    assert line.endswith("not of the format, or a value does not fit its column")
+    each = headrace("dead-letters", "people.yaml", "--reason", "undecodable").stdout
+    assert re.search(r'^value +\{"cut$', each, re.MULTILINE)
+    assert re.search(r"^plugin +files$", each, re.MULTILINE)
+    assert headrace("dead-letters", "people.yaml", "--table", "others").stdout == "no rows\n"
+
+    none = headrace("dead-letters", "artists.yaml")
+    assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
     none = headrace("show", "artists.yaml", "dead_letters")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from headrace.engine.flow import TableStatus, flow
-from headrace.engine.progress import BatchProgress, TableProgress
+from headrace_progress.flow import TableStatus, flow
+from headrace_progress.progress import BatchProgress, TableProgress
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
 

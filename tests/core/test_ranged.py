@@ -25,10 +25,10 @@ from headrace import ConfigError, FatalError, HeadraceError, Pipeline, Retriable
 from headrace.config.interval import seconds_of
 from headrace.contracts.source import Source
 from headrace.engine import query as engine
-from headrace.engine.progress import BatchProgress
 from headrace.engine.query import NativeQuery, Query
 from headrace.engine.ranged import RangedLog
 from headrace.engine.storage import Folder
+from headrace_progress.progress import BatchProgress
 from headrace_sinks.files import FilesSink
 from headrace_sources.files import FilesSource
 from headrace_sources.json import JsonFormat

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.bronze import Bronze
-from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows
+from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError
+from headrace.contracts.sink import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.engine.progress import TableProgress
+    from headrace_progress.progress import TableProgress
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +121,32 @@ def test_changes_that_a_newer_one_of_their_batch_made_void_are_counted(
     found: list[TableProgress] = []
     pipeline(tmp_path, sink).run(spark, on_progress=lambda progress: found.extend(progress.tables))
     assert [(t.rows_in, t.applied, t.superseded, t.dead_letters) for t in found] == [(4, 2, 2, 0)]
+
+
+def test_a_changelog_beside_the_table(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot(ARP)
+    artists.insert(BAUER)
+    artists.update(ARP, {**ARP, "name": "Hans Arp"})
+    bronze.flush()
+    job = pipeline(
+        tmp_path,
+        sinks=[sink_block(sink, tmp_path / "log", mode="changelog"), sink_block("iceberg", tmp_path / "table")],
+    )
+    job.run(spark)
+    artists.delete(BAUER)
+    bronze.flush()
+    job.run(spark)
+    mirror, log = job.sinks[1], job.sinks[0]
+    assert [row["name"] for row in mirror.read_back(spark, Table(TABLE)).collect()] == ["Hans Arp"]
+    changes = log.read_back(spark, Table(TABLE)).orderBy("_headrace_position").collect()
+    assert [(row["__op"], row["artist_id"], row["name"]) for row in changes] == [
+        ("r", 1, "Arp"),
+        ("c", 2, "Bauer"),
+        ("u", 1, "Hans Arp"),
+        ("d", 2, "Bauer"),
+    ]
 
 
 def test_rename_and_mask_reach_every_table(tmp_path: Path, spark: SparkSession) -> None:

@@ -12,7 +12,10 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, DataError, HeadraceError, PluginError
+from headrace.engine.storage import Folder
+from headrace.errors import RuleError
 from headrace.pipeline import Pipeline
+from headrace_progress.progress import ProgressLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,6 +110,51 @@ def test_bad_records_become_dead_letters_and_the_rest_goes_on(
     assert letters[0]["file"].endswith(path.name)
     assert [r["offset"] for r in letters] == [1, 2], "the record's own offset, not only its file's"
     assert json.loads(letters[0]["value"])["after"] == BAUER
+
+
+def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    artists = bronze.topics[0]
+    artists.event("x", None, BAUER)
+    artists.event("u", None, None)
+    artists.snapshot(BAUER)
+    file_in(bronze)
+    stopped = pipeline(tmp_path, **{"dead.letters": {"op-unknown": "drop", "after-missing": "stop"}})
+    with pytest.raises(RuleError) as caught:
+        stopped.run(spark)
+    assert str(caught.value) == (
+        f"table {TABLE}: 1 record: after-missing, an insert or update without `after`\n  fix: mend what wrote them; or "
+        "write `dead-letter` for this reason in `dead.letters:`, which keeps them aside"
+    )
+    job = pipeline(tmp_path, **{"dead.letters": {"op-unknown": "drop"}})
+    (summary,) = job.run(spark).tables
+    assert rows(job, spark) == [ARP, BAUER]
+    assert summary.dead_letters == 1
+    log = ProgressLog(Folder(spark, job.checkpoint).folder("progress"))
+    (progress,) = (table for batch in log.all() for table in batch.tables)
+    assert (progress.dead_letters, progress.dropped) == (1, 1)
+    (letter,) = job.read("dead_letters", spark=spark).collect()
+    assert (letter["reason"], letter["plugin"]) == ("after-missing", "debezium")
+    assert letter["error"] == "an insert or update without `after`"
+
+
+@pytest.mark.parametrize(("most", "ends"), [(2, False), (1, True), ("50%", False), ("1%", True)])
+def test_too_many_dead_letters_end_the_run(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze, most: int | str, ends: bool
+) -> None:
+    artists = bronze.topics[0]
+    for number in range(100):
+        artists.snapshot({**BAUER, "artist_id": 10 + number})
+    for _ in range(2):
+        artists.event("x", None, BAUER)
+    file_in(bronze)
+    job = pipeline(tmp_path, **{"max.dead.letters": most})
+    if ends:
+        with pytest.raises(RuleError, match=rf"2 of 103 records are dead letters, and `max.dead.letters` is {most}"):
+            job.run(spark)
+    else:
+        job.run(spark)
+    assert job.read("dead_letters", spark=spark).count() == 2
+    assert len(rows(job, spark)) == 101
 
 
 def test_counts_that_spark_does_not_deliver_are_waited_for_once(

@@ -9,7 +9,7 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
 
-from headrace.engine.progress import BatchProgress
+from headrace_progress.progress import BatchProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from tests.sources.test_avro_records import ROW, PlayedRegistry, body, played
 from tests.support import pipelines
 
-from headrace import ConfigError, DataError, Pipeline, RetriableError
-from headrace.engine.progress import BatchProgress
+from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
 from headrace.testing.stack.kafka import Kafka, Record
+from headrace_progress.progress import BatchProgress
 from headrace_sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
@@ -121,6 +121,28 @@ def test_two_tables_of_one_batch_read_their_own_topics(
     pipeline = job(kafka, tmp_path, {"subscribe": [f"{prefix}.one", f"{prefix}.two"]})
     pipeline.run(spark, on_progress=batches.append)
     assert [(t.table, t.rows_in) for t in batches[0].tables] == [(f"{prefix}.one", 1), (f"{prefix}.two", 1)]
+
+
+def test_a_table_that_fails_is_given_what_it_missed(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    good, bad = f"{prefix}.good", f"{prefix}.bad"
+    for topic in (good, bad):
+        kafka.create_topic(topic, partitions=2)
+    in_the_way = tmp_path / "lake/iceberg" / prefix / "bad"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("a file, and no table")
+    pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "maxOffsetsPerTrigger": 6})
+    for first in (0, 10):
+        for topic in (good, bad):
+            kafka.produce(topic, *[change("c", first + n, topic, lsn=first + n + 1) for n in range(10)])
+        with pytest.raises(HeadraceError, match="bad"):
+            pipeline.run(spark)
+        assert sorted(names(pipeline, spark, good)) == list(range(first + 10))
+    in_the_way.unlink()
+    kafka.produce(bad, change("u", 3, "newer", lsn=100))
+    pipeline.run(spark)
+    assert names(pipeline, spark, bad) == {n: "newer" if n == 3 else bad for n in range(20)}
 
 
 @pytest.mark.parametrize(("start", "seen"), [("earliest", [1, 2, 3]), ("offsets", [2, 3]), ("latest", [])], ids=str)

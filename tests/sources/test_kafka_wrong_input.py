@@ -16,8 +16,8 @@ from tests.sources.test_kafka import change, job, names, prefix
 from tests.support import pipelines
 
 from headrace import ConfigError, DataError, Pipeline
-from headrace.engine.progress import BatchProgress
 from headrace.testing.stack.kafka import Kafka, Record
+from headrace_progress.progress import BatchProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +66,21 @@ def test_an_offset_that_is_not_there(kafka: Kafka, prefix: str, tmp_path: Path, 
     with pytest.raises(DataError, match="records are gone that were not read") as caught:
         job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": {topic: {"0": 999}}}).run(spark)
     assert "999" in str(caught.value)
+
+
+def test_a_dead_letter_is_the_record_as_it_came(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    good = change("c", 1, "a", lsn=1)
+    kafka.produce(topic, good, Record(b"{cut", key=b'{"id": 2}', headers=(("trace", b"\x00\x01"), ("trace", None))))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    (letter,) = pipeline.read("dead_letters", spark=spark).collect()
+    assert (bytes(letter["key"]), bytes(letter["value"])) == (b'{"id": 2}', b"{cut")
+    assert [(h["key"], h["value"] and bytes(h["value"])) for h in letter["headers"]] == [
+        ("trace", b"\x00\x01"),
+        ("trace", None),
+    ]
+    assert (letter["topic"], letter["partition"], letter["offset"], letter["plugin"]) == (topic, 0, 1, "json")
 
 
 def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:

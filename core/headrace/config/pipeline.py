@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.config.base import Config
 from headrace.config.interval import Interval
+from headrace.contracts.reason import Reason
+from headrace_letters.policy import Limit, Policy
 
 
 def _block(item: Any) -> Any:
@@ -105,6 +107,14 @@ class PipelineConfig(Config):
 
     #: How long a table may take in a batch. One that takes longer is left behind, and catches up when it can be written.
     table_timeout: Interval = Field("30 minutes", alias="table.timeout")
+
+    #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
+    #: ``drop``. Reasons: ``undecodable``, ``op-missing``, ``op-unknown``, ``op-not-a-row``, ``truncated``, ``after-missing``,
+    #: ``key-missing``. Default: all are kept aside.
+    dead_letters: dict[Reason, Policy] = Field(default_factory=dict, alias="dead.letters")
+    #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
+    #: it has read a hundred.
+    max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 

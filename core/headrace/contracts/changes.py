@@ -19,7 +19,7 @@ DELETED = PREFIX + "deleted"  # boolean: the row is to be removed
 KEY = PREFIX + "key"  # struct of the key columns; transforms treat it like a row image
 POSITION = PREFIX + "position"  # string: sorts all changes of a key as the database made them
 COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
-ERROR = PREFIX + "error"  # string: why this record cannot become a row, else null
+ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.contracts.reason), else null
 #: Struct of booleans by the row's columns: true where the event leaves the value out because it is as it was. Only where
 #: a batch has such a value.
 UNCHANGED = PREFIX + "unchanged"
@@ -29,10 +29,8 @@ OFFSET = PREFIX + "offset"
 FILE = PREFIX + "file"
 PLACE = PREFIX + "place"
 RAW = PREFIX + "raw"
-#: The ERROR of a record whose bytes no format could read.
-UNDECODABLE = "undecodable"
-#: The ERROR of an event that emptied its table: all rows of lower positions are to be removed.
-TRUNCATED = "truncated"
+RAW_KEY = PREFIX + "raw_key"  # binary: the key as it arrived; only where the transport has one
+HEADERS = PREFIX + "headers"  # array<struct<key: string, value: binary>>: likewise
 
 IMAGES = ("before", "after")
 

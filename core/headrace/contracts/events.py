@@ -19,6 +19,8 @@ FILE = "file"  # string: the file, null for a record of a broker
 PLACE = "place"  # string: sorts as the records lie in the source
 ERROR = "error"  # string: why the body could not be decoded, else null
 RAW = "raw"  # binary: the body as it arrived, where a record has bytes of its own
+RAW_KEY = "raw_key"  # binary: the key as it arrived; absent where the transport carries none
+HEADERS = "headers"  # array<struct<key: string, value: binary>>; likewise
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,11 @@ from headrace.contracts.plugin import Plugin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: What a sink is asked to do with a batch.
 Mode = Literal["upsert", "append"]
+#: What a pipeline asks for: a changelog is appended, with what each change did in ``OPERATION``.
+Wanted = Literal["upsert", "append", "changelog"]
+OPERATION = "__op"
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,9 @@ class Written:
 class SinkConfig(Config):
     """Options that every sink has."""
 
-    #: ``upsert`` keeps one row per key; ``append`` adds every change. Default: upsert for rows, append for envelopes.
-    mode: Mode | None = None
+    #: ``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
+    #: ``op`` in ``__op``. Default: upsert for rows, append for envelopes.
+    mode: Wanted | None = None
 
 
 class Sink(Plugin, ABC):

@@ -6,7 +6,7 @@ A table that fails alone is put behind (headrace_history.behind), and the others
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,15 +17,15 @@ from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.source import Offset, SourceContext
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan, SeenColumns
-from headrace.engine.progress import BatchProgress, TableProgress
 from headrace.engine.routing import Route
 from headrace.engine.table import TableWriter, Target
 from headrace.engine.trouble import explained
-from headrace.errors import HeadraceError, RetriableError
+from headrace.errors import HeadraceError, RetriableError, RuleError
 from headrace.spark.jobs import cancel, tagged
 from headrace.spark.sessions import Sessions
 from headrace_history.backlog import Part
 from headrace_history.behind import Behind
+from headrace_progress.progress import BatchProgress, TableProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,6 +51,8 @@ class BatchRunner:
         self._names_checked = names_checked
         #: Tables that were written when they last had something, as far as it is known.
         self._well = {t.table for batch in checkpoint.progress.all() for t in batch.tables}
+        #: What this run has read, and what of it became dead letters.
+        self._records = self._letters = 0
         #: When a table's write began, and those that were not waited for.
         self._began: dict[str, float] = {}
         self._hung: dict[str, Future[_Outcome]] = {}
@@ -76,7 +78,15 @@ class BatchRunner:
         self._checkpoint.progress.add(progress)
         self._listener(progress)
         if stops:
-            raise next(iter(errors.values()))
+            raise next((e for e in errors.values() if isinstance(e, RuleError)), None) or next(iter(errors.values()))
+        self._count(tables)
+
+    def _count(self, tables: Sequence[TableProgress]) -> None:
+        """RuleError when the run has too many dead letters. Each record counts once, however many sinks there are."""
+        first = [table for table in tables if table.sink == self._plan.sinks[0].name]
+        self._records += sum(table.rows_in or 0 for table in first)
+        self._letters += sum(table.dead_letters for table in first)
+        self._plan.rules.limit(self._records, self._letters)
 
     def _progress(
         self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
@@ -126,6 +136,8 @@ class BatchRunner:
         self._well = (self._well | {target.name for target in targets}) - errors.keys() - self.behind.errors.keys()
         if not errors:
             return False
+        if any(isinstance(error, RuleError) for error in errors.values()):
+            return True
         if not self._well and not all(isinstance(error, RetriableError) for error in errors.values()):
             return True
         places = {target.name: self._places(target, context) for target in targets if target.name in errors}

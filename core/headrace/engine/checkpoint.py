@@ -8,6 +8,7 @@
 ``progress/``      the last batches
 ``deleted/``       the keys of removed rows, by table
 ``truncated/``     where each table was last emptied
+``behind/``        what tables that fail have still to get
 ``dead_letters/``  records that could not become a change or a row
 """
 
@@ -17,11 +18,11 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
-from headrace.engine.progress import ProgressLog
 from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.errors import ConfigError, HeadraceError
 from headrace_history.epochs import Epochs
+from headrace_progress.progress import ProgressLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

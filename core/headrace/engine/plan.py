@@ -15,13 +15,15 @@ from headrace.contracts.dialect import Dialect
 from headrace.contracts.events import Events
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
-from headrace.contracts.sink import Mode, Sink, Table
+from headrace.contracts.reason import Reason
+from headrace.contracts.sink import Sink, Table, Wanted
 from headrace.contracts.source import RangedSource, Source, SourceContext
 from headrace.contracts.transform import Transform
 from headrace.engine.records import Records, decoded
 from headrace.engine.routing import Route, Routes
 from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace_history import unchanged
+from headrace_letters.rules import Rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +55,8 @@ class Plan:
     delete_retention: float = 0
     #: Seconds that a table may take in a batch.
     table_timeout: float = 1800
+    #: What becomes of dead letters.
+    rules: Rules = field(default_factory=Rules)
     redact: Callable[[str], str] = str
 
     @property
@@ -146,7 +150,8 @@ class Plan:
         dialect = self.dialect(events)
         # Envelopes that stay envelopes are kept whole.
         rows = any(transform.makes_rows for transform in self.transforms)
-        before = whole or not rows or any(transform.needs_before for transform in self.transforms)
+        changelog = any(sink.config.mode == "changelog" for sink in self.sinks)
+        before = whole or not rows or changelog or any(transform.needs_before for transform in self.transforms)
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
         left_out = dialect.unchanged(events.schema)
@@ -161,12 +166,17 @@ class Plan:
                 raise
         return self._keys_checked(changes)
 
-    def mode(self, sink: Sink, changes: Changes) -> Mode:
+    def finders(self, events: Events) -> dict[str, str]:
+        """Reason → the plugin that finds a record wrong for it; under an empty text, for all others."""
+        reader = self.value_format or self.source
+        return {"": self.dialect(events).name, Reason.UNDECODABLE: reader.name, Reason.KEY_MISSING: "headrace"}
+
+    def mode(self, sink: Sink, changes: Changes) -> Wanted:
         """What a sink is asked to do with these changes."""
-        wanted: Mode | None = sink.config.mode
-        if wanted == "upsert" and changes.envelope:
+        wanted: Wanted | None = sink.config.mode
+        if wanted in ("upsert", "changelog") and changes.envelope:
             raise DataError(
-                "mode upsert needs rows, and these are envelopes",
+                f"mode {wanted} needs rows, and these are envelopes",
                 where=f"sink {sink.name}",
                 fix="add `- unwrap: {}` to `transforms:`",
             )
@@ -195,7 +205,9 @@ class Plan:
                     where=f"sink {sink.name}",
                     fix="write `mode: append`, or use another sink",
                 )
-            appends = mode == "append" or not sink.capabilities.upsert
+            appends = mode == "append" or (mode is None and not sink.capabilities.upsert)
+            if mode == "changelog":  # what is removed is a row of it
+                continue
             if any(t.asks_deletes for t in self.transforms) and (appends or not sink.capabilities.delete):
                 raise ConfigError(
                     "it appends, and cannot remove the rows that the database deletes",
@@ -210,5 +222,5 @@ class Plan:
             return changes
         whole = F.col(KEY)
         missing = reduce(lambda a, b: a | b, [whole.getField(k).isNull() for k in changes.key_columns], whole.isNull())
-        wrong = F.coalesce(F.col(ERROR), F.when(missing, F.lit("key-missing")))
+        wrong = F.coalesce(F.col(ERROR), F.when(missing, F.lit(Reason.KEY_MISSING)))
         return Changes(changes.frame.withColumn(ERROR, wrong), changes.envelope)

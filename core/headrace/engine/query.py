@@ -16,15 +16,15 @@ from headrace.config.interval import seconds_of
 from headrace.contracts.source import NativeSource, Offset, RangedSource, Source
 from headrace.engine.batch import BatchRunner
 from headrace.engine.checkpoint import Checkpoint
-from headrace.engine.flow import TableStatus, flow
 from headrace.engine.plan import Plan
-from headrace.engine.progress import KEEP, BatchProgress
 from headrace.engine.ranged import RangedLog
 from headrace.engine.storage import qualified
 from headrace.engine.table import PAUSE, TRIES
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.spark.sessions import Sessions
+from headrace_progress.flow import TableStatus, flow
+from headrace_progress.progress import KEEP, BatchProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

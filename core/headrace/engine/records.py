@@ -68,7 +68,7 @@ def _load(
     from pyspark.sql import functions as F
 
     frame = records(session)
-    headers = [F.col("headers")] if "headers" in frame.columns else []  # where some registries' clients put the ids
+    headers = [F.col("headers").alias(E.HEADERS)] if "headers" in frame.columns else []  # with ids, sometimes
     frame = frame.select(
         *headers,
         F.col("value").alias(E.VALUE),
@@ -78,6 +78,7 @@ def _load(
         F.lit(None).cast("string").alias(E.FILE),
         sortable(F.col("offset")).alias(E.PLACE),
         F.col("value").cast("binary").alias(E.RAW),
+        F.col("key").cast("binary").alias(E.RAW_KEY),
     )
     frame = value.decode(frame, E.VALUE, schema, E.ERROR)
     if key and key_schema:

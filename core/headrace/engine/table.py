@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from headrace.contracts.changes import (
     COMMITTED,
     DELETED,
     ERROR,
+    OP,
     POSITION,
     PREFIX,
-    TRUNCATED,
     UNCHANGED,
     Changes,
     quoted,
@@ -26,11 +25,10 @@ from headrace.contracts.changes import (
 from headrace.contracts.events import Events
 from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.position import in_epoch
-from headrace.contracts.sink import Batch, Mode, Sink, Table, Written
-from headrace.engine import dead_letters
+from headrace.contracts.reason import Reason
+from headrace.contracts.sink import OPERATION, Batch, Sink, Table, Wanted, Written
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
-from headrace.engine.progress import TableProgress
 from headrace.engine.routing import Route
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -40,9 +38,12 @@ from headrace_history import unchanged
 from headrace_history.deleted import DeletedKeys
 from headrace_history.fold import newest_per_key
 from headrace_history.truncated import Truncated
+from headrace_letters import letters
+from headrace_progress.counts import Count, outcome
+from headrace_progress.progress import TableProgress
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Tries of one table in one batch when its sink says that it is worth one, and the seconds before the next.
 TRIES, PAUSE = 4, 1.0
@@ -93,7 +94,7 @@ class TableWriter:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
             )
         good = F.col(ERROR).isNull()
-        arrived = _Count(
+        arrived = Count(
             rows_in=F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
             newest_ms=F.max(F.when(good, F.col(COMMITTED))),
@@ -101,18 +102,22 @@ class TableWriter:
             # Each aggregate costs every record: of what is merged, deletes are counted when one row is left of each key.
             **({"deletes": F.count_if(good & F.col(DELETED))} if "append" in modes.values() else {}),
         )
-        rows = _good(arrived.on(changes.frame), changes, self._checkpoint.epochs.of(batch_id))
+        changelog = "changelog" in modes.values()
+        rows = _good(arrived.on(changes.frame), changes, self._checkpoint.epochs.of(batch_id), op=changelog)
         left_out = unchanged.columns_of(rows)
         appended = rows
         if left_out:
-            takes_columns = all(s.capabilities.schema_evolution for s, mode in modes.items() if mode == "append")
+            takes_columns = all(s.capabilities.schema_evolution for s, mode in modes.items() if mode != "upsert")
             appended = unchanged.named(rows) if takes_columns else rows.drop(UNCHANGED)
-        frames: dict[Mode, DataFrame] = {"append": appended}
-        counts: dict[Mode, _Count] = {"append": arrived}  # all that is good is written, and that is counted already
+        frames: dict[Wanted, DataFrame] = {"append": appended.drop(OP)}
+        if changelog:  # what was removed is a row of it
+            frames["changelog"] = appended.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
+            rows = rows.drop(OP)
+        counts: dict[Wanted, Count] = {"append": arrived}  # all that is good is written, and that is counted already
         deleted = self._deleted_keys(table) if self._plan.delete_retention and "upsert" in modes.values() else None
         if "upsert" in modes.values():
             rows = self._last_truncate(table).without_older(rows)
-            counts["upsert"] = _Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED)))
+            counts["upsert"] = Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED)))
             newest = counts["upsert"].on((unchanged.folded if left_out else newest_per_key)(rows, table.key))
             frames["upsert"] = deleted.without_late(newest, table.key) if deleted else newest
         cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass or bool(left_out)
@@ -124,14 +129,14 @@ class TableWriter:
             found = {mode: {} if unread else count.result() for mode, count in counts.items()}
             if deleted and found["upsert"].get("deletes") != 0:
                 deleted.remember(kept["upsert"], table.key, batch_id)
-        seen = found["append"]
+        found["changelog"] = seen = found["append"]
         if "rows_in" in seen:
             seen["good"] = seen["rows_in"] - seen["errors"]
         if seen.get("errors") != 0:
             emptied = [s for s, mode in modes.items() if mode == "upsert"] if self._plan.removes_rows else []
-            seen["errors"] = self._no_rows(target, table, emptied, batch_id)
+            seen["errors"], seen["dropped"] = self._no_rows(target, table, emptied, batch_id)
         return [
-            _progress(target, sink, result, seen, found[mode], readable, time.monotonic() - clock)
+            outcome(target.name, sink.name, result, seen, found[mode], readable, time.monotonic() - clock)
             for (sink, mode), result in zip(modes.items(), written, strict=True)
         ]
 
@@ -162,13 +167,16 @@ class TableWriter:
     def _write_all(
         self,
         table: Table,
-        modes: Mapping[Sink, Mode],
-        frames: Mapping[Mode, DataFrame],
+        modes: Mapping[Sink, Wanted],
+        frames: Mapping[Wanted, DataFrame],
         batch_id: int,
         left_out: Sequence[str],
     ) -> list[Written]:
         with ThreadPoolExecutor(max_workers=len(modes), thread_name_prefix="headrace-sink") as pool:
-            batches = {mode: Batch(self._checkpoint.id, batch_id, mode) for mode in modes.values()}
+            batches = {
+                mode: Batch(self._checkpoint.id, batch_id, "append" if mode == "changelog" else mode)
+                for mode in modes.values()
+            }
             jobs = [
                 pool.submit(self._write, sink, number, table, frames[mode], batches[mode], left_out)
                 for number, (sink, mode) in enumerate(modes.items())
@@ -218,25 +226,35 @@ class TableWriter:
         stored = self._stored(sink, Table(target.name), self._session(target)) if sink.capabilities.upsert else None
         return stored is not None and unchanged.ORIGIN in stored.columns
 
-    def _no_rows(self, target: Target, table: Table, upserts: Sequence[Sink], batch_id: int) -> int:
-        """Sees to the events of a batch that are no rows: empties the table, keeps dead letters. How many of the latter."""
+    def _no_rows(self, target: Target, table: Table, upserts: Sequence[Sink], batch_id: int) -> tuple[int, int]:
+        """Sees to the events of a batch that are no rows: empties the table, keeps dead letters.
+
+        How many dead letters there are, and how many were left out.
+        """
         from pyspark.sql import functions as F
 
         changes = self._changes(target, whole=True)
+        truncate = F.col(ERROR) == Reason.TRUNCATED
         position = in_epoch(F.col(POSITION), self._checkpoint.epochs.of(batch_id))
-        truncate = F.col(ERROR) == TRUNCATED
         emptied = F.max(F.when(truncate, position)) if upserts else F.lit(None)
-        found = changes.frame.where(F.col(ERROR).isNotNull()).agg(F.count("*"), F.count_if(truncate), emptied).first()
-        assert found is not None, "an aggregate has a row"
-        letters, truncates, newest = found
+        found = changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).agg(F.count("*"), emptied).collect()
+        counts = {reason: count for reason, count, _ in found}
+        newest = max((newest for *_, newest in found if newest is not None), default=None)
         if newest is not None:
             self._empty(table, upserts, newest, batch_id)
-            letters -= truncates
-            changes = replace(changes, frame=changes.frame.withColumn(ERROR, F.when(~truncate, F.col(ERROR))))
-        if letters:
-            folder = self._checkpoint.dead_letters
-            dead_letters.write(changes, folder, batch=batch_id, table=target.name, hide=self._plan.hides)
-        return int(letters)
+            del counts[Reason.TRUNCATED]
+        dropped = self._plan.rules.dropped(counts, target.name)
+        if counts.keys() - dropped.keys():
+            letters.write(
+                changes,
+                self._checkpoint.dead_letters,
+                batch=batch_id,
+                table=target.name,
+                hide=self._plan.hides,
+                plugins=self._plan.finders(target.sources[0][0]),
+                without=[*dropped, *([Reason.TRUNCATED] if newest is not None else [])],
+            )
+        return sum(counts.values()) - sum(dropped.values()), sum(dropped.values())
 
     def _empty(self, table: Table, sinks: Sequence[Sink], position: str, batch_id: int) -> None:
         """Removes what is older than a truncate. Behind the batch's rows: of those some may be older, too."""
@@ -250,7 +268,7 @@ class TableWriter:
 
 
 @contextmanager
-def _kept(frames: Mapping[Mode, DataFrame], cache: bool) -> Iterator[Mapping[Mode, DataFrame]]:  # noqa: FBT001
+def _kept(frames: Mapping[Wanted, DataFrame], cache: bool) -> Iterator[Mapping[Wanted, DataFrame]]:  # noqa: FBT001
     """The frames; with ``cache`` they are read now, once, and counted."""
     cached = [frame.persist() for frame in frames.values()] if cache else []
     try:
@@ -262,50 +280,14 @@ def _kept(frames: Mapping[Mode, DataFrame], cache: bool) -> Iterator[Mapping[Mod
             frame.unpersist()
 
 
-def _good(frame: DataFrame, changes: Changes, epoch: int) -> DataFrame:
-    """The changes that are rows, with what sinks are given."""
+def _good(frame: DataFrame, changes: Changes, epoch: int, *, op: bool) -> DataFrame:
+    """The changes that are rows, with what sinks are given; ``op``: and OP, unless the rows have it already."""
     from pyspark.sql import functions as F
 
-    columns = [F.col(quoted(c)) for c in [*changes.event_columns, *({UNCHANGED} & set(frame.columns))]]
+    names = [*changes.event_columns, *({UNCHANGED} & set(frame.columns))]
+    columns = [F.col(quoted(c)) for c in [*names, *([OP] if op and OPERATION not in names else [])]]
     position = in_epoch(F.col(POSITION), epoch).alias(POSITION)
     return frame.where(F.col(ERROR).isNull()).select(*columns, F.col(DELETED), position)
-
-
-def _progress(
-    target: Target,
-    sink: Sink,
-    result: Written,
-    seen: dict[str, Any],
-    kept: dict[str, Any],
-    readable: float,
-    seconds: float,
-) -> TableProgress:
-    """``readable``: when the rows could be read, in seconds since 1970; ``seconds``: what the table took."""
-    now = int(readable * 1000)
-    newest, oldest = (None if (ms := seen.get(name)) is None else now - ms for name in ("newest_ms", "oldest_ms"))
-    rows = kept.get("good", kept.get("rows"))
-    deletes = kept.get("deletes", 0)
-    superseded = seen["good"] - rows if "good" in seen and rows is not None else None
-    applied, late = rows, None
-    if result.skipped:
-        applied = 0
-    elif result.upserted is not None and rows is not None:
-        applied, late = result.upserted + deletes, max(0, rows - deletes - result.upserted)
-    return TableProgress(
-        table=target.name,
-        sink=sink.name,
-        rows_in=seen.get("rows_in"),
-        applied=applied,
-        late=late,
-        superseded=superseded,
-        dead_letters=seen.get("errors", 0),
-        latency_ms=newest,
-        latency_max_ms=oldest,
-        bytes=result.bytes,
-        version=result.version,
-        seconds=round(seconds, 3),
-        skipped=result.skipped,
-    )
 
 
 def _united(parts: list[Changes], table: str) -> Changes:
@@ -321,24 +303,3 @@ def _united(parts: list[Changes], table: str) -> Changes:
         )
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
     return replace(parts[0], frame=frame)
-
-
-class _Count:
-    """Aggregates over a DataFrame, taken while something else reads it."""
-
-    def __init__(self, **aggregates: Column) -> None:
-        from pyspark.sql import Observation
-
-        self._observation, self._aggregates = Observation(), aggregates
-
-    def on(self, frame: DataFrame) -> DataFrame:
-        return frame.observe(self._observation, *[column.alias(name) for name, column in self._aggregates.items()])
-
-    def result(self) -> dict[str, Any]:
-        """The aggregates, once the DataFrame has been read; empty when Spark does not deliver them."""
-        found: dict[str, Any] = {}
-        # The listener that brings them runs behind the action: wait for it, but not for ever.
-        waiter = threading.Thread(target=lambda: found.update(self._observation.get), daemon=True)
-        waiter.start()
-        waiter.join(timeout=10)
-        return found

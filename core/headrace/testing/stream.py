@@ -27,16 +27,17 @@ from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.events import Events
 from headrace.contracts.position import position, sortable
+from headrace.contracts.reason import Reason
 from headrace.contracts.sink import Sink, Table
 from headrace.contracts.source import Offset, RangedSource, SourceContext
 from headrace.engine.batch import BatchRunner
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
-from headrace.engine.progress import BatchProgress
 from headrace.engine.routing import Routes
 from headrace.errors import ConfigError
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
+from headrace_progress.progress import BatchProgress
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -220,7 +221,7 @@ class _ChangeDialect(Dialect):
                 F.col(E.KEY).alias(C.KEY),
                 position(sortable(value.getField("at")), place=F.lit("")).alias(C.POSITION),
                 F.lit(None).cast("bigint").alias(C.COMMITTED),
-                F.when(op == "t", C.TRUNCATED).alias(C.ERROR),
+                F.when(op == "t", Reason.TRUNCATED).alias(C.ERROR),
                 *[
                     F.lit(None).cast(kind).alias(name)
                     for name, kind in (

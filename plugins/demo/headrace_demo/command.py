@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
     from rich.console import Console
 
-    from headrace.engine.progress import BatchProgress
     from headrace.pipeline import Pipeline
+    from headrace_progress.progress import BatchProgress
 
 #: The folder's own mark: only a folder that has it is ever removed.
 _MARK = ".headrace-demo"

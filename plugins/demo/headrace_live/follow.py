@@ -14,8 +14,8 @@ from headrace_live.changes import Change
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from headrace.engine.progress import BatchProgress
     from headrace.pipeline import Pipeline
+    from headrace_progress.progress import BatchProgress
 
 SINKS = ("iceberg", "hudi")
 SCHEMA = "pagila_public"

@@ -14,6 +14,7 @@ from headrace.contracts import events as E
 from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.position import position, sortable
+from headrace.contracts.reason import Reason
 from headrace.engine.schemas import grown
 from headrace.errors import DataError
 from headrace_sources.unavailable import PLACEHOLDER, unavailable
@@ -102,12 +103,12 @@ class DebeziumDialect(Dialect):
         op = value.getField("op")
         after = value.getField("after") if "after" in schema.names else F.lit(None)
         unknown = (
-            F.when(op.isNull(), "op-missing")
-            .when(op == "t", C.TRUNCATED)
-            .when(op == "m", "op-not-a-row")
-            .when(~op.isin(*ROW_OPS, "d"), "op-unknown")
+            F.when(op.isNull(), Reason.OP_MISSING)
+            .when(op == "t", Reason.TRUNCATED)
+            .when(op == "m", Reason.OP_NOT_A_ROW)
+            .when(~op.isin(*ROW_OPS, "d"), Reason.OP_UNKNOWN)
         )
-        wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), "after-missing")
+        wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), Reason.AFTER_MISSING)
         fields = getattr(_kind(schema, "source"), "names", ())
         if len(found := [database for field, database in _SIGNS.items() if field in fields]) > 1:
             raise DataError(
@@ -128,7 +129,7 @@ class DebeziumDialect(Dialect):
                 source_position(fields, block.getField, F.col(E.PLACE)).alias(C.POSITION),
                 committed.alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), wrong).alias(C.ERROR),
-                *record_columns(events.topic),
+                *record_columns(events.topic, frame),
             ),
             envelope=True,
         )
@@ -167,11 +168,13 @@ def source_position(fields: Collection[str], field: Callable[[str], Column], pla
     return position(place=place)
 
 
-def record_columns(topic: str) -> list[Column]:
-    """Where the record came from, for dead letters."""
+def record_columns(topic: str, frame: DataFrame) -> list[Column]:
+    """The record as it came and where from, for dead letters."""
     from pyspark.sql import functions as F
 
+    carried = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS}
     return [
+        *[F.col(name).alias(own) for name, own in carried.items() if name in frame.columns],
         F.lit(topic).alias(C.TOPIC),
         F.col(E.PARTITION).alias(C.PARTITION),
         F.col(E.OFFSET).alias(C.OFFSET),

@@ -70,7 +70,7 @@ class FlatDialect(Dialect):
                 source_position(fields, lambda name: value.getField(fields[name]), F.col(E.PLACE)).alias(C.POSITION),
                 _committed(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),
-                *record_columns(events.topic),
+                *record_columns(events.topic, frame),
             ),
             envelope=False,
         )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
 
-from headrace.contracts.changes import UNDECODABLE, quoted
+from headrace.contracts.changes import quoted
 from headrace.contracts.format import Format, UnknownSchemaError, unknown_schema, unknown_schemas
+from headrace.contracts.reason import Reason
 from headrace.engine.schemas import grown, merged
 from headrace.engine.trouble import full_text
 from headrace.errors import DataError, HeadraceError
@@ -213,7 +214,7 @@ class JsonFormat(Format):
         return frame.select(
             *others,
             F.when(there & ~bad, fields).alias(column),
-            F.when(there & bad, F.lit(UNDECODABLE)).alias(error),
+            F.when(there & bad, F.lit(Reason.UNDECODABLE)).alias(error),
         )
 
     def _several(self, text: Column) -> Column:
@@ -298,9 +299,9 @@ class JsonFormat(Format):
             fitting.append(fits)
         unreadable = F.col(_ID).isNull() | F.col(_ID).isin(list(writers.broken))
         wrong = (
-            F.when(unreadable, F.lit(UNDECODABLE))
+            F.when(unreadable, F.lit(Reason.UNDECODABLE))
             .when(~F.col(_ID).isin(writers.ids), unknown_schema(subject, F.col(_ID)).cast("string"))
-            .when(~reduce(lambda a, b: a | b, fitting) | self._several(payload), F.lit(UNDECODABLE))
+            .when(~reduce(lambda a, b: a | b, fitting) | self._several(payload), F.lit(Reason.UNDECODABLE))
         )
         frame = frame.select(
             *others,

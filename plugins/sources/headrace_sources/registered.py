@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.contracts.changes import UNDECODABLE, quoted
+from headrace.contracts.changes import quoted
 from headrace.contracts.format import UnknownSchemaError, unknown_schema, unknown_schemas
+from headrace.contracts.reason import Reason
 from headrace.engine.schemas import merged
 from headrace.errors import DataError
 from headrace_sources import connect, framing
@@ -151,7 +152,7 @@ class RegisteredRecords:
         if self._parsing.nothing is not None:
             said_null = framing.behind(frame, body, number, known, range(len(known))) == F.lit(self._parsing.nothing)
             wrong = wrong.when((number >= 0) & said_null, F.lit(None).cast("string"))
-        said = connect.once(F.when(number.isNotNull() & value.isNull(), wrong.otherwise(F.lit(UNDECODABLE))))
+        said = connect.once(F.when(number.isNotNull() & value.isNull(), wrong.otherwise(F.lit(Reason.UNDECODABLE))))
         return frame.select(*others, value.alias(column), said.alias(error))
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headrace.engine.progress import BatchProgress, TableProgress
+from headrace_progress.progress import BatchProgress, TableProgress
 
 #: Seconds over which the rate is taken.
 WINDOW = 60.0

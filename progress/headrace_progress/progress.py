@@ -35,6 +35,8 @@ class TableProgress:
     latency_max_ms: int | None = None
     #: Changes that a newer one of the same batch, or a truncate, made void before they were written.
     superseded: int | None = None
+    #: Records that could not become a row and were left out, because the file says so.
+    dropped: int = 0
     #: Records that waited in the source when the batch was done.
     lag: int | None = None
     #: The batch had been applied before: a crash came between the write and its mark.

@@ -1,0 +1,33 @@
+"""Why a record cannot become a row."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """What dialects and the engine put into ERROR."""
+
+    UNDECODABLE = "undecodable"
+    OP_MISSING = "op-missing"
+    OP_UNKNOWN = "op-unknown"
+    OP_NOT_A_ROW = "op-not-a-row"
+    TRUNCATED = "truncated"
+    AFTER_MISSING = "after-missing"
+    KEY_MISSING = "key-missing"
+
+    @property
+    def meaning(self) -> str:
+        """A sentence for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Reason.UNDECODABLE: "not of the format, or a value does not fit its column",
+    Reason.OP_MISSING: "the envelope's `op` is null",
+    Reason.OP_UNKNOWN: "the envelope's `op` is none that is known",
+    Reason.OP_NOT_A_ROW: "a logical message (`m`) among rows: real, and no row",
+    Reason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
+    Reason.AFTER_MISSING: "an insert or update without `after`",
+    Reason.KEY_MISSING: "a key column is null",
+}

@@ -1,0 +1,52 @@
+"""What becomes of records that cannot become a row, by reason, and how many are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.contracts.reason import Reason
+from headrace.errors import RuleError
+from headrace_letters.policy import Policy, share_of
+
+#: Records from which on a share tells something.
+ENOUGH = 100
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Those of a pipeline's file.
+
+    ``most``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: any.
+    """
+
+    policies: Mapping[Reason, Policy] = field(default_factory=dict)
+    most: int | str | None = None
+
+    def dropped(self, counts: Mapping[str, int], table: str) -> dict[str, int]:
+        """Of the reasons of a batch, those that are left out. RuleError for one at which the run is to stop."""
+        for reason, count in counts.items():
+            if self._policy(reason) == "stop":
+                raise RuleError(
+                    f"{count:,} record{'s' * (count != 1)}: {reason}, {Reason(reason).meaning}",
+                    where=f"table {table}",
+                    fix="mend what wrote them; or write `dead-letter` for this reason in `dead.letters:`, which keeps them aside",
+                )
+        return {reason: count for reason, count in counts.items() if self._policy(reason) == "drop"}
+
+    def limit(self, records: int, letters: int) -> None:
+        """RuleError when a run has more dead letters, of so many records, than the file allows."""
+        share = share_of(self.most) if isinstance(self.most, str) else None
+        if share is not None:
+            over = records >= ENOUGH and letters > share * records
+        else:
+            over = isinstance(self.most, int) and letters > self.most
+        if over:
+            raise RuleError(
+                f"{letters:,} of {records:,} records are dead letters, and `max.dead.letters` is {self.most}",
+                where="this run",
+                fix="look at them with `headrace dead-letters FILE`; mend what wrote them, or raise the limit",
+            )
+
+    def _policy(self, reason: str) -> Policy:
+        return next((policy for known, policy in self.policies.items() if known == reason), "dead-letter")

@@ -145,7 +145,7 @@ def test_a_changelog_beside_the_table(tmp_path: Path, spark: SparkSession, sink:
         ("r", 1, "Arp"),
         ("c", 2, "Bauer"),
         ("u", 1, "Hans Arp"),
-        ("d", 2, "Bauer"),
+        ("d", 2, None),
     ]
 
 

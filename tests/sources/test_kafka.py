@@ -129,7 +129,7 @@ def test_a_table_that_fails_is_given_what_it_missed(
     good, bad = f"{prefix}.good", f"{prefix}.bad"
     for topic in (good, bad):
         kafka.create_topic(topic, partitions=2)
-    in_the_way = tmp_path / "lake/iceberg" / prefix / "bad"
+    in_the_way = tmp_path.joinpath("lake/iceberg", *bad.split("."))
     in_the_way.parent.mkdir(parents=True)
     in_the_way.write_text("a file, and no table")
     pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "maxOffsetsPerTrigger": 6})

@@ -150,8 +150,7 @@ class Plan:
         dialect = self.dialect(events)
         # Envelopes that stay envelopes are kept whole.
         rows = any(transform.makes_rows for transform in self.transforms)
-        changelog = any(sink.config.mode == "changelog" for sink in self.sinks)
-        before = whole or not rows or changelog or any(transform.needs_before for transform in self.transforms)
+        before = whole or not rows or any(transform.needs_before for transform in self.transforms)
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
         left_out = dialect.unchanged(events.schema)

@@ -333,14 +333,14 @@ _TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "correct the topic's name, or make it",
     ),
     (
-        r"Partitions? \S+ have been deleted|Some of partitions in Kafka topic\(s\) have been lost",
+        r"Partitions? \S+ have been deleted|\S+\) are gone\.|Some of partitions in Kafka topic\(s\) have been lost",
         DataError,
         "a topic was deleted, and with it what was not read of it",
         "if all of it was read, set `failOnDataLoss: false` to go on; else start with a new checkpoint",
     ),
     # Which records, where Spark says so; its sentence that some are gone may stand on a line without their place.
     (
-        r"Partitions? \S+ offset was changed from|\S+\) are gone\.|Added partition \S+ starts from|Could not read records in",
+        r"Partitions? \S+ offset was changed from|Added partition \S+ starts from|Could not read records in",
         *_GONE,
     ),
     (

@@ -70,7 +70,8 @@ class Behind:
         for table in tables:
             table.end(last=last)
         for table in tables:
-            table.join()
+            if table is not threading.current_thread():  # a listener may stop the run from there
+                table.join()
 
     def _table(self, name: str, *, due: float) -> _CatchUp:
         return _CatchUp(name, Backlog(self._folder.folder(quote(name, safe=""))), due, self._apply, self._leave)

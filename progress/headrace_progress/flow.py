@@ -27,19 +27,23 @@ class TableStatus:
     lag_seconds: float | None
     #: Records a second that arrived over the last minute.
     rows_per_second: float
+    #: Why the table is not written, when it fails.
+    error: str | None = None
 
 
 def flow(batches: Sequence[BatchProgress], now: float | None = None) -> tuple[TableStatus, ...]:
     """The state of every table that the batches brought something for. ``now``: seconds since 1970."""
     now = time.time() if now is None else now
     latest: dict[tuple[str, str], tuple[float, TableProgress]] = {}
+    errors: dict[tuple[str, str], str | None] = {}
     rows: dict[tuple[str, str], int] = {}
     since = now
     for batch in batches:
         began = datetime.fromisoformat(batch.started).timestamp()
         for table in batch.tables:
             name = table.table, table.sink
-            if table.error is None:
+            errors[name] = table.error
+            if table.error is None or name not in latest:
                 latest[name] = (began + batch.seconds, table)
             if began + batch.seconds > now - WINDOW:
                 rows[name] = rows.get(name, 0) + (table.rows_in or 0)
@@ -53,6 +57,7 @@ def flow(batches: Sequence[BatchProgress], now: float | None = None) -> tuple[Ta
             table.lag,
             _seconds(table, now - ended),
             round(rows.get(name, 0) / spent, 1),
+            errors[name],
         )
         for name, (ended, table) in latest.items()
     )

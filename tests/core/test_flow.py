@@ -52,4 +52,8 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
 
 def test_a_batch_that_failed_changes_nothing_but_the_rate() -> None:
     (state,) = flow([batch(0, 12, table(100, 0)), batch(1, 5, table(None, None, None, error="full"))], NOW)
-    assert (state.latency_ms, state.lag) == (1500, 0)
+    assert (state.latency_ms, state.lag, state.error) == (1500, 0, "full")
+    (state,) = flow([batch(0, 12, table(None, None, None, error="full"))], NOW)
+    assert (state.latency_ms, state.error) == (None, "full")
+    (state,) = flow([batch(0, 12, table(None, None, None, error="full")), batch(1, 5, table(100, 0))], NOW)
+    assert (state.latency_ms, state.error) == (1500, None)

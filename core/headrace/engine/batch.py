@@ -136,8 +136,8 @@ class BatchRunner:
         self._well = (self._well | {target.name for target in targets}) - errors.keys() - self.behind.errors.keys()
         if not errors:
             return False
-        if any(isinstance(error, RuleError) for error in errors.values()):
-            return True
+        if any(isinstance(error, RuleError) for error in errors.values()) or errors.keys() & self.behind.errors.keys():
+            return True  # of a table that is behind already, what came could not be written down
         if not self._well and not all(isinstance(error, RetriableError) for error in errors.values()):
             return True
         places = {target.name: self._places(target, context) for target in targets if target.name in errors}

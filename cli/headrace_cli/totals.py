@@ -50,6 +50,7 @@ class Totals:
         self.batches, self.seconds = 0, 0.0
         self.unrouted: dict[str, None] = {}
         self._notices: dict[str, str] = {}
+        self._noted: set[tuple[str, str]] = set()
         self._tables: dict[tuple[str, str], TableTotal] = {}
 
     @property
@@ -69,6 +70,8 @@ class Totals:
         """Adds a batch; what to say of topics that were left out for the first time."""
         self.batches += 1
         self.seconds += progress.seconds
+        noted = [table for table in progress.tables if table.note and (table.table, table.sink) not in self._noted]
+        self._noted |= {(table.table, table.sink) for table in noted}
         for table in progress.tables:
             name = table.table, table.sink
             self._tables.setdefault(name, TableTotal(*name)).add(progress.batch, table)
@@ -77,6 +80,7 @@ class Totals:
         told = [topic for topic in progress.notices if topic not in self._notices]
         self._notices.update(progress.notices)
         return [
+            *(f"{table.table} → {table.sink}: {table.note}" for table in noted),
             *(f"left out: topic {topic} (no rule of `tables:` names it)" for topic in new),
             *(f"no table: topic {topic} ({progress.notices[topic]})" for topic in told),
         ]

@@ -42,6 +42,8 @@ class TableProgress:
     #: The batch had been applied before: a crash came between the write and its mark.
     skipped: bool = False
     error: str | None = None
+    #: What to know of the table, when there is something.
+    note: str | None = None
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,8 @@ def names_found(plan: Plan, session: SparkSession) -> bool:
         context = _context(plan, session)
         for topic, records in plan.source.sample(context).items():
             for events in plan.decoded(context, {topic: records}):
+                if events.error is not None:  # its table says so itself, and might have had the columns
+                    return False
                 _topic(plan, session, events, seen)
             if wanted <= {name for found in seen.values() for name in found}:
                 break
@@ -120,7 +122,7 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
     if route is None:
         return CheckItem(name, "no rule of `tables:` names it: left out")
     changes = plan.changes(session, events, route, seen=seen)
-    key = ", ".join(changes.key_columns) or "none: every change is appended"
+    key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     return CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")
 
 

@@ -186,6 +186,13 @@ def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(caps
     ]
 
 
+def test_what_is_to_know_of_a_table_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = TextLines(Totals("moma"), "moma.yaml")
+    for number in range(2):
+        lines.add(batch(number, replace(ARTISTS, note="its events carry no key")))
+    assert capsys.readouterr().err == "moma.artists → iceberg: its events carry no key\n"
+
+
 def test_one_row_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     TextLines(Totals("moma"), "moma.yaml").add(batch(0, replace(ARTISTS, rows_in=1)))
     assert "  moma.artists → iceberg: 1 row in, " in capsys.readouterr().out

@@ -248,15 +248,32 @@ def test_a_key_column_that_does_not_exist(tmp_path: Path, spark: SparkSession, b
     fails(job, spark, DataError, "no key column 'artist'", "did you mean 'artist_id'?")
 
 
-def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+@pytest.mark.parametrize("sink", TABLE_SINKS)
+def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze, sink: str) -> None:
+    artists = bronze.topics[0]
+    artists.update(ARP, {**ARP, "name": "Hans Arp"})
+    artists.delete({**ARP, "name": "Hans Arp"})
     file_in(bronze)
-    fails(
-        pipeline(tmp_path, tables=[{"source": TOPIC, "target": TABLE}]),
-        spark,
-        DataError,
-        "no key",
-        "name the key columns",
+    job = pipeline(tmp_path, sink, tables=[{"source": TOPIC, "target": TABLE}])
+    found = {item.what: item.found for item in job.check(spark)}
+    assert "key none: every change is a row, with its `__op`" in found[f"topic {TOPIC}"]
+    told: list[str | None] = []
+    job.run(spark, on_progress=lambda progress: told.extend(table.note for table in progress.tables))
+    assert told == [
+        "its events carry no key, so every change is a row, with its `__op`; `key:` in `tables:` names key columns"
+    ]
+    assert [(row["__op"], row["name"]) for row in rows(job, spark, own_columns=True, key="_headrace_position")] == [
+        ("r", "Arp"),
+        ("u", "Hans Arp"),
+        ("d", "Hans Arp"),
+    ]
+    asked = pipeline(
+        tmp_path,
+        sinks=[sink_block(sink, tmp_path / "keyed", mode="upsert")],
+        tables=[{"source": TOPIC, "target": TABLE}],
+        checkpoint=f"{tmp_path}/c2",
     )
+    fails(asked, spark, DataError, "no key", "name the key columns")
 
 
 def test_a_column_that_a_transform_names_and_nobody_has(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:

@@ -20,7 +20,7 @@ SOURCES = (
     "README.md",
     "core",
     "document",
-    "history",
+    "history", "letters", "progress",
     "cli",
     "runtime",
     "plugins",

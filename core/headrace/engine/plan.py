@@ -150,7 +150,8 @@ class Plan:
         dialect = self.dialect(events)
         # Envelopes that stay envelopes are kept whole.
         rows = any(transform.makes_rows for transform in self.transforms)
-        before = whole or not rows or any(transform.needs_before for transform in self.transforms)
+        keyless = not (route.key or events.key_schema)
+        before = whole or not rows or keyless or any(transform.needs_before for transform in self.transforms)
         schema = dialect.needed(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
         left_out = dialect.unchanged(events.schema)
@@ -181,7 +182,9 @@ class Plan:
             )
         if wanted:
             return wanted
-        return "upsert" if sink.capabilities.upsert and not changes.envelope else "append"
+        if changes.envelope or not sink.capabilities.upsert:
+            return "append"
+        return "upsert" if changes.key_columns else "changelog"
 
     def check_names(self, seen: SeenColumns) -> None:
         """Every column that a transform names must have been in at least one table that it was given."""

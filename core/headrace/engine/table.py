@@ -45,6 +45,8 @@ from headrace_progress.progress import TableProgress
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: What is said of a table whose rows cannot be found again.
+KEYLESS = "its events carry no key, so every change is a row, with its `__op`; `key:` in `tables:` names key columns"
 #: Tries of one table in one batch when its sink says that it is worth one, and the seconds before the next.
 TRIES, PAUSE = 4, 1.0
 
@@ -135,8 +137,12 @@ class TableWriter:
         if seen.get("errors") != 0:
             emptied = [s for s, mode in modes.items() if mode == "upsert"] if self._plan.removes_rows else []
             seen["errors"], seen["dropped"] = self._no_rows(target, table, emptied, batch_id)
+        note = None if table.key or not changelog else KEYLESS
         return [
-            outcome(target.name, sink.name, result, seen, found[mode], readable, time.monotonic() - clock)
+            replace(
+                outcome(target.name, sink.name, result, seen, found[mode], readable, time.monotonic() - clock),
+                note=note,
+            )
             for (sink, mode), result in zip(modes.items(), written, strict=True)
         ]
 

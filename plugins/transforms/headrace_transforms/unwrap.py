@@ -105,13 +105,14 @@ class Unwrap(Transform):
         return Changes(frame.select(*rows, *map(self._own, own)), envelope=False)
 
     def _cell(self, schema: StructType, images: Mapping[str, Column], name: str, deleted: Column) -> Column:
-        """A row's value: of ``after``; of a deleted row the key's, and for a row that stays what ``before`` has."""
+        """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has."""
         from pyspark.sql import functions as F
 
         holders = {image: whole.getField(name) for image, whole in images.items() if name in _names(schema, image)}
         kind = _kind(schema, next(iter(holders)), name)
         key = [holders[KEY]] if KEY in holders else []
-        before = [holders["before"]] if "before" in holders and (key or self._keeps_deleted) else []
+        keyless = KEY not in images
+        before = [holders["before"]] if "before" in holders and (key or keyless or self._keeps_deleted) else []
         if "after" in holders and not key and not before:
             return holders["after"]  # null where the row is deleted
         nothing = F.lit(None).cast(kind)

@@ -19,6 +19,7 @@ from headrace_cli.jars import jars
 from headrace_cli.later import Later
 from headrace_cli.letters import dead_letters
 from headrace_cli.plugins import plugins
+from headrace_cli.replay import replay
 from headrace_cli.run import run
 from headrace_cli.schema import schema
 from headrace_cli.show import show
@@ -62,7 +63,7 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (run, check, show, dead_letters, epoch, plugins, schema, jars, version):
+for command in (run, check, show, dead_letters, replay, epoch, plugins, schema, jars, version):
     cli.add_command(command)
 
 

@@ -144,6 +144,11 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert re.search(r"^plugin +files$", each, re.MULTILINE)
     assert headrace("dead-letters", "people.yaml", "--table", "others").stdout == "no rows\n"
 
+    refused = headrace("replay", "people.yaml")
+    assert refused.exit_code == 2
+    assert "source files: its records are not replayed from dead letters" in refused.stderr
+    assert "fix: put the repaired records into a new file" in refused.stderr
+
     none = headrace("dead-letters", "artists.yaml")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
     none = headrace("show", "artists.yaml", "dead_letters")

@@ -16,7 +16,9 @@ from tests.sources.test_kafka import change, job, names, prefix
 from tests.support import pipelines
 
 from headrace import ConfigError, DataError, Pipeline
+from headrace.engine.storage import Folder
 from headrace.testing.stack.kafka import Kafka, Record
+from headrace_letters.replay import Replayed, replay
 from headrace_progress.progress import BatchProgress
 
 if TYPE_CHECKING:
@@ -81,6 +83,62 @@ def test_a_dead_letter_is_the_record_as_it_came(kafka: Kafka, prefix: str, tmp_p
         ("trace", None),
     ]
     assert (letter["topic"], letter["partition"], letter["offset"], letter["plugin"]) == (topic, 0, 1, "json")
+
+
+def priced(number: int, price: float, *, lsn: int) -> Record:
+    said = json.loads(change("c", number, f"lsn {lsn}", lsn=lsn).value or b"")
+    said["after"]["price"] = price
+    return Record(json.dumps(said).encode(), key=json.dumps({"id": number}).encode())
+
+
+def test_dead_letters_are_replayed_in_their_order_and_once(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+
+    def pipeline(price: str) -> Pipeline:
+        rule = {"source": topic, "columns": {"price": price}}
+        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule])
+
+    kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11), priced(1, 1234.5, lsn=5), Record(b"{cut"))
+    narrow, wide = pipeline("decimal(5,2)"), pipeline("decimal(9,2)")
+    narrow.run(spark)
+    assert names(narrow, spark, topic) == {1: "lsn 10"}
+    assert reasons(narrow, spark) == ["undecodable"] * 3
+    assert list(replay(wide.plan, spark, table="others")) == []
+    assert list(replay(wide.plan, spark, reason="undecodable")) == [Replayed(topic, 3, 1)]
+    # What is older than the row lost against it, as it would have then.
+    assert names(wide, spark, topic) == {1: "lsn 10", 2: "lsn 11"}
+    (left,) = wide.read("dead_letters", spark=spark).collect()
+    assert bytes(left["value"]) == b"{cut"
+    assert list(replay(wide.plan, spark)) == [Replayed(topic, 1, 1)]
+    assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
+
+
+def test_a_replay_that_was_cut_short_goes_on(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"{prefix}.orders"
+
+    def pipeline(price: str) -> Pipeline:
+        rule = {"source": topic, "columns": {"price": price}}
+        sink = pipelines.sink_block("iceberg", tmp_path, mode="changelog")
+        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], sinks=[sink])
+
+    kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11))
+    pipeline("decimal(5,2)").run(spark)
+    wide = pipeline("decimal(9,2)")
+    delete = Folder.delete
+    with monkeypatch.context() as patched:
+        # The table is written, and nothing is noted.
+        patched.setattr(Folder, "delete", lambda f, n: pytest.fail("killed") if "+" in n else delete(f, n))
+        with pytest.raises(BaseException, match="killed"):
+            list(replay(wide.plan, spark))
+    assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
+    assert [done.letters for done in replay(wide.plan, spark)] == [1]
+    assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
+    with pytest.raises(ConfigError, match="there are no dead letters"):
+        wide.read("dead_letters", spark=spark)
 
 
 def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:

@@ -10,6 +10,7 @@
 ``truncated/``     where each table was last emptied
 ``behind/``        what tables that fail have still to get
 ``dead_letters/``  records that could not become a change or a row
+``replay/``        those that are on their way through the pipeline again
 """
 
 from __future__ import annotations

@@ -88,6 +88,13 @@ class Folder:
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         return bool(path.getFileSystem(self._conf).exists(path))
 
+    def move(self, name: str, path: str) -> None:
+        """Renames a file or folder in it to a whole path, which is not there."""
+        old, new = self._path(name), self._jvm.org.apache.hadoop.fs.Path(path)
+        files = old.getFileSystem(self._conf)
+        files.mkdirs(new.getParent())
+        files.rename(old, new)
+
     def delete(self, name: str) -> None:
         path = self._path(name)
         path.getFileSystem(self._conf).delete(path, True)

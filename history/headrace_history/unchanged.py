@@ -69,7 +69,9 @@ def marked(changes: Changes, tests: Tests) -> Changes:
         return Changes(frame.withColumns(cells), envelope=False)
     for image in IMAGES:
         if image in frame.columns:
-            whole, names = F.col(image), frame.schema[image].dataType.names  # type: ignore[attr-defined]
+            whole, names = F.col(image), _names(frame, image)
+            if not names:
+                continue
             cells = {name: whole.getField(name) for name in names}
             inner = [(F.when(~tests[n](c), c) if n in tests else c).alias(n) for n, c in cells.items()]
             frame = frame.withColumn(image, F.when(whole.isNotNull(), F.struct(*inner)))
@@ -228,10 +230,15 @@ def _left_out(changes: Changes, tests: Tests) -> list[tuple[str, Column]]:
         held = F.lit(False)
         for image in reversed(images):
             whole = F.col(image)
-            if name in changes.frame.schema[image].dataType.names:  # type: ignore[attr-defined]
+            if name in _names(changes.frame, image):
                 held = F.when(whole.isNotNull(), _sure(tests[name](whole.getField(name)))).otherwise(held)
         found.append((name, held))
     return found
+
+
+def _names(frame: DataFrame, image: str) -> list[str]:
+    """The columns of a row image; none where the events have something else in its place."""
+    return list(getattr(frame.schema[image].dataType, "names", ()))
 
 
 def _sure(condition: Column) -> Column:

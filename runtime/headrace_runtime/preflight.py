@@ -84,7 +84,7 @@ def names_found(plan: Plan, session: SparkSession) -> bool:
     try:
         context = _context(plan, session)
         for topic, records in plan.source.sample(context).items():
-            for events in plan.decoded(context, {topic: records}):
+            for events in plan.decoded(context, {topic: records}, apart=True):
                 if events.error is not None:  # its table says so itself, and might have had the columns
                     return False
                 _topic(plan, session, events, seen)

@@ -85,7 +85,7 @@ class Plan:
         """A batch's frame as events by topic."""
         if not self.source.gives_records:
             return self.source.events(context, frame)
-        return self.decoded(context, self.source.records(context, frame))
+        return self.decoded(context, self.source.records(context, frame), apart=True)
 
     def events_again(self, context: SourceContext) -> list[Events]:
         """What ``context.again`` says, as events by topic."""
@@ -96,10 +96,10 @@ class Plan:
             frame = reduce(lambda a, b: a.unionByName(b), [self.source.read(context.spark, *span) for span in spans])
         return [events for events in self.events(context, frame) if events.topic in again]
 
-    def decoded(self, context: SourceContext, topics: Mapping[str, Records]) -> list[Events]:
-        """Records as events by topic; ``topics`` has what reads each one's."""
+    def decoded(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
+        """Records as events by topic; ``topics`` has what reads each one's. ``apart``: one that fails leaves the others."""
         assert self.value_format is not None, "a source of records has a value format; built so"
-        return decoded(context, topics, self.value_format, self.key_format)
+        return decoded(context, topics, self.value_format, self.key_format, apart=apart)
 
     def tell(self, schemas: SchemaLog, session: SparkSession) -> None:
         """What file and tables say of the types of columns."""

@@ -26,26 +26,30 @@ Records = Callable[["SparkSession"], "DataFrame"]
 PARALLEL = 8
 
 
-def decoded(context: SourceContext, topics: Mapping[str, Records], value: Format, key: Format | None) -> list[Events]:
-    """The events of each topic; ``topics`` has what reads its records in a session."""
+def decoded(
+    context: SourceContext, topics: Mapping[str, Records], value: Format, key: Format | None, *, apart: bool = False
+) -> list[Events]:
+    """The events of each topic; ``topics`` has what reads its records in a session.
+
+    ``apart``: a topic that cannot be read has an error, and the others their events; else it is raised.
+    """
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-schema") as pool:
-        found = pool.map(lambda topic: _events(context, topic, topics[topic], value, key), topics)
+        read = _apart if apart else _events
+        found = pool.map(lambda topic: read(context, topic, topics[topic], value, key), topics)
         return [events for events in found if events is not None]
 
 
-def _events(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
+def _apart(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
     try:
-        return _understood(context, topic, records, value, key)
-    except Exception as error:  # noqa: BLE001 - the table raises it, and the others go on
+        return _events(context, topic, records, value, key)
+    except Exception as error:  # noqa: BLE001 - its table raises it
         from pyspark.sql.types import StructType
 
         load = partial(_load, records=records, value=value, key=key, key_schema=None)
         return Events(topic, StructType(), load, error=error)
 
 
-def _understood(
-    context: SourceContext, topic: str, records: Records, value: Format, key: Format | None
-) -> Events | None:
+def _events(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
     frame = records(context.spark)
     schema = value.schema(context.spark, frame, "value", f"{topic}-value", context.schemas)
     if not schema.fields:  # nothing but tombstones of a topic that was never seen before

@@ -146,7 +146,7 @@ def test_dead_letters(headrace: Headrace) -> None:
 
     refused = headrace("replay", "people.yaml")
     assert refused.exit_code == 2
-    assert "source files: its records are not replayed from dead letters" in refused.stderr
+    assert "its records are not replayed from dead letters\nwhere: source files" in refused.stderr
     assert "fix: put the repaired records into a new file" in refused.stderr
 
     none = headrace("dead-letters", "artists.yaml")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.reason import Reason
 from headrace.contracts.source import SourceContext
-from headrace.engine.batch import REPLANS
+from headrace.engine.batch import REPLANS, targets_of
 from headrace.engine.checkpoint import Checkpoint
-from headrace.engine.table import TableWriter, Target
+from headrace.engine.table import TableWriter
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError
 from headrace.spark.sessions import Sessions, moved
@@ -26,9 +26,7 @@ from headrace.spark.sessions import Sessions, moved
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from headrace.contracts.events import Events
     from headrace.engine.plan import Plan
-    from headrace.engine.routing import Route
     from headrace.engine.storage import Folder
 
 
@@ -95,7 +93,13 @@ def _replayed(
     context = SourceContext(session, checkpoint.schemas, batch=int(batch), stream=checkpoint.stream)
     records = {topic: partial(_records, letters, topic) for topic in counts}
     for left in reversed(range(REPLANS)):
-        targets = _targets(plan, plan.decoded(context, records))
+        targets, unrouted = targets_of(plan.decoded(context, records), plan.routes)
+        if unrouted:
+            raise ConfigError(
+                f"no rule of `tables:` names the topic {unrouted[0]!r} any more",
+                where="dead letters",
+                fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
+            )
         try:
             written = [(target, write(target, int(batch))[0].dead_letters) for target in targets]
             break
@@ -109,21 +113,6 @@ def _replayed(
     under_way.delete(name)
     for target, again in written:
         yield Replayed(target.name, sum(counts[events.topic] for events, _ in target.sources), again)
-
-
-def _targets(plan: Plan, found: list[Events]) -> list[Target]:
-    """The tables of what was decoded; all topics of one table together, for it takes a batch once."""
-    sources: dict[str, list[tuple[Events, Route]]] = {}
-    for events in found:
-        route = plan.routes.of(events.topic)
-        if route is None:
-            raise ConfigError(
-                f"no rule of `tables:` names the topic {events.topic!r} any more",
-                where="dead letters",
-                fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
-            )
-        sources.setdefault(route.table, []).append((events, route))
-    return [Target(table, tuple(mine)) for table, mine in sources.items()]
 
 
 def _records(letters: DataFrame, topic: str, session: SparkSession) -> DataFrame:

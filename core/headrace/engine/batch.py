@@ -17,7 +17,7 @@ from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.source import Offset, SourceContext
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan, SeenColumns
-from headrace.engine.routing import Route
+from headrace.engine.routing import Route, Routes
 from headrace.engine.table import TableWriter, Target
 from headrace.engine.trouble import explained
 from headrace.errors import HeadraceError, RetriableError, RuleError
@@ -100,7 +100,9 @@ class BatchRunner:
         try:
             found = self._plan.events(context, frame)
             notices = {events.topic: about for events in found if (about := self._plan.about(events))}
-            targets, unrouted = self._targets([events for events in found if events.topic not in notices])
+            targets, unrouted = targets_of(
+                [events for events in found if events.topic not in notices], self._plan.routes
+            )
             self._check_names(context, targets)
         except Exception as error:
             raise explained(error, self._plan) from error
@@ -160,7 +162,7 @@ class BatchRunner:
         context = replace(self._context, batch=part.last, again=part.places)
         for left in reversed(range(REPLANS)):
             try:
-                targets, _ = self._targets(self._plan.events_again(context))
+                targets, _ = targets_of(self._plan.events_again(context), self._plan.routes)
                 tables = [progress for target in targets for progress in self._write(target, part.last)]
                 break
             except Exception as raised:
@@ -179,17 +181,6 @@ class BatchRunner:
             return {}
         found = {t.name: [topics.get(events.topic) for events, _ in t.sources] for t in targets}
         return {name: sum(lag or 0 for lag in lags) for name, lags in found.items() if None not in lags}
-
-    def _targets(self, events: list[Events]) -> tuple[list[Target], tuple[str, ...]]:
-        by_table: dict[str, list[tuple[Events, Route]]] = {}
-        unrouted = []
-        for item in events:
-            route = self._plan.routes.of(item.topic)
-            if route is None:
-                unrouted.append(item.topic)
-            else:
-                by_table.setdefault(route.table, []).append((item, route))
-        return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)
 
     def _attempt(self, target: Target, context: SourceContext) -> _Outcome:
         self._began[target.name] = clock = time.monotonic()
@@ -225,3 +216,16 @@ class BatchRunner:
             return
         self._plan.check_names(seen)
         self._names_checked = True
+
+
+def targets_of(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
+    """The tables that events are for, all topics of one together, and the topics that no rule names."""
+    by_table: dict[str, list[tuple[Events, Route]]] = {}
+    unrouted = []
+    for item in events:
+        route = routes.of(item.topic)
+        if route is None:
+            unrouted.append(item.topic)
+        else:
+            by_table.setdefault(route.table, []).append((item, route))
+    return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)

@@ -6,8 +6,9 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace_runtime.jvm import ask_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,7 @@ class Sessions:
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
         self._spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
-        _ask_once(spark)
+        ask_once(spark)
         self._lock = threading.Lock()
 
     def of(self, name: str) -> SparkSession:
@@ -42,30 +43,6 @@ class Sessions:
             if name not in self._clones:
                 self._clones[name] = clone(self._spark, self._conf)
             return self._clones[name]
-
-
-class _AskedOnce:
-    """A class of the JVM's whose members are looked for once."""
-
-    def __init__(self, name: str, jvm: Any) -> None:
-        self._class = reduce(getattr, name.split("."), jvm)
-
-    def __getattr__(self, member: str) -> Any:
-        found = getattr(self._class, member)
-        setattr(self, member, found)
-        return found
-
-
-def _ask_once(spark: SparkSession) -> None:
-    """PySpark asks the JVM for a function's class and for the function at each use: a third of the time of making a plan.
-
-    PySpark 3.5 asks for the classes by their short names, for which the JVM looks through all jars, 4.0 by their own.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001
-    for name in ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils"):
-        for asked in (name, name.rpartition(".")[2]):
-            if asked not in vars(jvm):
-                setattr(jvm, asked, _AskedOnce(name, jvm))
 
 
 def _limit(spark: SparkSession) -> dict[str, str]:

@@ -12,6 +12,7 @@ from tests.support.files import events_of, in_order
 from headrace.contracts.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.engine.schemas import SchemaLog
 from headrace.errors import DataError
+from headrace_sources import json_names as names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +62,47 @@ class TestTypes:
             (None, "undecodable", b'{"id": 3, "price": 10.5}'),
             ({"id": 4, "price": 12}, None, b'{"id": 4, "price": 12}'),
         ]
+
+    def test_names_that_no_column_can_have(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        bad = [
+            b'{"ID": 2, "o": {"a": 1}}',
+            b'{"id": 3, "o": {"A": 1}}',
+            b'{"id": 4, "_headrace_error": "x"}',
+            b'{"id": 5, "": "x"}',
+            b'{"id": 6, "\\u0049d": 1}',
+        ]
+        good = b'{"id": 1, "o": {"a": 1}, "s": "\\"ID\\": 5", "t": "a\\nb\\": 1"}'
+        lines(tmp_path, good, good, *bad)
+        lines(tmp_path, *bad, good, batch=1)
+        row = {"id": 1, "o": {"a": 1}, "s": '"ID": 5', "t": 'a\nb": 1'}
+        first = batch(spark, tmp_path, 0, log)
+        assert types(first) == "struct<id:bigint,o:struct<a:bigint>,s:string,t:string>"
+        assert [found[0] for found in read(spark, first)] == [row, row, *[None] * len(bad)]
+        found = read(spark, batch(spark, tmp_path, 1, log))
+        assert found == [*[(None, "undecodable", text) for text in bad], (row, None, good)]
+
+    def test_one_text_makes_no_texts_of_objects(self, spark: SparkSession, tmp_path: Path) -> None:
+        good, bad = b'{"id": 1, "o": {"a": 1}, "s": "x"}', b'{"id": 2, "o": "lost", "s": "{}"}'
+        lines(tmp_path, good, bad, good)
+        events = batch(spark, tmp_path, 0)
+        assert types(events) == "struct<id:bigint,o:struct<a:bigint>,s:string>"
+        row = {"id": 1, "o": {"a": 1}, "s": "x"}
+        assert read(spark, events) == [(row, None, good), (None, "undecodable", bad), (row, None, good)]
+
+    def test_hundreds_of_names_in_one_batch_are_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 0})
+        odd = [{"id": n, f"x{n}": n} for n in range(1, names.MOST + 2)]
+        lines(tmp_path, *odd, {"id": -1}, batch=1)
+        lines(tmp_path, {"id": 0, "x1": 5}, batch=2)
+        batch(spark, tmp_path, 0, log)
+        events = batch(spark, tmp_path, 1, log)
+        assert types(events) == "struct<id:bigint>"
+        *lost, last = read(spark, events)
+        assert {error for _, error, _ in lost} == {"undecodable"}
+        assert last[:2] == ({"id": -1}, None)
+        assert types(batch(spark, tmp_path, 2, log)) == "struct<id:bigint,x1:bigint>"
 
     def test_they_grow(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()

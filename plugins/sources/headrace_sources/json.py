@@ -23,6 +23,7 @@ from headrace.engine.trouble import full_text
 from headrace.errors import DataError, HeadraceError
 from headrace_sources import connect
 from headrace_sources import json_columns as columns
+from headrace_sources import json_names as names
 from headrace_sources.connect import Wire
 from headrace_sources.registered import RegisteredRecords
 from headrace_sources.registered_json import JsonParsing
@@ -97,6 +98,8 @@ class JsonFormat(Format):
         self._writers: dict[str, _Writers] = {}
         self._unknown: set[str] = set()
         self._declared: dict[str, Mapping[str, Wire]] = {}
+        #: Subject → names in its batch that no column can have.
+        self._unnameable: dict[str, frozenset[str]] = {}
         self._registered: RegisteredRecords | None = None
         if self.config.registry:
             parsing = JsonParsing(self.config.options())
@@ -114,6 +117,7 @@ class JsonFormat(Format):
             if subject in self._unknown:
                 self._learn(texts, subject, log)
             return self._planned(column, subject, log)
+        first: list[str] = []
         if log.get(subject) is None:
             first = [row[0] for row in texts.where(~F.col(_BODY).rlike(_NOTHING)).head(20)]
             if not first:
@@ -121,14 +125,14 @@ class JsonFormat(Format):
             if _has_schema(first, subject):
                 self._learn(texts, subject, log)
                 return self._planned(column, subject, log)
-        return self._inferred(spark, texts, subject, log)
+        return self._inferred(spark, texts, first, subject, log)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         if self._registered:
             return self._registered.decode(frame, column, schema, error)
         subject = next((field.metadata[_SUBJECT] for field in schema if _SUBJECT in field.metadata), None)
         if subject is None or subject in self._declared:
-            return self._decoded(frame, column, schema, error, self._declared.get(subject or "", {}))
+            return self._decoded(frame, column, schema, error, subject or "")
         return self._decoded_by_writers(frame, column, schema, error, subject)
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
@@ -158,16 +162,16 @@ class JsonFormat(Format):
 
     # Without a schema.
 
-    def _inferred(self, spark: SparkSession, texts: DataFrame, subject: str, log: SchemaLog) -> StructType:
+    def _inferred(
+        self, spark: SparkSession, texts: DataFrame, first: list[str], subject: str, log: SchemaLog
+    ) -> StructType:
+        """The columns of a batch, and those of the batches before; ``first`` are a few of a topic's first records."""
         from pyspark.sql.types import StructField, StructType
 
-        encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
-        dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
-        # A column that is null everywhere has no type yet: it joins when its first value comes.
-        options = {**self._options(), "dropFieldIfAllNull": "true"}
-        reader: Any = spark.read.options(**options)._jreader  # noqa: SLF001
-        inferred = StructType.fromJson(json.loads(reader.json(dataset).schema().json()))
-        found = StructType([field for field in inferred if field.name != _CORRUPT])
+        found = self._types(spark, texts)
+        torn = [name for name in _objects(first) if name in found.names and found[name].dataType.typeName() == "string"]
+        if torn:  # one record that has a text there has made a text of all: it is the one that does not fit
+            found = self._types(spark, texts.where(_has_objects(torn)))
         if {"schema", "payload"} <= set(found.names) and "type" in getattr(found["schema"].dataType, "names", ()):
             raise DataError(
                 "some of its records carry a schema, and the first ones did not",
@@ -180,6 +184,8 @@ class JsonFormat(Format):
                 return found
             fix = "check `format:`, and that a line is one event"
             raise DataError("none of its records is a JSON object", where=f"topic {_topic(subject)}", fix=fix)
+        found, unnameable = names.nameable(found, known, lambda name: sum(f'"{name}"' in text for text in first))
+        self._unnameable[subject] = unnameable
         schema = found if known is None else grown(known, found)
         assert isinstance(schema, StructType)
         if schema != known or subject not in self._declared:  # what they are does not change without a new column
@@ -188,22 +194,34 @@ class JsonFormat(Format):
         leaves = self._declared[subject]
         schema = columns.in_table(schema, leaves) if leaves else schema
         log.remember(subject, schema)
-        if not leaves:
+        if not leaves and not unnameable:
             return schema
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in schema])
 
-    def _decoded(
-        self, frame: DataFrame, column: str, schema: StructType, error: str, declared: Mapping[str, Wire]
-    ) -> DataFrame:
+    def _types(self, spark: SparkSession, texts: DataFrame) -> StructType:
+        """As Spark infers them."""
+        from pyspark.sql.types import StructType
+
+        encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
+        dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
+        # A column that is null everywhere has no type yet: it joins when its first value comes.
+        options = {**self._options(), "dropFieldIfAllNull": "true"}
+        reader: Any = spark.read.options(**options)._jreader  # noqa: SLF001
+        with names.told_apart(spark):
+            inferred = StructType.fromJson(json.loads(reader.json(dataset).schema().json()))
+        return StructType([field for field in inferred if field.name != _CORRUPT])
+
+    def _decoded(self, frame: DataFrame, column: str, schema: StructType, error: str, subject: str) -> DataFrame:
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
-        tree = columns.on_the_wire(schema, declared)
+        tree = columns.on_the_wire(schema, self._declared.get(subject, {}))
         parsed = StructType([*connect.wire_type(tree), StructField(_CORRUPT, StringType())])  # type: ignore[misc]
         text = F.col(column).cast("string")
         others = [F.col(quoted(c)) for c in frame.columns if c != column]
         there = F.col(_BODY).isNotNull()
         bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | self._several(F.col(_BODY))
+        bad |= names.having(F.col(_BODY), self._unnameable.get(subject, ()))
         fields = F.struct(*[F.col(_PARSED).getField(name).alias(name) for name in schema.names])
         struct = F.from_json(text, parsed, self._options())
         frame = frame.select(*others, text.alias(_BODY), struct.alias(_PARSED))
@@ -344,6 +362,24 @@ def _has_schema(texts: list[str], subject: str) -> bool:
             fix="set `schemas.enable=false` in the converter: headrace takes the types from the data then",
         )
     return isinstance(found["schema"], dict) and "type" in found["schema"]
+
+
+def _objects(texts: list[str]) -> list[str]:
+    """The fields that are objects in most records that have them."""
+    seen: dict[str, list[bool]] = {}
+    for record in map(_object, texts):
+        for name, value in record.items():
+            if value is not None:
+                seen.setdefault(name, []).append(isinstance(value, dict))
+    return [name for name, found in seen.items() if 2 * sum(found) > len(found) and "'" not in name]
+
+
+def _has_objects(fields: list[str]) -> Column:
+    """Whether each of the fields is an object in a record, where it is there."""
+    from pyspark.sql import functions as F
+
+    values = [F.get_json_object(_BODY, f"$['{name}']") for name in fields]
+    return reduce(lambda a, b: a & b, [value.isNull() | value.startswith("{") for value in values])
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from headrace_cli.totals import TableTotal, Totals
 from headrace_cli.words import count, counted, span
 
 if TYPE_CHECKING:
-    from headrace.engine.query import Status
     from headrace_progress.progress import BatchProgress, TableProgress
+    from headrace_progress.status import Status
 
 
 class TextLines:

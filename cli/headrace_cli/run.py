@@ -121,9 +121,14 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     from py4j.protocol import Py4JError, Py4JJavaError
 
     stopper: threading.Thread | None = None
+    away: str | None = None
     try:
         while not query.await_termination(_POLL):
-            view.show(query.status)
+            status = query.status
+            view.show(status)
+            if status.error != away:
+                away = status.error
+                view.say(f"{away}\n  trying again until it answers" if away else "the source answers again")
             if stop.asked_by and stopper is None:
                 view.say(f"{stop.asked_by}: ending after the batch under way, if any; a second signal ends at once")
                 # stop() waits for the batch; signals reach only this thread.

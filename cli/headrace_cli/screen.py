@@ -18,9 +18,9 @@ from headrace_cli.totals import TableTotal, Totals
 from headrace_cli.words import count, span
 
 if TYPE_CHECKING:
-    from headrace.engine.query import Status
     from headrace_progress.flow import TableStatus
     from headrace_progress.progress import BatchProgress
+    from headrace_progress.status import Status
 
 
 #: Columns of a terminal from which on the table has room to breathe; it fits into the usual 80 with short names.

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from headrace.engine.query import Status
 from headrace_cli import screen as screens
 from headrace_cli import totals
 from headrace_cli.lines import JsonLines, TextLines
@@ -19,6 +18,7 @@ from headrace_cli.totals import Totals
 from headrace_cli.words import count, counted, size, span
 from headrace_progress.flow import TableStatus
 from headrace_progress.progress import BatchProgress, TableProgress
+from headrace_progress.status import Status
 
 ARTISTS = TableProgress("moma.artists", "iceberg", 1200, 1190, 7, 3, 2300, 4096, "77", 0.81)
 WORKS = TableProgress("moma.artworks", "hudi", 40, 40, None, 0, None, None, None, 1.2)

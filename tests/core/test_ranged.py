@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import ranged
 from tests.support.ranged import HeldSink, LinesSource, append
+from tests.support.waiting import stopped, until
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
 from headrace.config.interval import seconds_of
@@ -29,6 +30,7 @@ from headrace.engine.query import NativeQuery, Query
 from headrace.engine.ranged import RangedLog
 from headrace.engine.storage import Folder
 from headrace_progress.progress import BatchProgress
+from headrace_progress.status import Status
 from headrace_sinks.files import FilesSink
 from headrace_sources.files import FilesSource
 from headrace_sources.json import JsonFormat
@@ -36,16 +38,11 @@ from headrace_sources.json import JsonFormat
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.one_spark
+
 ROOT = Path(__file__).parents[2]
 KINDS = ("ranged", "native")
 TRIGGER = "200 milliseconds"
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.02)
 
 
 class Orders:
@@ -114,14 +111,6 @@ def orders(tmp_path: Path, request: pytest.FixtureRequest) -> Orders:
 
 
 both_kinds = pytest.mark.parametrize("orders", KINDS, indirect=True)
-
-
-@contextmanager
-def stopped(query: Query) -> Iterator[Query]:
-    try:
-        yield query
-    finally:
-        query.stop()
 
 
 def snapshot(folder: Path) -> dict[str, int]:
@@ -204,7 +193,7 @@ def test_available_now_takes_what_was_there_when_it_began(spark: SparkSession, o
 def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
     with stopped(orders.start(spark)) as query:
         assert (query.is_active, query.last_progress, query.exception) == (True, None, None)
-        assert query.status == engine.Status(active=True, message="waiting for data", batch=None, behind_ms=None)
+        assert query.status == Status(active=True, message="waiting for data", batch=None, behind_ms=None)
         assert query.await_termination(0) is query.await_termination(0.1) is False
         orders.add(1)
         until(lambda: orders.ids() == [1], "the first order")
@@ -218,7 +207,7 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
         assert (last.batch, last.tables[0].rows_in) == (1, 2)
         assert query.status.batch == 1
     assert query.await_termination(1)
-    assert replace(query.status, tables=()) == engine.Status(active=False, message="stopped", batch=1, behind_ms=None)
+    assert replace(query.status, tables=()) == Status(active=False, message="stopped", batch=1, behind_ms=None)
     assert [(table.sink, table.lag, table.latency_ms) for table in query.status.tables] == [("held", None, None)]
     assert query.exception is None
     assert orders.applied() == {0: [1], 1: [2, 3]}
@@ -365,7 +354,7 @@ def test_a_failing_source(spark: SparkSession, orders: Orders, failure: Exceptio
     with pytest.raises(FatalError, match=r"source lines: the tape is torn"):
         query.await_termination(60)
     assert isinstance(query.exception, FatalError)
-    assert query.status == engine.Status(active=False, message="stopped: the tape is torn", batch=None, behind_ms=None)
+    assert query.status == Status(active=False, message="stopped: the tape is torn", batch=None, behind_ms=None)
     orders.add(1)
     orders.pipeline().run(spark)
     assert orders.applied() == {0: [1]}
@@ -408,6 +397,33 @@ def test_a_source_that_is_worth_another_try(
     source.failures = [RetriableError(f"busy {n}") for n in range(10)]
     with pytest.raises(RetriableError, match="busy 3"):
         orders.pipeline(source).run(spark)
+
+
+@pytest.mark.spark
+def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
+    spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PAUSE", 0.01)
+    monkeypatch.setattr(engine, "AWAY", (0.01, 0.1))
+    source = LinesSource(path=str(orders.log))
+    source.failures = [RetriableError("busy")] * 10
+    with pytest.raises(RetriableError, match="busy"):  # it has not answered yet
+        orders.start(spark, source=source).await_termination(60)
+    source.failures = []
+    orders.add(1)
+    with stopped(orders.start(spark, source=source)) as query:
+        until(lambda: orders.ids() == [1], "the first batch")
+        source.failures = [RetriableError(f"busy {n}", fix="wait") for n in range(1000)]
+        until(lambda: query.status.message.startswith("trying again: busy "), "the trouble")
+        assert "fix: wait" in (query.status.error or "")
+        assert query.is_active
+        orders.add(2)
+        source.failures = []
+        until(lambda: orders.ids() == [1, 2], "the second batch")
+        assert query.status.error is None
+        source.failures = [RetriableError("busy")] * 10_000
+        until(lambda: query.status.error is not None, "the trouble")
+    assert query.exception is None
 
 
 @pytest.mark.spark

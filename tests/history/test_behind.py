@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, rows, sink_block
 from tests.support.ranged import LinesSource, append
+from tests.support.waiting import stopped, until
 
 from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.contracts.sink import Batch, Table, Written
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.contracts.source import Source
     from headrace.engine.query import Query
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 GOOD, BAD = "shop.public.orders", "shop.public.customers"
 
@@ -96,22 +95,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(behind, "LONGEST", 0.5)
 
 
-@contextmanager
-def running(pipeline: Pipeline, spark: SparkSession) -> Iterator[Query]:
-    query = pipeline.start(spark, "100 milliseconds")
-    try:
-        yield query
-    finally:
-        query.stop()
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.02)
-
-
 def errors(query: Query) -> list[str]:
     """What the batches said of the table that is broken, oldest first."""
     found = (table for batch in query.recent_progress for table in batch.tables if table.table == BAD)
@@ -121,7 +104,7 @@ def errors(query: Query) -> list[str]:
 @pytest.mark.parametrize("kind", ["full", "away"])
 def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSession, kind: str) -> None:
     shop.broken.write_text(kind)
-    with running(shop.pipeline(), spark) as query:
+    with stopped(shop.pipeline().start(spark, "100 milliseconds")) as query:
         for number in range(4):
             shop.add(number)
             until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
@@ -189,7 +172,7 @@ def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark
 def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("hang")
-    with running(shop.pipeline(table_timeout="15 seconds"), spark) as query:
+    with stopped(shop.pipeline(table_timeout="15 seconds").start(spark, "100 milliseconds")) as query:
         for number in range(3):
             shop.add(number)
             until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
@@ -213,7 +196,7 @@ def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> N
 def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("away")
     shop.add(0, topics=(BAD,))
-    with running(shop.pipeline(), spark) as query:
+    with stopped(shop.pipeline().start(spark, "100 milliseconds")) as query:
         until(lambda: query.recent_progress, "a batch that failed")
         assert query.is_active
         shop.broken.unlink()

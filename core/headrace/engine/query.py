@@ -7,7 +7,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
@@ -23,8 +22,8 @@ from headrace.engine.table import PAUSE, TRIES
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.spark.sessions import Sessions
-from headrace_progress.flow import TableStatus, flow
 from headrace_progress.progress import KEEP, BatchProgress
+from headrace_progress.status import Status, ended, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,21 +31,12 @@ if TYPE_CHECKING:
 
 #: Continuous mode looks for new data this often when the pipeline says nothing.
 DEFAULT_TRIGGER = "500 milliseconds"
+#: Seconds before the next try while the source is away: the first pause, and the longest.
+AWAY = (1.0, 60.0)
 #: Seconds that a ranged source is left alone at least when it had nothing, as Spark does it.
 _REST = 0.01
 
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(frozen=True)
-class Status:
-    """What the pipeline does now; ``behind_ms``: the newest applied change's age when it became readable."""
-
-    active: bool
-    message: str
-    batch: int | None
-    behind_ms: int | None
-    tables: tuple[TableStatus, ...] = ()
 
 
 class Query(ABC):
@@ -73,22 +63,27 @@ class Query(ABC):
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
         plan.tell(self.checkpoint.schemas, spark)
         self._continuous, self._settling, self._settled = continuous, threading.Lock(), False
+        self._wake = threading.Event()
+        #: Whether the source ever answered in this run, and why it does not now.
+        self._answered = False
+        self._away: HeadraceError | None = None
         self._runner = BatchRunner(
             plan, self.checkpoint, Sessions(spark, plan.sql_conf), self._record, names_checked=names_checked
         )
+        self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
+
+    @abstractmethod
+    def _follow(self) -> None:
+        """Batch after batch, until all is applied or the run is told to end; raises when it cannot go on."""
+
+    def _end(self) -> None:
+        """Ends ``_follow``; no batch is under way."""
+        self._wake.set()
 
     @property
-    @abstractmethod
     def is_active(self) -> bool:
         """Whether it still runs."""
-
-    @abstractmethod
-    def _wait(self, timeout: float | None) -> bool:
-        """Waits for the end, at most ``timeout`` seconds; whether it came."""
-
-    @abstractmethod
-    def _end(self) -> None:
-        """Ends it; no batch is under way."""
+        return self._thread.is_alive()
 
     @property
     def last_progress(self) -> BatchProgress | None:
@@ -102,19 +97,15 @@ class Query(ABC):
 
     @property
     def status(self) -> Status:
-        last = self.last_progress
-        latencies = [t.latency_ms for t in last.tables if t.latency_ms is not None] if last else []
+        """What it does now."""
         if not self.is_active:
-            message = f"stopped: {self.exception.what}" if self.exception else "stopped"
-        else:
-            message = f"applying batch {self._batch_id}" if self._batch_thread else "waiting for data"
-        tables = flow(self.recent_progress)
-        return Status(self.is_active, message, last.batch if last else None, max(latencies, default=None), tables)
+            return ended(self.recent_progress, self.exception)
+        return running(self.recent_progress, self._batch_id if self._batch_thread else None, self._away)
 
     @property
     def exception(self) -> HeadraceError | None:
         """Why it ended, when it failed."""
-        if not self.is_active and self._wait(0):
+        if not self.is_active:
             self._settle()
         return self._error
 
@@ -127,16 +118,42 @@ class Query(ABC):
         with self._in_batch:  # the batch under way ends; the next one is refused, so nobody may wait for the lock below
             pass
         self._end()
+        self._thread.join(timeout=60)
         self._settle()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits for the end, at most ``timeout`` seconds. Raises when the pipeline failed; else whether it ended."""
-        ended = self._wait(timeout)
-        if ended:
-            self._settle()
-        if ended and self._error is not None:
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        self._settle()
+        if self._error is not None:
             raise self._error
-        return ended
+        return True
+
+    def _run(self) -> None:
+        pause, longest = AWAY
+        while True:
+            try:
+                return self._follow()
+            except _StopRequestedError:
+                return None
+            except Exception as raised:  # noqa: BLE001 - await_termination raises it
+                if self._stopping.is_set() and self._error is None:
+                    return None
+                error = self._error or explained(raised, self._plan)
+            # A source that never answered is more likely named wrongly than away: the user looks at the screen then.
+            if not (self._continuous and self._answered and isinstance(error, RetriableError)):
+                self._error = error
+                return None
+            pause = pause if self._away else AWAY[0]
+            self._error, self._away = None, error
+            if self._wake.wait(pause):
+                return None
+            pause = min(2 * pause, longest)
+
+    def _source_answered(self) -> None:
+        self._answered, self._away = True, None
 
     def _settle(self) -> None:
         """Ends the work on tables that are behind. Of all that is there now, each is given what it missed, or the run fails."""
@@ -157,6 +174,7 @@ class Query(ABC):
             began = time.monotonic()
             try:
                 self._runner(frame, batch_id, span)
+                self._source_answered()
             except HeadraceError as error:
                 self._error = error
                 raise
@@ -191,38 +209,38 @@ class NativeQuery(Query):
         names_checked: bool,
     ) -> None:
         super().__init__(plan, spark, on_progress, continuous=pause is not None, names_checked=names_checked)
-        assert isinstance(plan.source, NativeSource)
+        self._pause = pause
+        self._stream: StreamingQuery | None = None
         try:
-            writer = plan.source.stream(spark).writeStream.queryName(plan.name).foreachBatch(self._apply)
-            writer = writer.option("checkpointLocation", self.checkpoint.stream.path)
-            if pause is None:
-                writer = writer.trigger(availableNow=True)
-            else:
-                writer = writer.trigger(processingTime=f"{round(pause * 1000)} milliseconds")
-            self.streaming_query: StreamingQuery = writer.start()
+            self._stream = self.streaming_query = self._begun()
         except Exception as error:
             self._runner.behind.stop()
             raise explained(error, plan) from error
+        self._thread.start()
 
-    @property
-    def is_active(self) -> bool:
-        return bool(self.streaming_query.isActive)
+    def _begun(self) -> StreamingQuery:
+        source = self._plan.source
+        assert isinstance(source, NativeSource)
+        writer = source.stream(self._spark).writeStream.queryName(self._plan.name).foreachBatch(self._apply)
+        writer = writer.option("checkpointLocation", self.checkpoint.stream.path)
+        if self._pause is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{round(self._pause * 1000)} milliseconds").start()
 
-    def _wait(self, timeout: float | None) -> bool:
-        from pyspark.errors import PySparkException
-
-        try:
-            if timeout is None:
-                self.streaming_query.awaitTermination()
-                return True
-            # Spark takes fractions of a second, whatever its types say, and no zero.
-            return bool(self.streaming_query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
-        except PySparkException as error:
-            if self._error is None and not self._stopping.is_set():
-                self._error = explained(error, self._plan)
-            return True
+    def _follow(self) -> None:
+        stream, self._stream = self._stream or self._begun(), None
+        self.streaming_query = stream
+        if self._stopping.is_set():  # it came while the new one began
+            stream.stop()
+        while self._continuous and (self._away or not self._answered):
+            if stream.awaitTermination(0.2):  # type: ignore[arg-type]  # whatever its types say, it takes fractions
+                return
+            if stream.status["message"].startswith("Waiting"):
+                self._source_answered()
+        stream.awaitTermination()
 
     def _end(self) -> None:
+        super()._end()
         self._await_commit()
         self.streaming_query.stop()
 
@@ -230,8 +248,8 @@ class NativeQuery(Query):
         """Spark notes a batch as done just after our part of it ends; stopping before would repeat the batch."""
         commits = self.checkpoint.stream.folder("commits")
         deadline = time.monotonic() + 5
-        while self._batch_id is not None and self._error is None and self.is_active and time.monotonic() < deadline:
-            if str(self._batch_id) in commits.names():
+        while self._batch_id is not None and self._error is None and time.monotonic() < deadline:
+            if not self.streaming_query.isActive or str(self._batch_id) in commits.names():
                 return
             time.sleep(0.02)
 
@@ -253,32 +271,10 @@ class RangedQuery(Query):
         self._source = plan.source
         self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
         self._pause = pause
-        self._wake = threading.Event()
         self._session = Sessions(spark, plan.sql_conf).of("ranged")
-        self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
         self._thread.start()
 
-    @property
-    def is_active(self) -> bool:
-        return self._thread.is_alive()
-
-    def _wait(self, timeout: float | None) -> bool:
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
-
-    def _end(self) -> None:
-        self._wake.set()
-        self._thread.join(timeout=60)
-
-    def _run(self) -> None:
-        try:
-            self._loop()
-        except _StopRequestedError:
-            return
-        except Exception as error:  # noqa: BLE001 - await_termination raises it
-            self._error = self._error or explained(error, self._plan)
-
-    def _loop(self) -> None:
+    def _follow(self) -> None:
         source, log, limit = self._source, self._log, getattr(self._source.config, "limit", None)
         if self._pause is None:
             self._ask(source.prepare_for_trigger_available_now)
@@ -291,6 +287,7 @@ class RangedQuery(Query):
             batch = log.next(
                 lambda: self._ask(source.initial), lambda start: self._ask(partial(source.latest, start, limit))
             )
+            self._source_answered()
             if batch is not None:
                 span = batch.start, batch.end
                 self._apply(self._ask(partial(source.read, self._session, *span)), batch.id, span)

@@ -20,7 +20,7 @@ from headrace.contracts.changes import (
     Changes,
     quoted,
 )
-from headrace.contracts.reason import Reason
+from headrace.contracts.reason import UNREAD, Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,7 +55,7 @@ def write(
     before = F.row_number().over(Window.partitionBy(FILE).orderBy(PLACE)) - 1
     offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(F.coalesce(F.col(OFFSET), F.lit(0)) + before)
     event = F.to_json(F.struct(*[F.col(quoted(c)) for c in changes.event_columns])).cast("binary")
-    hidden = (reason != Reason.UNDECODABLE) & F.lit(hide)
+    hidden = ~reason.isin(*UNREAD) & F.lit(hide)
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _own(changes.frame, HEADERS, _HEADERS)
     letters = (

@@ -14,7 +14,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from headrace.contracts.format import UnknownSchemaError
-from headrace.contracts.reason import Reason
+from headrace.contracts.reason import UNREAD
 from headrace.contracts.source import SourceContext
 from headrace.engine.batch import REPLANS, targets_of
 from headrace.engine.checkpoint import Checkpoint
@@ -73,7 +73,7 @@ def _wanted(plan: Plan, reason: str | None, table: str | None) -> Column:
 
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
     if plan.hides:  # the others hold what the transforms made of them
-        conditions.append(F.col("reason") == Reason.UNDECODABLE)
+        conditions.append(F.col("reason").isin(*UNREAD))
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 

@@ -13,9 +13,11 @@ import pytest
 from pydantic import ValidationError
 from tests.sources.test_avro_records import ROW, PlayedRegistry, body, played
 from tests.support import pipelines
+from tests.support.waiting import until
 
 from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
 from headrace.testing.stack.kafka import Kafka, Record
+from headrace_letters.replay import replay
 from headrace_progress.progress import BatchProgress
 from headrace_sources.kafka import KafkaSource
 
@@ -103,9 +105,9 @@ def test_a_topic_that_appears_later_joins_a_running_pipeline(
     pipeline = job(kafka, tmp_path, source, tables=[rule])
     query = pipeline.start(spark, "200 ms")
     try:
-        _until(lambda: query.last_progress is not None, query)
+        until(lambda: query.last_progress is not None, "a batch")
         kafka.produce(f"{prefix}.two", change("c", 7, "later", lsn=1))
-        _until(lambda: "shop.two" in {t.table for batch in query.recent_progress for t in batch.tables}, query)
+        until(lambda: "shop.two" in {t.table for batch in query.recent_progress for t in batch.tables}, "the table")
     finally:
         query.stop()
     assert names(pipeline, spark, "shop.one") == {1: "a"}
@@ -317,6 +319,33 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
     assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"
 
 
+def test_a_schema_that_no_registry_has(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
+) -> None:
+    topic = f"{prefix}.orders"
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    one, three, four = (Record(b"\0\0\0\0\7" + body(number, "a")) for number in (1, 3, 4))
+    lost = Record(b"\0\0\0\0\x09" + body(2, "b"))
+    kafka.produce(topic, one, lost, three)
+    block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    source = {"kafka": block, "value": {"avro": {"registry": played.url}}}
+    tables = [{"source": topic, "key": ["id"]}]
+    with pytest.raises(DataError, match="answers 404 Not Found"):
+        pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables).run(spark)
+    aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables, **aside)
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "a"}
+    (letter,) = pipeline.read("dead_letters", spark=spark).collect()
+    assert (letter["reason"], letter["plugin"], bytes(letter["value"])) == ("schema-unknown", "avro", lost.value)
+    kafka.produce(topic, four, lost)
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "a", 4: "a"}
+    played.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
+    assert [done.again for done in replay(pipeline.plan, spark)] == [0, 0]
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b", 3: "a", 4: "a"}
+
+
 def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "a", lsn=number) for number in range(5)])
@@ -486,11 +515,3 @@ def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, s
 def test_a_wrong_block(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         KafkaSource({"bootstrap.servers": "localhost", **options})
-
-
-def _until(true: Any, query: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, query.status
-        assert query.is_active, query.exception
-        time.sleep(0.05)

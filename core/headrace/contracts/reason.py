@@ -9,6 +9,7 @@ class Reason(StrEnum):
     """What dialects and the engine put into ERROR."""
 
     UNDECODABLE = "undecodable"
+    SCHEMA_UNKNOWN = "schema-unknown"
     OP_MISSING = "op-missing"
     OP_UNKNOWN = "op-unknown"
     OP_NOT_A_ROW = "op-not-a-row"
@@ -24,6 +25,7 @@ class Reason(StrEnum):
 
 _MEANINGS = {
     Reason.UNDECODABLE: "not of the format, or a value does not fit its column",
+    Reason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have",
     Reason.OP_MISSING: "the envelope's `op` is null",
     Reason.OP_UNKNOWN: "the envelope's `op` is none that is known",
     Reason.OP_NOT_A_ROW: "a logical message (`m`) among rows: real, and no row",
@@ -31,3 +33,5 @@ _MEANINGS = {
     Reason.AFTER_MISSING: "an insert or update without `after`",
     Reason.KEY_MISSING: "a key column is null",
 }
+#: Those of records that nobody could read: there is no event, only bytes.
+UNREAD = (Reason.UNDECODABLE, Reason.SCHEMA_UNKNOWN)

@@ -15,7 +15,7 @@ from headrace.contracts.dialect import Dialect
 from headrace.contracts.events import Events
 from headrace.contracts.format import Format
 from headrace.contracts.plugin import Plugin
-from headrace.contracts.reason import Reason
+from headrace.contracts.reason import UNREAD, Reason
 from headrace.contracts.sink import Sink, Table, Wanted
 from headrace.contracts.source import RangedSource, Source, SourceContext
 from headrace.contracts.transform import Transform
@@ -102,7 +102,8 @@ class Plan:
         return decoded(context, topics, self.value_format, self.key_format, apart=apart)
 
     def tell(self, schemas: SchemaLog, session: SparkSession) -> None:
-        """What file and tables say of the types of columns."""
+        """What file and tables say of the types of columns, and the file of records without any."""
+        schemas.ruled = self.rules.policies
         schemas.columns, schemas.tables = self.routes.columns, partial(self._stored, session)
 
     def _stored(self, session: SparkSession, topic: str) -> dict[str, DataType]:
@@ -169,7 +170,7 @@ class Plan:
     def finders(self, events: Events) -> dict[str, str]:
         """Reason → the plugin that finds a record wrong for it; under an empty text, for all others."""
         reader = self.value_format or self.source
-        return {"": self.dialect(events).name, Reason.UNDECODABLE: reader.name, Reason.KEY_MISSING: "headrace"}
+        return {"": self.dialect(events).name, **dict.fromkeys(UNREAD, reader.name), Reason.KEY_MISSING: "headrace"}
 
     def mode(self, sink: Sink, changes: Changes) -> Wanted:
         """What a sink is asked to do with these changes."""

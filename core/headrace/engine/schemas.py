@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -23,6 +23,8 @@ class SchemaLog:
         self.columns: Callable[[str], Mapping[str, str]] = lambda topic: {}
         #: Topic → column → its type in the table, where there is one already; without those that a transform changes.
         self.tables: Callable[[str], Mapping[str, DataType]] = lambda topic: {}
+        #: The reasons of which the pipeline file says what becomes of their records.
+        self.ruled: Collection[str] = ()
         self._stored: dict[str, Mapping[str, DataType]] = {}
         self._known: dict[str, StructType] = {}
         self._writers: dict[str, dict[str, str]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -80,6 +80,8 @@ class RegisteredRecords:
         self._parsing, self._fetch, self._only, self._id_kind = parsing, fetch, only, id_kind
         self._writers: dict[str, list[_Writer]] = {}
         self._wanted: dict[str, set[str]] = {}
+        #: Subject → ids of the batch that the registry does not have. The next batch asks again.
+        self._missing: dict[str, list[str]] = {}
         #: Subject → batches that the long way is yet to be taken for. Its code is many times that of the short one, and a
         #: plan's size is its speed: Java compiles what is small.
         self._long_way: dict[str, int] = {}
@@ -99,8 +101,7 @@ class RegisteredRecords:
             wanted = self._found(frame, column, subject, HEAD) or self._found(frame, column, subject)
             if not wanted:
                 return self._unframed(frame, column, subject)
-        for id_ in sorted((wanted or set()) - set(log.writers(subject))):
-            log.add_writer(subject, id_, self._fetch(id_))
+        self._missing[subject] = self._fetched(subject, (wanted or set()) - set(log.writers(subject)), log)
         self._writers[subject] = [self._writer(subject, id_, text) for id_, text in log.writers(subject).items()]
         rows: list[DataType] = [w.kind for w in self._writers[subject] if isinstance(w.kind, StructType)]
         if not rows:  # a key that is a single value, or nothing but tombstones: no columns
@@ -112,6 +113,22 @@ class RegisteredRecords:
             raise
         assert isinstance(whole, StructType)
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in whole])
+
+    def _fetched(self, subject: str, ids: Collection[str], log: SchemaLog) -> list[str]:
+        """Those that the registry does not have, where the file says what becomes of their records; the others are kept."""
+        missing: list[str] = []
+        why: DataError | None = None
+        for id_ in sorted(ids):
+            try:
+                log.add_writer(subject, id_, self._fetch(id_))
+            except DataError as error:
+                if Reason.SCHEMA_UNKNOWN not in log.ruled:
+                    raise
+                missing.append(id_)
+                why = error
+        if why and not log.writers(subject):  # of a table without any column, nothing could be said
+            raise why
+        return missing
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         """The records in ``schema``; ``error`` says why one could not be read."""
@@ -126,8 +143,10 @@ class RegisteredRecords:
             return frame.select(*others, empty.alias(column), F.lit(None).cast("string").alias(error))
         writers = [writer for writer in self._writers[subject] if isinstance(writer.kind, StructType)]
         long_way = subject in self._long_way
-        own = {writer.id: self._frames(writer, in_headers=long_way) for writer in self._writers[subject]}
-        known = [found for frames in own.values() for found in frames]
+        own = {writer.id: self._frames(writer.id, in_headers=long_way) for writer in self._writers[subject]}
+        readable = [found for frames in own.values() for found in frames]
+        missing = [self._frames(id_, in_headers=long_way) for id_ in self._missing[subject]]
+        known = [*readable, *(found for frames in missing for found in frames)]
         body, found, number, kept = F.col(_BODY), F.col(_FRAME), F.col(_NUMBER), others
         if long_way:
             frame = frame.select("*", connect.once(self._frame(frame, column, subject)).alias(_FRAME))
@@ -152,6 +171,8 @@ class RegisteredRecords:
         if self._parsing.nothing is not None:
             said_null = framing.behind(frame, body, number, known, range(len(known))) == F.lit(self._parsing.nothing)
             wrong = wrong.when((number >= 0) & said_null, F.lit(None).cast("string"))
+        if missing:
+            wrong = wrong.when(number >= len(readable), F.lit(Reason.SCHEMA_UNKNOWN))
         said = connect.once(F.when(number.isNotNull() & value.isNull(), wrong.otherwise(F.lit(Reason.UNDECODABLE))))
         return frame.select(*others, value.alias(column), said.alias(error))
 
@@ -187,8 +208,8 @@ class RegisteredRecords:
     def _frame(self, frame: DataFrame, column: str, subject: str) -> Column:
         return framing.frame_of(frame, column, _part(subject), texts=self._parsing.texts)
 
-    def _frames(self, writer: _Writer, *, in_headers: bool) -> list[bytes]:
-        return framing.frames(writer.id, self._id_kind, in_headers=in_headers, texts=self._parsing.texts)
+    def _frames(self, id_: str, *, in_headers: bool) -> list[bytes]:
+        return framing.frames(id_, self._id_kind, in_headers=in_headers, texts=self._parsing.texts)
 
     def _writer(self, subject: str, id_: str, text: str) -> _Writer:
         try:

@@ -16,7 +16,7 @@ from headrace_cli import start as starting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 FILE = """\
 name: artists

@@ -63,6 +63,7 @@ def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
     assert err == ""
 
 
+@pytest.mark.one_spark
 def test_it_goes_on_until_sigterm(sample: Path) -> None:
     """The signal goes to all processes of the group, as ``timeout`` and systemd send it."""
     deliver(sample.parent, 0)
@@ -90,6 +91,7 @@ def received(terminal: int) -> str:
         raise EOFError from None
 
 
+@pytest.mark.one_spark
 def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     deliver(sample.parent)
     ours, theirs = pty.openpty()
@@ -130,6 +132,7 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     assert not any(noise in live + last for noise in NOISE)
 
 
+@pytest.mark.one_spark
 def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sample: Path) -> None:
     deliver(sample.parent)
     process = start(sample.parent, "run", "artists.yaml")
@@ -147,6 +150,7 @@ def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sa
     assert "900 rows in, 900 applied" in out
 
 
+@pytest.mark.one_spark
 def test_interrupted_before_the_first_batch(sample: Path) -> None:
     process = start(sample.parent, "run", "artists.yaml")
     read_until(process.stderr, "starting Spark")
@@ -155,6 +159,7 @@ def test_interrupted_before_the_first_batch(sample: Path) -> None:
     assert finish(process, 130) == ("", "")
 
 
+@pytest.mark.one_spark
 def test_a_failing_batch_ends_with_a_sentence(sample: Path) -> None:
     """What Spark logs of it would be hundreds of lines."""
     deliver(sample.parent)

@@ -17,7 +17,7 @@ from headrace_cli import start as starting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("here"), pytest.mark.one_spark]
 
 LETTERS = """\
 name: people

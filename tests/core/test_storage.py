@@ -10,7 +10,7 @@ from headrace.engine.storage import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 def test_a_file_is_created_once(spark: SparkSession, tmp_path: Path) -> None:

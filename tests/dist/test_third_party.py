@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.support.dist import distributions, run, wheel_of
 
-pytestmark = [pytest.mark.dist, pytest.mark.spark]
+pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
 
 PROJECTS = Path(__file__).parent
 #: For a machine of many tests.

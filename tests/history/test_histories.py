@@ -24,7 +24,7 @@ from headrace_sinks.iceberg import IcebergSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TABLES = ("kit.people", "kit.places")
 KEYS = range(4)

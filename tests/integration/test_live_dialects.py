@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest_plugins = ["headrace.testing.stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 DATABASES = ("postgres", "mariadb", "mysql")
 #: The schema, or the database; topics and tables begin with it too.

@@ -13,7 +13,7 @@ from headrace_sinks.console import ConsoleSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 def test_rows_are_printed(clones: Sessions, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from headrace_progress.progress import BatchProgress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
 @pytest.mark.parametrize("kind", [*pipelines.TABLE_SINKS, "files"])

@@ -24,7 +24,7 @@ from headrace_progress.progress import BatchProgress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.dist]
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 __all__ = ["prefix"]
 MB = 1 << 20

@@ -31,7 +31,7 @@ from headrace_sources.avro import AvroFormat
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.dist]
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 __all__ = ["session"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 BYTES = list(PLACEHOLDER.encode())
 #: Spark's type, what stands for a value there as Debezium's own code makes it, and values that look like it.

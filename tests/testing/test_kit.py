@@ -21,7 +21,7 @@ from headrace.testing.tables import Target
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 #: Whether a plan refuses a mode is the plan's to keep: no sink can break it.
 PLANS = {"test_mode_upsert_is_refused", "test_deletes_are_refused"}

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.errors import FatalError
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -120,6 +118,8 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     """Returns when the run has ended; raises why it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
+    from headrace.engine.trouble import SparkEndedError, spark_ended
+
     stopper: threading.Thread | None = None
     away: str | None = None
     try:
@@ -138,10 +138,9 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             stopper.join()
     except Py4JJavaError:
         raise
-    except (Py4JError, ConnectionError) as error:
+    except (Py4JError, ConnectionError, SparkEndedError) as error:
         if not stop.asked_by:
-            fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
-            raise FatalError("the Java process of Spark has ended", fix=fix) from error
+            raise spark_ended() from error
         view.say("Spark ended before its batch did: the next run repeats it")
 
 

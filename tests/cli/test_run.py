@@ -151,6 +151,28 @@ def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sa
 
 
 @pytest.mark.one_spark
+def test_a_killed_spark_is_said(sample: Path) -> None:
+    deliver(sample.parent)
+    process = start(sample.parent, "run", "artists.yaml")
+    read_until(process.stdout, "artists batch 0")
+    for java in javas_of(process.pid):
+        os.kill(java, signal.SIGKILL)
+    _, err = finish(process, 6)
+    assert "the Java process of Spark has ended" in err
+    assert "Traceback" not in err
+
+
+def javas_of(pid: int) -> list[int]:
+    """Java processes that a process started, and those that it started."""
+    found = []
+    for child in Path(f"/proc/{pid}/task").glob("*/children"):
+        for number in map(int, child.read_text().split()):
+            is_java = Path(f"/proc/{number}/exe").readlink().name == "java"
+            found += [number] if is_java else javas_of(number)
+    return found
+
+
+@pytest.mark.one_spark
 def test_interrupted_before_the_first_batch(sample: Path) -> None:
     process = start(sample.parent, "run", "artists.yaml")
     read_until(process.stderr, "starting Spark")

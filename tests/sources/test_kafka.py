@@ -82,6 +82,7 @@ def test_changes_reach_the_table_and_the_next_run_goes_on(
     assert names(pipeline, spark, topic) == {1: "A", 3: "c"}
 
 
+@pytest.mark.one_spark
 def test_partitions_limits_and_late_events(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.create_topic(topic, partitions=3)
@@ -96,6 +97,7 @@ def test_partitions_limits_and_late_events(kafka: Kafka, prefix: str, tmp_path: 
     assert names(pipeline, spark, topic) == dict.fromkeys(range(30), "newer")
 
 
+@pytest.mark.one_spark
 def test_a_topic_that_appears_later_joins_a_running_pipeline(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -125,6 +127,7 @@ def test_two_tables_of_one_batch_read_their_own_topics(
     assert [(t.table, t.rows_in) for t in batches[0].tables] == [(f"{prefix}.one", 1), (f"{prefix}.two", 1)]
 
 
+@pytest.mark.one_spark
 def test_a_table_that_fails_is_given_what_it_missed(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -319,6 +322,7 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
     assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"
 
 
+@pytest.mark.one_spark
 def test_a_schema_that_no_registry_has(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
 ) -> None:
@@ -444,6 +448,7 @@ def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None
     assert "Exception" not in str(caught.value)
 
 
+@pytest.mark.one_spark
 def test_a_broker_that_is_not_there_is_said_soon(tmp_path: Path, spark: SparkSession) -> None:
     source = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     pipeline = pipelines.pipeline(tmp_path, source={"kafka": source, "value": {"json": {}}}, tables=[])

@@ -8,7 +8,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: $(TOX)  ## lint, then the whole suite on Spark 3.5, with coverage, and on Spark 4.0
+test: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0
 	@envs=lint,$$($(VENV)/bin/python -c 'import sys; print("py%d%d" % sys.version_info[:2])')-spark35; \
 	if $(JAVA) --list-modules 2>/dev/null | grep -q '^jdk.incubator.vector'; then envs=$$envs,spark40; \
 	else echo "SPARK 4.0 IS LEFT OUT: it needs a whole JDK, 17 or 21, in JAVA_HOME or on the PATH" >&2; fi; \

@@ -37,6 +37,7 @@ class TestMergeOnRead(SinkConformance):
         return {"warehouse": str(folder)}
 
 
+@pytest.mark.one_spark
 class TestCopyOnWrite(SinkConformance):
     sink_class = IcebergSink
 

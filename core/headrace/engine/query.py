@@ -46,13 +46,14 @@ class Query(ABC):
         self,
         plan: Plan,
         spark: SparkSession,
+        pause: float | None,
         on_progress: Callable[[BatchProgress], None] | None,
         *,
-        continuous: bool,
         names_checked: bool,
     ) -> None:
-        self._plan, self._spark = plan, spark
-        self._interval = seconds_of(plan.min_sync_interval) if continuous and plan.min_sync_interval else 0.0
+        """``pause``: seconds between two looks at the source; None: what is there now is applied, and it ends."""
+        self._plan, self._spark, self._pause, self._continuous = plan, spark, pause, pause is not None
+        self._interval = seconds_of(plan.min_sync_interval) if self._continuous and plan.min_sync_interval else 0.0
         self._on_progress = on_progress
         self._progress: deque[BatchProgress] = deque(maxlen=KEEP)
         self._stopping = threading.Event()
@@ -62,7 +63,7 @@ class Query(ABC):
         self._batch_id: int | None = None
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
         plan.tell(self.checkpoint.schemas, spark)
-        self._continuous, self._settling, self._settled = continuous, threading.Lock(), False
+        self._settling, self._settled = threading.Lock(), False
         self._wake = threading.Event()
         #: Whether the source ever answered in this run, and why it does not now.
         self._answered = False
@@ -208,8 +209,7 @@ class NativeQuery(Query):
         *,
         names_checked: bool,
     ) -> None:
-        super().__init__(plan, spark, on_progress, continuous=pause is not None, names_checked=names_checked)
-        self._pause = pause
+        super().__init__(plan, spark, pause, on_progress, names_checked=names_checked)
         self._stream: StreamingQuery | None = None
         try:
             self._stream = self.streaming_query = self._begun()
@@ -266,11 +266,10 @@ class RangedQuery(Query):
         *,
         names_checked: bool,
     ) -> None:
-        super().__init__(plan, spark, on_progress, continuous=pause is not None, names_checked=names_checked)
+        super().__init__(plan, spark, pause, on_progress, names_checked=names_checked)
         assert isinstance(plan.source, RangedSource)
         self._source = plan.source
         self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
-        self._pause = pause
         self._session = Sessions(spark, plan.sql_conf).of("ranged")
         self._thread.start()
 

@@ -26,7 +26,7 @@ def nameable(
 ) -> tuple[StructType, frozenset[str]]:
     """A batch's type without the fields that cannot be columns, and the names of these.
 
-    Those are headrace's own names, those without a letter, and those that differ from another by case alone, for Spark
+    Those are headrace's own names, blank ones, and those that differ from another by case alone, for Spark
     could not tell one from the other. What is ``known`` stays; of two that are new, the one with the higher ``frequency``.
     """
     walk = _Walk(frequency, grows=True)

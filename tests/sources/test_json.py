@@ -13,6 +13,7 @@ from headrace.contracts.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.engine.schemas import SchemaLog
 from headrace.errors import DataError
 from headrace_sources import json_names as names
+from headrace_sources.json import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +82,28 @@ class TestTypes:
         assert [found[0] for found in read(spark, first)] == [row, row, *[None] * len(bad)]
         found = read(spark, batch(spark, tmp_path, 1, log))
         assert found == [*[(None, "undecodable", text) for text in bad], (row, None, good)]
+
+    def test_a_name_that_is_right_elsewhere(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
+        many = {f"x{n}": n for n in range(names.MOST)}
+        good = {"id": 2, "o": {"a": 3}, "l": [{"b": 2}]}
+        lines(tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1)
+        batch(spark, tmp_path, 0, log)
+        found = read(spark, batch(spark, tmp_path, 1, log))
+        assert [row for row, _, _ in found] == [None, good, None, None]
+
+    def test_a_key_gets_no_new_fields(self, spark: SparkSession) -> None:
+        keys, log = JsonFormat(), SchemaLog()
+
+        def of(*texts: str) -> list[Any]:
+            frame = spark.createDataFrame([(text,) for text in texts], "key string").coalesce(1)
+            schema = keys.schema(spark, frame, "key", "orders-key", log)
+            found = keys.decode(frame, "key", schema, "error").collect()
+            return [row["key"] and row["key"].asDict() for row in found]
+
+        assert of('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [None, {"id": 1}, {"id": 2}, {"id": 3}]
+        assert of('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, None, None]
 
     def test_one_text_makes_no_texts_of_objects(self, spark: SparkSession, tmp_path: Path) -> None:
         good, bad = b'{"id": 1, "o": {"a": 1}, "s": "x"}', b'{"id": 2, "o": "lost", "s": "{}"}'

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.engine.schemas import SchemaLog
+    from headrace_sources.json_names import Naming
 
 _BODY, _PARSED, _CORRUPT = "_headrace_body", "_headrace_parsed", "_headrace_corrupt"
 _HEAD, _PAYLOAD, _ID, _TABLE = "_headrace_head", "_headrace_payload", "_headrace_id", "_headrace_table"
@@ -98,8 +99,8 @@ class JsonFormat(Format):
         self._writers: dict[str, _Writers] = {}
         self._unknown: set[str] = set()
         self._declared: dict[str, Mapping[str, Wire]] = {}
-        #: Subject → names in its batch that no column can have.
-        self._unnameable: dict[str, frozenset[str]] = {}
+        #: Subject → fields in its batch that are no columns.
+        self._left_out: dict[str, names.LeftOut] = {}
         self._registered: RegisteredRecords | None = None
         if self.config.registry:
             parsing = JsonParsing(self.config.options())
@@ -125,7 +126,7 @@ class JsonFormat(Format):
             if _has_schema(first, subject):
                 self._learn(texts, subject, log)
                 return self._planned(column, subject, log)
-        return self._inferred(spark, texts, first, subject, log)
+        return self._inferred(spark, texts, first, names.of_key if column == "key" else names.nameable, subject, log)
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         if self._registered:
@@ -163,7 +164,7 @@ class JsonFormat(Format):
     # Without a schema.
 
     def _inferred(
-        self, spark: SparkSession, texts: DataFrame, first: list[str], subject: str, log: SchemaLog
+        self, spark: SparkSession, texts: DataFrame, first: list[str], named: Naming, subject: str, log: SchemaLog
     ) -> StructType:
         """The columns of a batch, and those of the batches before; ``first`` are a few of a topic's first records."""
         from pyspark.sql.types import StructField, StructType
@@ -184,8 +185,8 @@ class JsonFormat(Format):
                 return found
             fix = "check `format:`, and that a line is one event"
             raise DataError("none of its records is a JSON object", where=f"topic {_topic(subject)}", fix=fix)
-        found, unnameable = names.nameable(found, known, lambda name: sum(f'"{name}"' in text for text in first))
-        self._unnameable[subject] = unnameable
+        found, left_out = named(found, known, lambda name: sum(f'"{name}"' in text for text in first))
+        self._left_out[subject] = left_out
         schema = found if known is None else grown(known, found)
         assert isinstance(schema, StructType)
         if schema != known or subject not in self._declared:  # what they are does not change without a new column
@@ -194,7 +195,7 @@ class JsonFormat(Format):
         leaves = self._declared[subject]
         schema = columns.in_table(schema, leaves) if leaves else schema
         log.remember(subject, schema)
-        if not leaves and not unnameable:
+        if not leaves and not left_out:
             return schema
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in schema])
 
@@ -221,7 +222,7 @@ class JsonFormat(Format):
         others = [F.col(quoted(c)) for c in frame.columns if c != column]
         there = F.col(_BODY).isNotNull()
         bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | self._several(F.col(_BODY))
-        bad |= names.having(F.col(_BODY), self._unnameable.get(subject, ()))
+        bad |= names.having(F.col(_BODY), self._left_out.get(subject, names.LeftOut()))
         fields = F.struct(*[F.col(_PARSED).getField(name).alias(name) for name in schema.names])
         struct = F.from_json(text, parsed, self._options())
         frame = frame.select(*others, text.alias(_BODY), struct.alias(_PARSED))

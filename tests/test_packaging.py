@@ -42,9 +42,9 @@ def packages(setup_cfg: ConfigParser) -> dict[str, Path]:
 
 
 def on_disk() -> dict[str, Path]:
-    """Package → its folder, as core/, document/, history/, letters/, progress/, cli/, runtime/ and plugins/<family>/ have them."""
+    """Package → its folder, as core/, document/, history/, letters/, progress/, schemas/, cli/, runtime/ and plugins/<family>/ have them."""
     roots = [
-        *(ROOT / name for name in ("core", "document", "history", "letters", "progress", "cli", "runtime")),
+        *(ROOT / name for name in ("core", "document", "history", "letters", "progress", "schemas", "cli", "runtime")),
         *(path for path in (ROOT / "plugins").iterdir() if path.is_dir()),
     ]
     return {

@@ -12,9 +12,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.contracts.changes import DELETED, ERROR, IMAGES, OP, POSITION, PREFIX, UNCHANGED, Changes, quoted
-from headrace.engine.schemas import merged as merged_types
 from headrace.engine.trouble import full_text
 from headrace.spark.sessions import read_once
+from headrace_schemas.merge import merged as merged_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

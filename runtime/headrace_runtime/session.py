@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 EXTENSIONS = "spark.sql.extensions"
 _JAVA_OPTIONS, _EXECUTORS_JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+#: Settings that are lists, and what is between their items.
+_LISTS = {EXTENSIONS: ",", _JAVA_OPTIONS: " ", _EXECUTORS_JAVA_OPTIONS: " "}
 
 
 def spark_version() -> str:
@@ -52,12 +54,13 @@ def refuse(plugins: Iterable[Plugin], line: str) -> None:
 
 
 def settings(plugins: Iterable[Plugin]) -> dict[str, str]:
-    """What the plugins need a session to be built with; extensions are joined."""
+    """What the plugins need a session to be built with; extensions and Java options are joined."""
     conf: dict[str, str] = {}
     for plugin in plugins:
         for key, value in plugin.session_conf().items():
-            if key == EXTENSIONS and key in conf:
-                conf[key] = ",".join(dict.fromkeys([*conf[key].split(","), *value.split(",")]))
+            if key in _LISTS and key in conf:
+                between = _LISTS[key]
+                conf[key] = between.join(dict.fromkeys([*conf[key].split(between), *value.split(between)]))
                 continue
             if conf.get(key, value) != value:
                 raise ConfigError(
@@ -79,12 +82,17 @@ def build(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    asked = settings(plugins)
+    # Of two that contradict each other, Java takes the later.
+    java, executors = (
+        " ".join(filter(None, [asked.get(key), conf.get(key)])) for key in (_JAVA_OPTIONS, _EXECUTORS_JAVA_OPTIONS)
+    )
     merged = {
         "spark.master": os.environ.get("MASTER", "local[*]"),
-        **settings(plugins),
+        **asked,
         **conf,
-        _JAVA_OPTIONS: _java_options(conf),
-        _EXECUTORS_JAVA_OPTIONS: _with_huge_methods(conf.get(_EXECUTORS_JAVA_OPTIONS, "")),
+        _JAVA_OPTIONS: _java_options(java),
+        _EXECUTORS_JAVA_OPTIONS: _with_huge_methods(executors),
     }
     if merged["spark.master"].startswith("local"):
         merged = {**_local_defaults(), **merged}
@@ -123,13 +131,12 @@ def _local_defaults() -> dict[str, str]:
     }
 
 
-def _java_options(conf: Mapping[str, str]) -> str:
-    """What the pipeline says, with a collector and a log4j2 file where it says none.
+def _java_options(said: str) -> str:
+    """What plugins and the pipeline say, with a collector and a log4j2 file where they say none.
 
     The parallel collector does a batch's work with less CPU than G1, and pauses matter less to a batch. The log file
     counts from the JVM's first line on; one in Spark's conf folder comes first.
     """
-    said = conf.get(_JAVA_OPTIONS, "")
     options = [said] if said else []
     if "-XX:+Use" not in said:
         options.append("-XX:+UseParallelGC")
@@ -154,6 +161,8 @@ def fits(spark: SparkSession, plugins: list[Plugin]) -> None:
     if missing:
         lines.append(f'.config("spark.jars.packages", "{",".join(coordinates(missing, line))}")')
     for key, value in settings(plugins).items():
+        if key in (_JAVA_OPTIONS, _EXECUTORS_JAVA_OPTIONS):
+            continue  # guards: without them the pipeline is as right
         have = spark.conf.get(key, None) or spark.sparkContext.getConf().get(key, None)
         if key == EXTENSIONS:
             lacking = [name for name in value.split(",") if name not in (have or "").split(",")]

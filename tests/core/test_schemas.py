@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
-from headrace.engine.schemas import SchemaLog, grown, merged
+from headrace.engine.schemas import SchemaLog
 from headrace.errors import DataError
+from headrace_schemas.merge import grown, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,30 +1,39 @@
-"""Ten thousand messages that nobody should have written: each is a row or a dead letter, and the others are right."""
+"""Ten thousand messages that nobody should have written, of JSON and of Avro: each is a row or a dead letter, once, and
+those in between them that are right are in the table."""
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
+from tests.sources.test_avro_records import PlayedRegistry, played
 from tests.sources.test_kafka import change, job, prefix
+from tests.support import pipelines
 
 from headrace.testing.stack.kafka import Kafka, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace import Pipeline
     from headrace_progress.progress import TableProgress
 
-pytestmark = [pytest.mark.slow, pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
-__all__ = ["prefix"]
+__all__ = ["played", "prefix"]
 #: Ids of messages that stay as they are: no damage makes a small one so large.
 GOOD = range(5_000_000_000, 5_000_000_100)
 BAD = 10_000
 _DEPTH = 3_000
+
+#: Makes another body of one, by the dice.
+Damage = Callable[[bytes, random.Random], bytes]
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +53,22 @@ def _cut(body: bytes, dice: random.Random) -> bytes:
     return body[: dice.randrange(len(body))]
 
 
-def _joined(body: bytes, dice: random.Random) -> bytes:
-    return body + dice.choice([body, b"}", b"\0", b" {}", b"[1"])
-
-
 def _not_utf8(body: bytes, dice: random.Random) -> bytes:
     at = dice.randrange(len(body))
     return body[:at] + dice.choice([b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]) + body[at:]
 
 
-def _other(body: bytes, dice: random.Random) -> bytes:
-    """Another value where one is expected."""
+def _nothing(_: bytes, dice: random.Random) -> bytes:
+    return dice.choice(
+        [b"", b" ", b"null", b"0", b'"text"', b"[]", b"{}", b'{"op":"c"}', b"\0" * 50, b"\xef\xbb\xbf{}"]
+    )
+
+
+def _joined(body: bytes, dice: random.Random) -> bytes:
+    return body + dice.choice([body, b"}", b"\0", b" {}", b"[1"])
+
+
+def _other_value(body: bytes, dice: random.Random) -> bytes:
     said: dict[str, Any] = json.loads(body)
     value: Any = dice.choice(
         [float("nan"), float("-inf"), 10**400, -1, 2**63, 1e308, "", "\ud800", [], {}, [[]], True, None, "0" * 10_000]
@@ -69,50 +83,158 @@ def _deep(body: bytes, dice: random.Random) -> bytes:
     return body[:-1] + b',"deep":' + opened * _DEPTH + b"1" + closed * _DEPTH + b"}"
 
 
-def _nothing(_: bytes, dice: random.Random) -> bytes:
-    return dice.choice(
-        [b"", b" ", b"null", b"0", b'"text"', b"[]", b"{}", b'{"op":"c"}', b"\0" * 50, b"\xef\xbb\xbf{}"]
-    )
+#: Each with how often.
+JSON: dict[Damage, int] = {
+    _flipped: 40,
+    _cut: 15,
+    _joined: 8,
+    _not_utf8: 12,
+    _other_value: 20,
+    _deep: 1,
+    _nothing: 4,
+}
 
 
-_DAMAGES: list[tuple[Callable[[bytes, random.Random], bytes], int]] = [
-    (_flipped, 40),
-    (_cut, 15),
-    (_joined, 8),
-    (_not_utf8, 12),
-    (_other, 20),
-    (_deep, 1),
-    (_nothing, 4),
-]
-
-
-def test_each_is_a_row_or_a_dead_letter(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_json(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     dice = random.Random(4711)
     topic = f"{prefix}.orders"
-    damages, weights = zip(*_DAMAGES, strict=True)
     bad = []
     for number in range(BAD):
         record = change("c", number % 1000, "a", lsn=number + 1)
-        damage = dice.choices(damages, weights)[0]
+        damage = _thrown(JSON, dice)
         # Half of the keys are damaged, too.
         key = damage(b'{"id": %d}' % number, dice) if damage in (_flipped, _cut) and dice.random() < 0.5 else record.key
         bad.append(Record(damage(record.value or b"", dice), key=key))
     good = [change("c", number, f"good {number}", lsn=number) for number in GOOD]
-    first, *others = good
-    mixed = [*bad, *others]
-    dice.shuffle(mixed)
     rule = {"source": topic, "columns": {"id": "bigint", "name": "string"}}
-    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 3000}, tables=[rule])
-    found: list[TableProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 5000}, tables=[rule])
     # Without schemas, the first batch says what the columns are.
-    kafka.produce(topic, first)
+    kafka.produce(topic, good.pop(0))
+    pipeline.run(spark)
+    _each_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], dice, pipeline, spark)
+
+
+_ROW = {
+    "type": "record",
+    "name": "Value",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "price", "type": "double"},
+        {"name": "day", "type": {"type": "int", "connect.name": "io.debezium.time.Date"}},
+        {"name": "made", "type": {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}},
+        {"name": "photo", "type": "bytes"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+_SOURCE = {
+    "type": "record",
+    "name": "Source",
+    "fields": [{"name": name, "type": "string"} for name in ("connector", "sequence")]
+    + [{"name": name, "type": "long"} for name in ("ts_ms", "lsn")],
+}
+_ENVELOPE = {
+    "type": "record",
+    "name": "Envelope",
+    "connect.name": "orders.Envelope",
+    "fields": [
+        {"name": "before", "type": ["null", _ROW]},
+        {"name": "after", "type": ["null", "Value"]},
+        {"name": "source", "type": _SOURCE},
+        {"name": "op", "type": "string"},
+    ],
+}
+_KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+#: Ids in the registry: of values, of keys, of something that is no schema.
+_VALUES, _KEYS, _BROKEN = 7, 8, 9
+_NAME = "n" * 40
+
+
+def _avro(id_: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return b"\0" + id_.to_bytes(4, "big") + out.getvalue()
+
+
+def _avro_change(number: int, name: str, *, lsn: int) -> Record:
+    row = {"id": number, "name": name, "price": 1.5, "day": 19_000, "made": 1, "photo": b"\0\1", "tags": ["a", "b"]}
+    source = {"connector": "postgresql", "sequence": f'["{lsn}","{lsn}"]', "ts_ms": 1_700_000_000_000, "lsn": lsn}
+    value = _avro(_VALUES, _ENVELOPE, {"before": None, "after": row, "source": source, "op": "c"})
+    return Record(value, key=_avro(_KEYS, _KEY, {"id": number}))
+
+
+def _huge(body: bytes, dice: random.Random) -> bytes:
+    """A text, bytes or a list that says it is longer than any memory, or shorter than nothing."""
+    number = dice.choice(
+        [99 << 20, 500 << 20, (1 << 31) - 9, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 62), -1, -(1 << 31)]
+    )
+    said, what = io.BytesIO(), dice.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
+    fastavro.schemaless_writer(said, "long", number)
+    return body.replace(bytes([len(what) * 2]) + what if what[0] != 0 else b"\4\0\1", said.getvalue() + what, 1)
+
+
+def _other_schema(body: bytes, dice: random.Random) -> bytes:
+    return b"\0" + dice.choice([_KEYS, _BROKEN, 404, 0, 1 << 31]).to_bytes(4, "big") + body[5:]
+
+
+def _more(body: bytes, dice: random.Random) -> bytes:
+    return body + dice.randbytes(dice.randint(1, 50))
+
+
+def _noise(body: bytes, dice: random.Random) -> bytes:
+    return body[:5] + dice.randbytes(dice.randint(0, 200))
+
+
+AVRO: dict[Damage, int] = {
+    _flipped: 40,
+    _cut: 15,
+    _huge: 10,
+    _other_schema: 5,
+    _not_utf8: 10,
+    _more: 5,
+    _noise: 10,
+    _nothing: 5,
+}
+
+
+def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry) -> None:
+    dice = random.Random(4711)
+    topic = f"{prefix}.orders"
+    for id_, text in ((_VALUES, json.dumps(_ENVELOPE)), (_KEYS, json.dumps(_KEY)), (_BROKEN, '{"type": "nothing"}')):
+        played.answers[f"/schemas/ids/{id_}"] = {"schema": text}
+    bad = []
+    for number in range(BAD):
+        record = _avro_change(number % 1000, _NAME, lsn=number + 1)
+        damage = _thrown(AVRO, dice)
+        key = damage(record.key or b"", dice) if damage in (_flipped, _cut) and dice.random() < 0.5 else record.key
+        bad.append(Record(damage(record.value or b"", dice), key=key))
+    good = [_avro_change(number, f"good {number}", lsn=number) for number in GOOD]
+    wire = {"avro": {"registry": played.url}}
+    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 5000}
+    aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
+    config = {"source": {"kafka": source, "value": wire}, "tables": [], **aside}
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", **config)
+    kafka.produce(topic, good.pop(0))
+    pipeline.run(spark)
+    _each_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], dice, pipeline, spark)
+
+
+def _thrown(damages: dict[Damage, int], dice: random.Random) -> Damage:
+    return dice.choices(list(damages), list(damages.values()))[0]
+
+
+def _each_is_a_row_or_a_dead_letter(
+    kafka: Kafka, topic: str, records: list[Record], dice: random.Random, pipeline: Pipeline, spark: SparkSession
+) -> None:
+    dice.shuffle(records)
+    kafka.produce(topic, *records)
+    found: list[TableProgress] = []
     pipeline.run(spark, on_progress=lambda progress: found.extend(progress.tables))
-    kafka.produce(topic, *mixed)
-    pipeline.run(spark, on_progress=lambda progress: found.extend(progress.tables))
-    names = ("rows_in", "applied", "superseded", "late")
-    said = {name: sum(int(getattr(table, name)) for table in found) for name in names}
+    said = {
+        name: sum(int(getattr(table, name)) for table in found) for name in ("rows_in", "applied", "superseded", "late")
+    }
     letters = pipeline.read("dead_letters", spark=spark)
-    assert said["rows_in"] == BAD + len(good)
+    assert said["rows_in"] == len(records)
     assert said["applied"] + said["superseded"] + said["late"] + letters.count() == said["rows_in"]
     # Each with its place, once.
     assert letters.select("partition", "offset").distinct().count() == letters.count()

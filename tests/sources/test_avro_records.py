@@ -21,6 +21,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from headrace.contracts.source import SourceContext
 from headrace.engine.records import Records, decoded
@@ -29,7 +30,7 @@ from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.spark.sessions import Sessions, moved
 from headrace_sources import registry
 from headrace_sources.avro import AvroFormat
-from headrace_sources.inflate import inflated
+from headrace_sources.inflate import MOST, inflated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -380,6 +381,13 @@ def test_zlib_is_compiled_with_the_rest_of_a_plan(session: SparkSession) -> None
     made: Any = session._jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection  # type: ignore[union-attr]
     made.generate(plan.expressions(), plan.inputSet().toSeq())
     assert [row["cell"] for row in frame.collect()] == [b"whole", None, None]
+
+
+def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
+    bomb = zlib.compress(bytes(MOST + 1))
+    frame = session.createDataFrame([(bomb,)], "cell binary")
+    assert len(bomb) < 1 << 20
+    assert frame.select(F.length(inflated(session, frame["cell"]))).first() == (MOST,)
 
 
 def test_what_aws_glue_refuses(session: SparkSession, glue: Any, played: PlayedRegistry) -> None:

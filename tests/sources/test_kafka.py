@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import uuid
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 from pydantic import ValidationError
 from tests.sources.test_avro_records import ROW, PlayedRegistry, body, played
@@ -348,6 +350,50 @@ def test_a_schema_that_no_registry_has(
     played.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
     assert [done.again for done in replay(pipeline.plan, spark)] == [0, 0]
     assert names(pipeline, spark, topic) == {1: "a", 2: "b", 3: "a", 4: "a"}
+
+
+def avro_of(kind: str, value: Any, number: int) -> bytes:
+    schema = {**ROW, "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]}
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"id": number, "name": value})
+    return (b"\0\0\0\0\7" if kind == "string" else b"\0\0\0\0\x08") + out.getvalue()
+
+
+def json_of(kind: str, value: Any, number: int) -> bytes:
+    fields = [{"field": "id", "type": "int32"}, {"field": "name", "type": "int32" if kind == "int" else kind}]
+    return _bytes({"schema": {"type": "struct", "fields": fields}, "payload": {"id": number, "name": value}})
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("wire", ["avro", "json"])
+def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
+    wire: str, kafka: Kafka, prefix: str, played: PlayedRegistry, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    for id_, kind in ((7, "string"), (8, "int")):
+        fields = [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]
+        played.answers[f"/schemas/ids/{id_}"] = {"schema": json.dumps({**ROW, "fields": fields})}
+    of = avro_of if wire == "avro" else json_of
+    changed = Record(of("int", 2, 2))
+    kafka.produce(topic, Record(of("string", "a", 1)))
+    block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    source = {"kafka": block, "value": {"avro": {"registry": played.url}} if wire == "avro" else "json"}
+    config: dict[str, Any] = {"source": source, "tables": [{"source": topic, "key": ["id"]}]}
+    pipelines.pipeline(tmp_path, "iceberg", **config).run(spark)
+    kafka.produce(topic, changed, Record(of("string", "c", 3)))
+    with pytest.raises(DataError, match="the column 'name' is string in some records and int in others"):
+        pipelines.pipeline(tmp_path, "iceberg", **config).run(spark)
+    pipeline = pipelines.pipeline(
+        tmp_path, "iceberg", **config, **{"dead.letters": {"schema-incompatible": "dead-letter"}}
+    )
+    for _ in range(2):  # as it is planned when the types are known to contradict each other, too
+        pipeline.run(spark)
+        kafka.produce(topic, Record(of("string", "d", 4)), changed)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "c", 4: "d"}
+    letters = pipeline.read("dead_letters", spark=spark).collect()
+    assert [(letter["reason"], letter["plugin"], bytes(letter["value"])) for letter in letters] == [
+        ("schema-incompatible", wire, changed.value)
+    ] * 2
 
 
 def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:

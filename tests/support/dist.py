@@ -23,6 +23,7 @@ SOURCES = (
     "history",
     "letters",
     "progress",
+    "schemas",
     "cli",
     "runtime",
     "plugins",

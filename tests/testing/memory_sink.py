@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.changes import DELETED, POSITION
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
-from headrace.engine.schemas import merged
 from headrace.errors import ConfigError
+from headrace_schemas.merge import merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

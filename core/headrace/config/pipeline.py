@@ -109,9 +109,9 @@ class PipelineConfig(Config):
     table_timeout: Interval = Field("30 minutes", alias="table.timeout")
 
     #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
-    #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``op-missing``, ``op-unknown``, ``op-not-a-row``,
-    #: ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of ``schema-unknown`` makes
-    #: its table wait.
+    #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
+    #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
+    #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
     dead_letters: dict[Reason, Policy] = Field(default_factory=dict, alias="dead.letters")
     #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
     #: it has read a hundred.

@@ -43,7 +43,9 @@ class Plugin:
     def session_conf(self) -> dict[str, str]:
         """Spark settings that a session needs before it starts (extensions, catalogs, serializer).
 
-        ``spark.sql.extensions`` is a list: those of all plugins are joined.
+        ``spark.sql.extensions`` is a list: those of all plugins are joined, as are their Java options
+        (``spark.driver.extraJavaOptions``, ``spark.executor.extraJavaOptions``), which a session that somebody else built
+        may lack.
         """
         return {}
 

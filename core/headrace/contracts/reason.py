@@ -10,6 +10,7 @@ class Reason(StrEnum):
 
     UNDECODABLE = "undecodable"
     SCHEMA_UNKNOWN = "schema-unknown"
+    SCHEMA_INCOMPATIBLE = "schema-incompatible"
     OP_MISSING = "op-missing"
     OP_UNKNOWN = "op-unknown"
     OP_NOT_A_ROW = "op-not-a-row"
@@ -25,7 +26,8 @@ class Reason(StrEnum):
 
 _MEANINGS = {
     Reason.UNDECODABLE: "not of the format, or a value does not fit its column",
-    Reason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have",
+    Reason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have, or that is none",
+    Reason.SCHEMA_INCOMPATIBLE: "its schema has another type for a column, and none holds the values of both",
     Reason.OP_MISSING: "the envelope's `op` is null",
     Reason.OP_UNKNOWN: "the envelope's `op` is none that is known",
     Reason.OP_NOT_A_ROW: "a logical message (`m`) among rows: real, and no row",
@@ -34,4 +36,4 @@ _MEANINGS = {
     Reason.KEY_MISSING: "a key column is null",
 }
 #: Those of records that nobody could read: there is no event, only bytes.
-UNREAD = (Reason.UNDECODABLE, Reason.SCHEMA_UNKNOWN)
+UNREAD = (Reason.UNDECODABLE, Reason.SCHEMA_UNKNOWN, Reason.SCHEMA_INCOMPATIBLE)

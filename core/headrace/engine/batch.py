@@ -62,6 +62,7 @@ class BatchRunner:
         """Applies one batch; raises what stops the run, after every table had its turn. ``span``: a ranged source's."""
         started, clock = datetime.now(UTC), time.monotonic()
         context = replace(self._context, batch=batch_id, range=span)
+        context.schemas.missing.clear()
         targets, unrouted, notices = self._planned(context, frame)
         outcomes = self._outcomes(targets, context)
         for _ in range(REPLANS):
@@ -160,6 +161,7 @@ class BatchRunner:
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
         started, clock = datetime.now(UTC), time.monotonic()
         context = replace(self._context, batch=part.last, again=part.places)
+        context.schemas.missing.clear()
         for left in reversed(range(REPLANS)):
             try:
                 targets, _ = targets_of(self._plan.events_again(context), self._plan.routes)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from headrace.contracts.changes import DELETED, POSITION
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
-from headrace.engine.schemas import SchemaLog, grown, merged
+from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.errors import ConfigError, DataError
+from headrace_schemas.merge import grown, merged
 from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
 from headrace_sinks.shape import same, shaped
 

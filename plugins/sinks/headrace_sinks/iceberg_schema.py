@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.contracts.changes import quoted
-from headrace.engine.schemas import merged
 from headrace.errors import DataError
+from headrace_schemas.merge import merged
 from headrace_sinks.shape import same
 
 if TYPE_CHECKING:

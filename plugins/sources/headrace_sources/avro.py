@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from headrace.engine.schemas import SchemaLog
 
 
+#: A damaged record may say that a text of it has 2 GB, and Avro's reader makes room for it before it reads: the process would
+#: be out of memory.
+_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
+    for what, most in {"string": 100 << 20, "bytes": 100 << 20, "collectionItems": 10_000_000}.items()
+)
+
+
 class AvroConfig(RegistryConfig):
     """Options of Spark's Avro reader, and for single records: whose schema they are written with."""
 
@@ -70,6 +78,9 @@ class AvroFormat(Format):
             only=self.config.schema_file is not None,
             id_kind=self.config.id_kind,
         )
+
+    def session_conf(self) -> dict[str, str]:
+        return {"spark.driver.extraJavaOptions": _LIMITS, "spark.executor.extraJavaOptions": _LIMITS}
 
     def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
         if not self.config.registry and not self.config.schema_file:

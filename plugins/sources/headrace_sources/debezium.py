@@ -15,8 +15,8 @@ from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.contracts.position import position, sortable
 from headrace.contracts.reason import Reason
-from headrace.engine.schemas import grown
 from headrace.errors import DataError
+from headrace_schemas.merge import grown
 from headrace_sources.unavailable import PLACEHOLDER, unavailable
 
 if TYPE_CHECKING:

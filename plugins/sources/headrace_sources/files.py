@@ -23,11 +23,11 @@ from headrace.contracts.format import Format, Scan
 from headrace.contracts.position import sortable
 from headrace.contracts.source import NativeSource, SourceContext
 from headrace.engine.checkpoint import first_line
-from headrace.engine.schemas import merged
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError, PluginError
 from headrace.registry import registry
+from headrace_schemas.merge import merged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -94,6 +94,9 @@ class FilesSource(NativeSource):
         self.jars = self._format.jars  # type: ignore[misc]
         self.jvm_class = self._format.jvm_class  # type: ignore[misc]
         self.sql_conf = self._format.sql_conf  # type: ignore[misc]
+
+    def session_conf(self) -> dict[str, str]:
+        return self._format.session_conf()
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None:

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+#: Bytes. A megabyte of zlib can be a gigabyte, and the process out of memory: of more than this the end is missing, and
+#: nothing can read it.
+MOST = 100 << 20
 _IN = "java.io.ByteArrayInputStream"
 _INFLATE = "java.util.zip.InflaterInputStream"
+_BOUNDED = "org.apache.commons.io.input.BoundedInputStream"
 _READ = "org.apache.commons.io.IOUtils"  # Java 8 has no InputStream.readAllBytes
 
 
 def inflated(spark: SparkSession, column: Column) -> Column:
     """What zlib made ``column`` (binary) of; null where it is null or no zlib."""
     from pyspark.sql import Column
+    from pyspark.sql import functions as F
 
     jvm: Any = spark._jvm  # noqa: SLF001
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
@@ -31,14 +36,18 @@ def inflated(spark: SparkSession, column: Column) -> Column:
 
     classic = spark.version.startswith("3.")  # Spark 4 moved expressions out of its columns
     utilities = None if classic else jvm.org.apache.spark.sql.classic.ExpressionUtils
-    java: Any = column._jc  # noqa: SLF001
-    bytes_ = made(_IN, java.expr() if utilities is None else utilities.expression(java))
+
+    def expression(of: Column) -> Any:
+        java: Any = of._jc  # noqa: SLF001
+        return java.expr() if utilities is None else utilities.expression(java)
+
+    bytes_ = made(_IN, expression(column))
     binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
     # The method is static, and is called as if it were not: of static ones Spark makes code that does not compile when
     # they may throw an IOException, and then interprets the whole plan.
-    read = objects.Invoke(
-        made(_READ), "toByteArray", binary, several(made(_INFLATE, bytes_)), several(), True, True, True
-    )
+    most = expression(F.lit(MOST).cast("bigint"))
+    stream = made(_BOUNDED, made(_INFLATE, bytes_), most)
+    read = objects.Invoke(made(_READ), "toByteArray", binary, several(stream), several(), True, True, True)
     tried = expressions.TryEval(read)
     return Column(jvm.org.apache.spark.sql.Column(tried) if utilities is None else utilities.column(tried))
 

@@ -18,9 +18,9 @@ from pydantic import model_validator
 from headrace.contracts.changes import quoted
 from headrace.contracts.format import Format, UnknownSchemaError, unknown_schema, unknown_schemas
 from headrace.contracts.reason import Reason
-from headrace.engine.schemas import grown, merged
 from headrace.engine.trouble import full_text
 from headrace.errors import DataError, HeadraceError
+from headrace_schemas.merge import grown, united
 from headrace_sources import connect
 from headrace_sources import json_columns as columns
 from headrace_sources import json_names as names
@@ -50,14 +50,17 @@ _NOTHING = r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$'
 
 @dataclass(frozen=True)
 class _Writers:
-    """The writer schemas of a subject: those that one tree can parse together, and those that nobody can read."""
+    """The writer schemas of a subject: those that one tree can parse together, those that nobody can read, and those
+    that contradict others.
+    """
 
     readable: tuple[tuple[tuple[str, ...], Wire], ...]
     broken: tuple[str, ...]
+    contradicting: tuple[str, ...] = ()
 
     @property
     def ids(self) -> list[str]:
-        return [*self.broken, *(id_ for ids, _ in self.readable for id_ in ids)]
+        return [*self.broken, *self.contradicting, *(id_ for ids, _ in self.readable for id_ in ids)]
 
 
 class JsonConfig(RegistryConfig):
@@ -284,13 +287,15 @@ class JsonFormat(Format):
             assert why is not None, "a subject has writer schemas"
             why.where = f"topic {_topic(subject)}"
             raise why
-        self._writers[subject] = _Writers(_groups(rows), (*broken, *(id_ for id_ in trees if id_ not in rows)))
+        kinds: dict[str, Any] = {id_: connect.table_type(tree) for id_, tree in rows.items()}
         try:
-            whole = reduce(merged, [connect.table_type(tree) for tree in rows.values()])
+            whole, contradicting = united(kinds, aside=Reason.SCHEMA_INCOMPATIBLE in log.ruled)
         except DataError as error:
             error.where = f"topic {_topic(subject)}"
             raise
-        assert isinstance(whole, StructType)
+        fitting = {id_: tree for id_, tree in rows.items() if id_ not in contradicting}
+        no_rows = (id_ for id_ in trees if id_ not in rows)
+        self._writers[subject] = _Writers(_groups(fitting), (*broken, *no_rows), tuple(contradicting))
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in whole])
 
     def _decoded_by_writers(
@@ -319,6 +324,7 @@ class JsonFormat(Format):
         unreadable = F.col(_ID).isNull() | F.col(_ID).isin(list(writers.broken))
         wrong = (
             F.when(unreadable, F.lit(Reason.UNDECODABLE))
+            .when(F.col(_ID).isin(list(writers.contradicting)), F.lit(Reason.SCHEMA_INCOMPATIBLE))
             .when(~F.col(_ID).isin(writers.ids), unknown_schema(subject, F.col(_ID)).cast("string"))
             .when(~reduce(lambda a, b: a | b, fitting) | self._several(payload), F.lit(Reason.UNDECODABLE))
         )

@@ -7,14 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.contracts.changes import quoted
 from headrace.contracts.format import UnknownSchemaError, unknown_schema, unknown_schemas
 from headrace.contracts.reason import Reason
-from headrace.engine.schemas import merged
 from headrace.errors import DataError
+from headrace_schemas.merge import united
 from headrace_sources import connect, framing
 from headrace_sources.connect import Wire
 from headrace_sources.debezium import DebeziumDialect
@@ -80,8 +79,8 @@ class RegisteredRecords:
         self._parsing, self._fetch, self._only, self._id_kind = parsing, fetch, only, id_kind
         self._writers: dict[str, list[_Writer]] = {}
         self._wanted: dict[str, set[str]] = {}
-        #: Subject → ids of the batch that the registry does not have. The next batch asks again.
-        self._missing: dict[str, list[str]] = {}
+        #: Subject → ids whose records are put aside, and why.
+        self._aside: dict[str, dict[str, Reason]] = {}
         #: Subject → batches that the long way is yet to be taken for. Its code is many times that of the short one, and a
         #: plan's size is its speed: Java compiles what is small.
         self._long_way: dict[str, int] = {}
@@ -101,34 +100,49 @@ class RegisteredRecords:
             wanted = self._found(frame, column, subject, HEAD) or self._found(frame, column, subject)
             if not wanted:
                 return self._unframed(frame, column, subject)
-        self._missing[subject] = self._fetched(subject, (wanted or set()) - set(log.writers(subject)), log)
-        self._writers[subject] = [self._writer(subject, id_, text) for id_, text in log.writers(subject).items()]
-        rows: list[DataType] = [w.kind for w in self._writers[subject] if isinstance(w.kind, StructType)]
-        if not rows:  # a key that is a single value, or nothing but tombstones: no columns
-            return StructType([])
+        aside = self._fetched(subject, (wanted or set()) - set(log.writers(subject)), log)
+        writers = self._read_schemas(subject, log, aside)
+        rows: dict[str, StructType] = {w.id: w.kind for w in writers if isinstance(w.kind, StructType)}
         try:
-            whole = reduce(merged, rows)
+            whole, contradicting = united(rows, aside=Reason.SCHEMA_INCOMPATIBLE in log.ruled)
         except DataError as error:
             error.where = f"topic {_topic(subject)}"
             raise
-        assert isinstance(whole, StructType)
+        aside |= dict.fromkeys(contradicting, Reason.SCHEMA_INCOMPATIBLE)
+        self._aside[subject] = aside
+        self._writers[subject] = [writer for writer in writers if writer.id not in aside]
+        if not rows:  # a key that is a single value, or nothing but tombstones: no columns
+            return StructType([])
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in whole])
 
-    def _fetched(self, subject: str, ids: Collection[str], log: SchemaLog) -> list[str]:
+    def _fetched(self, subject: str, ids: Collection[str], log: SchemaLog) -> dict[str, Reason]:
         """Those that the registry does not have, where the file says what becomes of their records; the others are kept."""
-        missing: list[str] = []
+        missing = log.missing.setdefault(subject, set())
         why: DataError | None = None
-        for id_ in sorted(ids):
+        for id_ in sorted(set(ids) - missing):
             try:
                 log.add_writer(subject, id_, self._fetch(id_))
             except DataError as error:
-                if Reason.SCHEMA_UNKNOWN not in log.ruled:
-                    raise
-                missing.append(id_)
-                why = error
+                why = _ruled(error, log)
+                missing.add(id_)
         if why and not log.writers(subject):  # of a table without any column, nothing could be said
             raise why
-        return missing
+        return dict.fromkeys(sorted(missing), Reason.SCHEMA_UNKNOWN)
+
+    def _read_schemas(self, subject: str, log: SchemaLog, aside: dict[str, Reason]) -> list[_Writer]:
+        """How records of each are read. What is no schema goes ``aside``, as one does that the registry does not have."""
+        writers: list[_Writer] = []
+        why: DataError | None = None
+        for id_, text in log.writers(subject).items():
+            try:
+                writers.append(_Writer(id_, self._parsing.readings(text)))
+            except DataError as error:
+                error.where = f"topic {_topic(subject)}, schema {id_}"
+                why = _ruled(error, log)
+                aside[id_] = Reason.SCHEMA_UNKNOWN
+        if why and not writers:
+            raise why
+        return writers
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         """The records in ``schema``; ``error`` says why one could not be read."""
@@ -145,8 +159,9 @@ class RegisteredRecords:
         long_way = subject in self._long_way
         own = {writer.id: self._frames(writer.id, in_headers=long_way) for writer in self._writers[subject]}
         readable = [found for frames in own.values() for found in frames]
-        missing = [self._frames(id_, in_headers=long_way) for id_ in self._missing[subject]]
-        known = [*readable, *(found for frames in missing for found in frames)]
+        aside = self._aside[subject]
+        reasons = {found: aside[id_] for id_ in aside for found in self._frames(id_, in_headers=long_way)}
+        known = [*readable, *reasons]
         body, found, number, kept = F.col(_BODY), F.col(_FRAME), F.col(_NUMBER), others
         if long_way:
             frame = frame.select("*", connect.once(self._frame(frame, column, subject)).alias(_FRAME))
@@ -171,8 +186,10 @@ class RegisteredRecords:
         if self._parsing.nothing is not None:
             said_null = framing.behind(frame, body, number, known, range(len(known))) == F.lit(self._parsing.nothing)
             wrong = wrong.when((number >= 0) & said_null, F.lit(None).cast("string"))
-        if missing:
-            wrong = wrong.when(number >= len(readable), F.lit(Reason.SCHEMA_UNKNOWN))
+        for reason in sorted(set(reasons.values())):
+            wrong = wrong.when(
+                number.isin([known.index(one) for one in reasons if reasons[one] == reason]), F.lit(reason)
+            )
         said = connect.once(F.when(number.isNotNull() & value.isNull(), wrong.otherwise(F.lit(Reason.UNDECODABLE))))
         return frame.select(*others, value.alias(column), said.alias(error))
 
@@ -210,13 +227,6 @@ class RegisteredRecords:
 
     def _frames(self, id_: str, *, in_headers: bool) -> list[bytes]:
         return framing.frames(id_, self._id_kind, in_headers=in_headers, texts=self._parsing.texts)
-
-    def _writer(self, subject: str, id_: str, text: str) -> _Writer:
-        try:
-            return _Writer(id_, self._parsing.readings(text))
-        except DataError as error:
-            error.where = f"topic {_topic(subject)}, schema {id_}"
-            raise
 
     def _unframed(self, frame: DataFrame, column: str, subject: str) -> StructType:
         """The columns of records none of which has an id: none of tombstones, and names alone of what holds no rows."""
@@ -274,6 +284,13 @@ def _read(
 def _with(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """The frame and these columns, as a step of their own."""
     return frame.select("*", *[connect.once(column).alias(name) for name, column in columns.items()])
+
+
+def _ruled(error: DataError, log: SchemaLog) -> DataError:
+    """The error again; raised unless the file says what becomes of records without a schema."""
+    if Reason.SCHEMA_UNKNOWN not in log.ruled:
+        raise error
+    return error
 
 
 def _part(subject: str) -> str:

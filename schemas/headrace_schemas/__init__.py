@@ -1,0 +1,1 @@
+"""How the types of several records become one."""

@@ -1,12 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint demo live clean
+.PHONY: help test quick lint demo live torture clean
 
 VENV := .venv
 TOX := $(VENV)/bin/tox
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
 help:  ## what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0
 	@envs=lint,$$($(VENV)/bin/python -c 'import sys; print("py%d%d" % sys.version_info[:2])')-spark35; \
@@ -26,8 +26,11 @@ demo: $(VENV)/.installed  ## a real run on this machine: change events in, lakeh
 live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, Debezium and Kafka, into lakehouse tables
 	$(VENV)/bin/headrace live
 
+torture: $(VENV)/.installed-test  ## the hard test, an hour: 100 kills and every server killed, under load, then every row compared
+	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
+
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)
-	rm -rf $(VENV) .tox build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .tox .torture build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -1,0 +1,348 @@
+"""Whether tables are true to a database under load, while the run is killed and the servers around it stop.
+
+PostgreSQL, Debezium, a registry and Kafka run here; headrace writes Iceberg, by a Hive metastore, and Hudi. It is killed with -9
+so many times in the middle of a batch; then each server in turn is killed, is away for some seconds and is started again. Nobody helps.
+In the end every row of every table is compared with the database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace import Pipeline
+from headrace.testing.stack import Connect, Kafka, Metastore, Postgres, Registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.testing.stack.server import Server
+
+#: Each transaction is one of what a shop does; `commit` ends it.
+SETUP = """
+create schema torture;
+create table torture.accounts (id bigint primary key, name text not null, balance numeric(14,2), touched int);
+create table torture.orders (id bigserial primary key, account bigint, state text, note text);
+create table torture.lines (order_id bigint, line int, sku text, qty int, primary key (order_id, line));
+create table torture.documents (id int primary key, rev int, body text);
+create table torture.tokens (id text primary key, slot int unique, n int);
+alter table torture.documents alter body set storage external;
+insert into torture.accounts select i, 'account ' || i, 100, 0 from generate_series(1, 2000) i;
+insert into torture.orders (account, state) select i, 'new' from generate_series(1, 1000) i;
+insert into torture.lines select i, g, md5(i || ',' || g), g from generate_series(1, 1000) i, generate_series(1, 2) g;
+insert into torture.documents select i, 0, repeat(md5(i::text), 150) from generate_series(1, 200) i;
+insert into torture.tokens select md5(i::text), i, 0 from generate_series(1, 200) i;
+create procedure torture.load(transactions int) language plpgsql as $$
+declare
+  kind float; one bigint; made bigint;
+begin
+  for i in 1..transactions loop
+    kind := random();
+    one := 1 + floor(random() * 2000)::bigint;
+    if kind < 0.35 then
+      update torture.accounts set balance = balance - 1.25, touched = touched + 1 where id = one;
+      update torture.accounts set balance = balance + 1.25, touched = touched + 1 where id = 2001 - one;
+    elsif kind < 0.60 then
+      insert into torture.orders (account, state) values (one, 'new') returning id into made;
+      insert into torture.lines select made, g, md5(random()::text), g from generate_series(1, 2) g;
+    elsif kind < 0.75 then
+      update torture.orders set state = (array['paid', 'sent', null])[1 + floor(random() * 3)::int], note = repeat('é', (random() * 50)::int)
+      where id = (select max(id) from torture.orders) - floor(random() * 500)::bigint;
+    elsif kind < 0.85 then
+      made := (select max(id) from torture.orders) - floor(random() * 1000)::bigint;
+      delete from torture.lines where order_id = made;
+      delete from torture.orders where id = made;
+    elsif kind < 0.93 then
+      update torture.documents
+      set rev = rev + 1, body = case when random() < 0.1 then repeat(md5(random()::text), 150) else body end where id = one % 200 + 1;
+    elsif kind < 0.98 then
+      update torture.tokens set id = md5(random()::text), n = n + 1 where slot = one % 200 + 1;
+    elsif random() < 0.5 then
+      delete from torture.accounts where id = one;
+    else
+      insert into torture.accounts values (one, 'again', 0, 0) on conflict do nothing;
+    end if;
+    commit;
+  end loop;
+end $$;
+"""
+#: Their columns.
+TABLES = {
+    "accounts": ("id", "name", "balance", "touched"),
+    "orders": ("id", "account", "state", "note"),
+    "lines": ("order_id", "line", "sku", "qty"),
+    "documents": ("id", "rev", "body"),
+    "tokens": ("id", "slot", "n"),
+}
+NAME = "torture"
+#: What a run says before it reads its first batch.
+STREAMS = "looking at the source"
+_CHUNK = 50
+
+
+class Load(threading.Thread):
+    """Transactions at a rate, until it is told to stop; it waits for a database that is away."""
+
+    def __init__(self, postgres: Postgres, rate: float) -> None:
+        super().__init__(daemon=True, name="load")
+        self._postgres, self._rate = postgres, rate
+        self._ended = threading.Event()
+        self.transactions, self.seconds = 0, 0.0
+
+    def run(self) -> None:
+        began = time.monotonic()
+        while not self._ended.is_set():
+            try:
+                connection = self._postgres.connect()
+                while not self._ended.is_set():
+                    chunk = time.monotonic()
+                    connection.run(f"call torture.load({_CHUNK})")
+                    self.transactions += _CHUNK
+                    time.sleep(max(0.0, _CHUNK / self._rate - (time.monotonic() - chunk)))
+            except Exception:  # noqa: BLE001 - whatever a client says of a server that is away
+                time.sleep(0.5)
+        self.seconds = time.monotonic() - began
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+@dataclass
+class Follower:
+    """``headrace run``, as a process of its own."""
+
+    file: Path
+    log: Path
+    checkpoint: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *more: str) -> None:
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "headrace_cli", "run", str(self.file), *more]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """And the JVM with it."""
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
+        self.process.wait(120)
+
+    def check(self) -> None:
+        """It runs."""
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise AssertionError(
+                f"headrace ended by itself, {self.process.returncode}:\n{self.log.read_text()[-3000:]}"
+            )
+
+    def says(self, text: str) -> int:
+        """How often it is in what all runs said."""
+        return self.log.read_text().count(text) if self.log.exists() else 0
+
+    def done(self) -> list[dict[str, Any]]:
+        """What was written of all batches, the oldest first."""
+        return [json.loads(path.read_text()) for path in sorted((self.checkpoint / "progress").glob("[0-9]*.json"))]
+
+
+@dataclass
+class Result:
+    """What came of it."""
+
+    kills: int = 0
+    transactions: int = 0
+    seconds: float = 0.0
+    batches: int = 0
+    #: Server → seconds from when it was back to the end of the first batch that was planned after it.
+    recovered: dict[str, float] = field(default_factory=dict)
+    #: Table and sink → rows that are the same, and those that are not.
+    compared: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class Torture:
+    """The servers of a run, and what is done to them."""
+
+    def __init__(self, work: Path, stack: ExitStack, *, sinks: Sequence[str], metastore: bool, rate: float) -> None:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        self.result, self._sinks = Result(), sinks
+        self._kafka, self._postgres = stack.enter_context(Kafka()), stack.enter_context(Postgres())
+        self._registry = stack.enter_context(Registry())
+        self._connect = stack.enter_context(Connect(self._kafka))
+        self.servers: dict[str, Server] = {
+            "Kafka": self._kafka,
+            "Kafka Connect": self._connect,
+            "registry": self._registry,
+            "PostgreSQL": self._postgres,
+        }
+        catalog: dict[str, Any] = {"warehouse": str(work / "lake/iceberg")}
+        if metastore:
+            self.servers["Hive metastore"] = hive = stack.enter_context(Metastore())
+            properties = {"type": "hive", "uri": hive.uri, "warehouse": str(hive.warehouse)}
+            catalog = {"catalog": "lake", "catalog.properties": properties}
+        blocks = {"iceberg": catalog, "hudi": {"path": str(work / "lake/hudi")}}
+        self._config = {
+            "name": NAME,
+            "source": {
+                "kafka": {
+                    "bootstrap.servers": self._kafka.bootstrap_servers,
+                    "subscribePattern": f"{NAME}[.]torture[.].*",
+                    "maxOffsetsPerTrigger": 100_000,
+                },
+                "value": {"avro": {"registry": self._registry.ccompat_url}},
+            },
+            "tables": [{"source": f"{NAME}.torture.*", "target": "{schema}.{table}"}],
+            "transforms": [{"unwrap": {}}],
+            "sinks": [{sink: blocks[sink]} for sink in sinks],
+            "checkpoint": str(work / "checkpoint"),
+            "spark": {
+                "spark.master": "local[2]",
+                "spark.sql.shuffle.partitions": 2,
+                # PySpark's metastore lacks the tables that locks are in.
+                "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
+            },
+        }
+        file = work / "torture.yaml"
+        file.write_text(json.dumps(self._config))  # which is YAML, too
+        self.follower = Follower(file, work / "headrace.log", work / "checkpoint")
+        self._postgres.execute(SETUP)
+        self._connect.put(
+            NAME,
+            {
+                **self._postgres.debezium(NAME),
+                "schema.include.list": NAME,
+                "poll.interval.ms": "50",
+                **self._registry.avro_converter(),
+            },
+        )
+        self._load = Load(self._postgres, rate)
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """While the block runs."""
+        self._load.start()
+        try:
+            yield
+        finally:
+            self._load.end()
+            self.result.transactions, self.result.seconds = self._load.transactions, self._load.seconds
+
+    def kills(self, times: int, dice: random.Random) -> None:
+        """Kills the run so many times: while it starts, while it plans, writes or commits."""
+        for _ in range(times):
+            began = self.follower.says(STREAMS)
+            self.follower.start()
+            self._until(lambda began=began: self.follower.says(STREAMS) > began, "a stream")
+            time.sleep(dice.uniform(0, 20))
+            self.follower.check()
+            self.follower.kill()
+            self.result.kills += 1
+
+    def outages(self, seconds: float) -> None:
+        """Kills each server in turn, while the run goes on as well as it can."""
+        self.follower.start()
+        for name, server in self.servers.items():
+            self._until_new(datetime.now(UTC))
+            server.kill()
+            time.sleep(seconds)
+            server.start()
+            back = time.monotonic()
+            self._until_new(datetime.now(UTC))
+            self.result.recovered[name] = round(time.monotonic() - back, 1)
+            print(f"{name}: {self.result.recovered[name]} s", flush=True)
+        self.follower.kill(signal.SIGINT)
+
+    def compare(self, spark: SparkSession) -> None:
+        """Reads what is left until the tables are what the database is, five times at most."""
+        pipeline = Pipeline.from_dict(self._config)
+        for _ in range(5):
+            time.sleep(3)  # Debezium is behind the last commit
+            self.follower.start("--available-now")
+            assert self.follower.process is not None
+            code = self.follower.process.wait(600)
+            assert code == 0, self.follower.log.read_text()[-3000:]
+            for table in TABLES:
+                for sink in self._sinks:
+                    self.result.compared[f"{table}, {sink}"] = self._compared(pipeline, spark, table, sink)
+            if not any(differ for _, differ in self.result.compared.values()):
+                break
+        self.result.batches = len(self.follower.done())
+
+    def _compared(self, pipeline: Pipeline, spark: SparkSession, table: str, sink: str) -> tuple[int, int]:
+        # As texts that PostgreSQL and Spark print alike.
+        columns = TABLES[table]
+        printed = " || '|' || ".join(f"coalesce({column}::text, 'null')" for column in columns)
+        want = [row[0] for row in self._postgres.query(f"select {printed} from torture.{table}")]  # noqa: S608
+        frame = pipeline.read(f"torture.{table}", sink=sink, spark=spark)
+        parts = ", '|', ".join(f"coalesce(cast({column} as string), 'null')" for column in columns)
+        have = [row[0] for row in frame.selectExpr(f"concat({parts})").collect()]
+        differ = len(set(want) ^ set(have)) + abs(len(have) - len(set(have)))
+        return len(set(want) & set(have)), differ
+
+    def _until_new(self, after: datetime) -> None:
+        """Waits for a batch that began later, brought rows, and failed nowhere."""
+
+        def there() -> bool:
+            for batch in reversed(self.follower.done()):
+                tables = batch["tables"]
+                late = datetime.fromisoformat(batch["started"]) > after
+                if late and any(table["applied"] for table in tables) and not any(table["error"] for table in tables):
+                    return True
+            return False
+
+        self._until(there, "a batch that is well")
+
+    def _until(self, there: Any, what: str) -> None:
+        deadline = time.monotonic() + 300
+        while not there():
+            self.follower.check()
+            if time.monotonic() > deadline:
+                raise AssertionError(f"in vain: {what}\n{self.follower.log.read_text()[-3000:]}")
+            time.sleep(0.2)
+
+
+def main() -> None:
+    """The long form, with a summary."""
+    cli = argparse.ArgumentParser(description=__doc__)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument("--kills", type=int, default=100)
+    cli.add_argument("--away", type=float, default=20, help="seconds that each server is away")
+    cli.add_argument("--rate", type=float, default=500, help="transactions a second")
+    cli.add_argument("--seed", type=int, default=1)
+    arguments = cli.parse_args()
+    with ExitStack() as stack:
+        torture = Torture(arguments.work, stack, sinks=("iceberg", "hudi"), metastore=True, rate=arguments.rate)
+        with torture.load():
+            torture.kills(arguments.kills, random.Random(arguments.seed))  # noqa: S311
+            torture.outages(arguments.away)
+        spark = Pipeline.from_file(torture.follower.file).session()
+        torture.compare(spark)
+    result = torture.result
+    rate = result.transactions / result.seconds
+    print(
+        f"{result.transactions} transactions in {result.seconds:.0f} s ({rate:.0f} a second), {result.batches} batches kept"
+    )
+    print(f"headrace was killed {result.kills} times")
+    for server, seconds in result.recovered.items():
+        print(f"{server} killed, away for {arguments.away:g} s: whole again after {seconds} s")
+    for name, (same, differ) in result.compared.items():
+        print(f"{name}: {same} rows are the same, {differ} differ")
+    sys.exit(any(differ for _, differ in result.compared.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""A database under load, and a run that is killed again and again: in the end the tables are true."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from benchmarks.torture import TABLES, Torture
+from tests.support import pipelines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+
+def test_killed_eight_times(tmp_path: Path, spark: SparkSession) -> None:
+    with ExitStack() as stack:
+        torture = Torture(tmp_path / "work", stack, sinks=pipelines.TABLE_SINKS, metastore=False, rate=500)
+        with torture.load():
+            torture.kills(8, random.Random(8))
+        torture.compare(spark)
+    assert torture.result.kills == 8
+    assert len(torture.result.compared) == len(TABLES) * len(pipelines.TABLE_SINKS)
+    for table, (same, differ) in torture.result.compared.items():
+        assert same > 0, table
+        assert differ == 0, table

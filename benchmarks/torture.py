@@ -1,8 +1,8 @@
 """Whether tables are true to a database under load, while the run is killed and the servers around it stop.
 
 PostgreSQL, Debezium, a registry and Kafka run here; headrace writes Iceberg, by a Hive metastore, and Hudi. It is killed with -9
-so many times in the middle of a batch; then each server in turn is killed, is away for some seconds and is started again. Nobody helps.
-In the end every row of every table is compared with the database.
+so many times; then each server in turn is killed, is away for some seconds and is started again. Nobody helps headrace; a task of
+Kafka Connect's that ended is started again. In the end every row of every table is compared with the database.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import Pipeline
 from headrace.testing.stack import Connect, Kafka, Metastore, Postgres, Registry
+from headrace.testing.stack.http import request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,8 +91,6 @@ TABLES = {
     "tokens": ("id", "slot", "n"),
 }
 NAME = "torture"
-#: What a run says before it reads its first batch.
-STREAMS = "looking at the source"
 _CHUNK = 50
 
 
@@ -150,9 +150,9 @@ class Follower:
                 f"headrace ended by itself, {self.process.returncode}:\n{self.log.read_text()[-3000:]}"
             )
 
-    def says(self, text: str) -> int:
-        """How often it is in what all runs said."""
-        return self.log.read_text().count(text) if self.log.exists() else 0
+    def streams(self) -> int:
+        """How often it was about to read its first batch, in all runs."""
+        return self.log.read_text().count("looking at the source") if self.log.exists() else 0
 
     def done(self) -> list[dict[str, Any]]:
         """What was written of all batches, the oldest first."""
@@ -167,6 +167,8 @@ class Result:
     transactions: int = 0
     seconds: float = 0.0
     batches: int = 0
+    #: Of the connector, after what it does not survive by itself.
+    restarts: int = 0
     #: Server → seconds from when it was back to the end of the first batch that was planned after it.
     recovered: dict[str, float] = field(default_factory=dict)
     #: Table and sink → rows that are the same, and those that are not.
@@ -244,9 +246,9 @@ class Torture:
     def kills(self, times: int, dice: random.Random) -> None:
         """Kills the run so many times: while it starts, while it plans, writes or commits."""
         for _ in range(times):
-            began = self.follower.says(STREAMS)
+            streams = self.follower.streams()
             self.follower.start()
-            self._until(lambda began=began: self.follower.says(STREAMS) > began, "a stream")
+            self._until(partial(self._streams_again, streams), "a stream")
             time.sleep(dice.uniform(0, 20))
             self.follower.check()
             self.follower.kill()
@@ -256,12 +258,12 @@ class Torture:
         """Kills each server in turn, while the run goes on as well as it can."""
         self.follower.start()
         for name, server in self.servers.items():
-            self._until_new(datetime.now(UTC))
+            self._until_whole()
             server.kill()
             time.sleep(seconds)
             server.start()
             back = time.monotonic()
-            self._until_new(datetime.now(UTC))
+            self._until_whole()
             self.result.recovered[name] = round(time.monotonic() - back, 1)
             print(f"{name}: {self.result.recovered[name]} s", flush=True)
         self.follower.kill(signal.SIGINT)
@@ -293,26 +295,48 @@ class Torture:
         differ = len(set(want) ^ set(have)) + abs(len(have) - len(set(have)))
         return len(set(want) & set(have)), differ
 
-    def _until_new(self, after: datetime) -> None:
-        """Waits for a batch that began later, brought rows, and failed nowhere."""
+    def _streams_again(self, before: int) -> bool:
+        return self.follower.streams() > before
 
-        def there() -> bool:
-            for batch in reversed(self.follower.done()):
-                tables = batch["tables"]
-                late = datetime.fromisoformat(batch["started"]) > after
-                if late and any(table["applied"] for table in tables) and not any(table["error"] for table in tables):
-                    return True
-            return False
+    def _until_whole(self) -> None:
+        """Waits until changes that are made from now on are in all tables."""
+        topic = f"{NAME}.torture.accounts"
+        end: list[int] = []
 
-        self._until(there, "a batch that is well")
+        def grows() -> bool:
+            """Kafka has more records than when it was first seen alive; of an event that comes later, no batch is older."""
+            with suppress(Exception):  # whoever is away
+                self._revive()
+                end.append(self._kafka.end_offsets(topic)[0])
+            return bool(end) and end[-1] > end[0] + _CHUNK
 
-    def _until(self, there: Any, what: str) -> None:
+        self._until(grows, "new records", pause=1)
+        self._until(partial(self._well, datetime.now(UTC)), "a batch that is well")
+
+    def _well(self, after: datetime) -> bool:
+        """Whether a batch that began later brought rows, and failed nowhere."""
+        for batch in reversed(self.follower.done()):
+            tables = batch["tables"]
+            late = datetime.fromisoformat(batch["started"]) > after
+            if late and any(table["applied"] for table in tables) and not any(table["error"] for table in tables):
+                return True
+        return False
+
+    def _revive(self) -> None:
+        """Starts the connector's task again where it ended, which Kafka Connect leaves to people."""
+        status = self._connect.status(NAME)
+        if status and any(task["state"] == "FAILED" for task in status["tasks"]):
+            url = f"{self._connect.url}/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true"
+            request("POST", url)
+            self.result.restarts += 1
+
+    def _until(self, there: Callable[[], bool], what: str, *, pause: float = 0.2) -> None:
         deadline = time.monotonic() + 300
         while not there():
             self.follower.check()
             if time.monotonic() > deadline:
                 raise AssertionError(f"in vain: {what}\n{self.follower.log.read_text()[-3000:]}")
-            time.sleep(0.2)
+            time.sleep(pause)
 
 
 def main() -> None:
@@ -336,7 +360,7 @@ def main() -> None:
     print(
         f"{result.transactions} transactions in {result.seconds:.0f} s ({rate:.0f} a second), {result.batches} batches kept"
     )
-    print(f"headrace was killed {result.kills} times")
+    print(f"headrace was killed {result.kills} times, the connector was started again {result.restarts} times")
     for server, seconds in result.recovered.items():
         print(f"{server} killed, away for {arguments.away:g} s: whole again after {seconds} s")
     for name, (same, differ) in result.compared.items():

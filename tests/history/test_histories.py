@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -113,10 +114,14 @@ def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
+#: By how much the number of histories is multiplied.
+MORE = int(os.environ.get("HEADRACE_HISTORIES", "1"))
+
+
 def examples(count: int) -> Callable[[Any], Any]:
     """Settings of so many histories. Shrinking would take minutes: the history that fails is small enough."""
     return settings(
-        max_examples=count,
+        max_examples=count * MORE,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
@@ -127,14 +132,14 @@ def examples(count: int) -> Callable[[Any], Any]:
 SPARK_4 = pyspark.__version__.startswith("4.")
 
 
-@examples(5 if SPARK_4 else 20)
+@examples(4 if SPARK_4 else 12)
 @given(history=histories())
 def test_in_memory(spark: SparkSession, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
 
 
-@examples(5)
+@examples(3)
 @given(history=histories())
 def test_iceberg(spark: SparkSession, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -144,7 +149,7 @@ def test_iceberg(spark: SparkSession, history: History) -> None:
 if not SPARK_4:
 
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-    @examples(5)
+    @examples(3)
     @given(history=histories())
     def test_hudi(spark: SparkSession, kind: str, history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -107,6 +107,7 @@ FILLED = (
 LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize(("wire", "sink"), WAYS)
 def test_large_values_that_an_update_leaves_alone_stay(
     tmp_path: Path,
@@ -187,6 +188,7 @@ def way(wire: str, registry: Registry) -> tuple[dict[str, str], dict[str, Any]]:
     return JSON, {"json": {}}
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])
 def test_a_registry_that_answers(registry: Registry, spark: SparkSession, path: str) -> None:
     address = registry.ccompat_url.replace("/apis/ccompat/v7", path)

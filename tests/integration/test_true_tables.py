@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headrace_progress.progress import TableProgress
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
 BAUER = {"artist_id": 2, "name": "Bauer", "nationality": "Austrian"}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["played"]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 SAMPLES = Path(__file__).parents[1] / "data/debezium"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -26,7 +26,9 @@ demo: $(VENV)/.installed  ## a real run on this machine: change events in, lakeh
 live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, Debezium and Kafka, into lakehouse tables
 	$(VENV)/bin/headrace live
 
-torture: $(VENV)/.installed-test  ## the hard test, an hour: 100 kills and every server killed, under load, then every row compared
+torture: $(VENV)/.installed-test  ## the hard test, hours: histories by the hundred, 100 kills and every server killed under load, every row compared
+	HEADRACE_HISTORIES=100 $(VENV)/bin/python -m pytest --timeout 0 -n 2 tests/history/test_histories.py
+	$(VENV)/bin/python -m pytest -m torture
 	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
 
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)

@@ -43,7 +43,9 @@ def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
     for step in steps:
         if step in ("add", "skip"):
             batch += 1
-        if step == "add" or (step == "repeat" and added):
+        # Of a table that has caught up, a batch that comes again is written as any other.
+        waits = added and not (applied and applied[-1].last >= added[-1])
+        if step == "add" or (step == "repeat" and waits):
             backlog.add(batch if step == "add" else added[-1], places(batch), "now", "full")
             added += [batch] if step == "add" else []
         elif step == "begin":

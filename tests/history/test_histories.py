@@ -132,14 +132,14 @@ def examples(count: int) -> Callable[[Any], Any]:
 SPARK_4 = pyspark.__version__.startswith("4.")
 
 
-@examples(4 if SPARK_4 else 12)
+@examples(4 if SPARK_4 else 8)
 @given(history=histories())
 def test_in_memory(spark: SparkSession, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
 
 
-@examples(3)
+@examples(2)
 @given(history=histories())
 def test_iceberg(spark: SparkSession, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +149,7 @@ def test_iceberg(spark: SparkSession, history: History) -> None:
 if not SPARK_4:
 
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-    @examples(3)
+    @examples(2)
     @given(history=histories())
     def test_hudi(spark: SparkSession, kind: str, history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest_plugins = ["headrace.testing.stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 #: How records are written, and where they go: each of both once. There is no Hudi for Spark 4.
 WAYS = [
     ("avro", "iceberg"),
-    pytest.param("json", pipelines.TABLE_SINKS[-1], marks=pytest.mark.one_spark),
-    pytest.param("registered", "iceberg", marks=pytest.mark.one_spark),
+    ("json", "hudi"),
+    ("registered", "iceberg"),
 ]
 
 ARTISTS = """
@@ -107,7 +107,6 @@ FILLED = (
 LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
 
 
-@pytest.mark.one_spark
 @pytest.mark.parametrize(("wire", "sink"), WAYS)
 def test_large_values_that_an_update_leaves_alone_stay(
     tmp_path: Path,
@@ -188,7 +187,6 @@ def way(wire: str, registry: Registry) -> tuple[dict[str, str], dict[str, Any]]:
     return JSON, {"json": {}}
 
 
-@pytest.mark.one_spark
 @pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])
 def test_a_registry_that_answers(registry: Registry, spark: SparkSession, path: str) -> None:
     address = registry.ccompat_url.replace("/apis/ccompat/v7", path)

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest_plugins = ["headrace.testing.stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.one_spark]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.dist,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.one_spark,
+    pytest.mark.torture,
+]
 
 #: Seconds that twenty tables may take to follow; on a quiet machine it is one minute.
 PATIENCE = 800

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Four minutes on two cores that have nothing else to do.
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.dist,
+    pytest.mark.one_spark,
+    pytest.mark.torture,
+    pytest.mark.timeout(1800),
+]
 
 
 def test_killed_eight_times(tmp_path: Path, spark: SparkSession) -> None:

@@ -45,10 +45,10 @@ def merged(first: DataType, second: DataType, path: str = "") -> DataType:
     return number
 
 
-def united(kinds: Mapping[str, StructType], *, aside: bool) -> tuple[StructType, list[str]]:
+def united(kinds: Mapping[str, StructType], where: str, *, aside: bool) -> tuple[StructType, list[str]]:
     """The type that holds the rows of all, and the names of those that contradict the ones before them.
 
-    DataError for these unless they may be put ``aside``.
+    DataError with ``where`` for these unless they may be put ``aside``.
     """
     from pyspark.sql.types import StructType
 
@@ -57,8 +57,9 @@ def united(kinds: Mapping[str, StructType], *, aside: bool) -> tuple[StructType,
     for name, kind in kinds.items():
         try:
             whole = merged(whole, kind)
-        except DataError:
+        except DataError as error:
             if not aside:
+                error.where = where
                 raise
             contradicting.append(name)
     assert isinstance(whole, StructType)

@@ -3,16 +3,14 @@ those in between them that are right are in the table."""
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pytest
-from tests.sources.test_avro_records import PlayedRegistry, played
+from tests.sources.test_avro_records import PlayedRegistry, encoded, played
 from tests.sources.test_kafka import change, job, prefix
 from tests.support import pipelines
 
@@ -151,9 +149,7 @@ _NAME = "n" * 40
 
 
 def _avro(id_: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return b"\0" + id_.to_bytes(4, "big") + out.getvalue()
+    return b"\0" + id_.to_bytes(4, "big") + encoded(schema, value)
 
 
 def _avro_change(number: int, name: str, *, lsn: int) -> Record:
@@ -168,9 +164,8 @@ def _huge(body: bytes, dice: random.Random) -> bytes:
     number = dice.choice(
         [99 << 20, 500 << 20, (1 << 31) - 9, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 62), -1, -(1 << 31)]
     )
-    said, what = io.BytesIO(), dice.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
-    fastavro.schemaless_writer(said, "long", number)
-    return body.replace(bytes([len(what) * 2]) + what if what[0] != 0 else b"\4\0\1", said.getvalue() + what, 1)
+    said, what = encoded("long", number), dice.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
+    return body.replace(bytes([len(what) * 2]) + what if what[0] != 0 else b"\4\0\1", said + what, 1)
 
 
 def _other_schema(body: bytes, dice: random.Random) -> bytes:

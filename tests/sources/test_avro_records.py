@@ -240,10 +240,15 @@ ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}
 GUID = "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a"
 
 
-def body(id: int, name: str) -> bytes:  # noqa: A002
+def encoded(schema: Any, value: Any) -> bytes:
+    """Bare Avro."""
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(ROW), {"id": id, "name": name})
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
     return out.getvalue()
+
+
+def body(id: int, name: str) -> bytes:  # noqa: A002
+    return encoded(ROW, {"id": id, "name": name})
 
 
 def framed(session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None) -> dict[str, Records]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 import uuid
@@ -10,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pytest
 from pydantic import ValidationError
-from tests.sources.test_avro_records import ROW, PlayedRegistry, body, played
+from tests.sources.test_avro_records import ROW, PlayedRegistry, body, encoded, played
 from tests.support import pipelines
 from tests.support.waiting import until
 
@@ -354,9 +352,7 @@ def test_a_schema_that_no_registry_has(
 
 def avro_of(kind: str, value: Any, number: int) -> bytes:
     schema = {**ROW, "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]}
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"id": number, "name": value})
-    return (b"\0\0\0\0\7" if kind == "string" else b"\0\0\0\0\x08") + out.getvalue()
+    return (b"\0\0\0\0\7" if kind == "string" else b"\0\0\0\0\x08") + encoded(schema, {"id": number, "name": value})
 
 
 def json_of(kind: str, value: Any, number: int) -> bytes:

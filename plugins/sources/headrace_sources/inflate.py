@@ -43,10 +43,9 @@ def inflated(spark: SparkSession, column: Column) -> Column:
 
     bytes_ = made(_IN, expression(column))
     binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
+    stream = made(_BOUNDED, made(_INFLATE, bytes_), expression(F.lit(MOST).cast("bigint")))
     # The method is static, and is called as if it were not: of static ones Spark makes code that does not compile when
     # they may throw an IOException, and then interprets the whole plan.
-    most = expression(F.lit(MOST).cast("bigint"))
-    stream = made(_BOUNDED, made(_INFLATE, bytes_), most)
     read = objects.Invoke(made(_READ), "toByteArray", binary, several(stream), several(), True, True, True)
     tried = expressions.TryEval(read)
     return Column(jvm.org.apache.spark.sql.Column(tried) if utilities is None else utilities.column(tried))

@@ -288,11 +288,8 @@ class JsonFormat(Format):
             why.where = f"topic {_topic(subject)}"
             raise why
         kinds: dict[str, Any] = {id_: connect.table_type(tree) for id_, tree in rows.items()}
-        try:
-            whole, contradicting = united(kinds, aside=Reason.SCHEMA_INCOMPATIBLE in log.ruled)
-        except DataError as error:
-            error.where = f"topic {_topic(subject)}"
-            raise
+        may = Reason.SCHEMA_INCOMPATIBLE in log.ruled
+        whole, contradicting = united(kinds, f"topic {_topic(subject)}", aside=may)
         fitting = {id_: tree for id_, tree in rows.items() if id_ not in contradicting}
         no_rows = (id_ for id_ in trees if id_ not in rows)
         self._writers[subject] = _Writers(_groups(fitting), (*broken, *no_rows), tuple(contradicting))

@@ -103,11 +103,8 @@ class RegisteredRecords:
         aside = self._fetched(subject, (wanted or set()) - set(log.writers(subject)), log)
         writers = self._read_schemas(subject, log, aside)
         rows: dict[str, StructType] = {w.id: w.kind for w in writers if isinstance(w.kind, StructType)}
-        try:
-            whole, contradicting = united(rows, aside=Reason.SCHEMA_INCOMPATIBLE in log.ruled)
-        except DataError as error:
-            error.where = f"topic {_topic(subject)}"
-            raise
+        may = Reason.SCHEMA_INCOMPATIBLE in log.ruled
+        whole, contradicting = united(rows, f"topic {_topic(subject)}", aside=may)
         aside |= dict.fromkeys(contradicting, Reason.SCHEMA_INCOMPATIBLE)
         self._aside[subject] = aside
         self._writers[subject] = [writer for writer in writers if writer.id not in aside]

@@ -10,6 +10,7 @@ from typing import TypeVar
 import click
 
 from headrace.errors import HeadraceError
+from headrace_cli.words import visible
 
 UNEXPECTED, INTERRUPTED = 1, 130
 _TRACEBACK, _REDACT = "headrace.traceback", "headrace.redact"
@@ -69,7 +70,7 @@ def _say(word: str, text: str, redact: Callable[[str], str], fg: str | None = No
     lines = redact(text).splitlines() or [""]
     label = click.style(f"{word + ':':>6}", fg=fg, bold=True)
     for line in lines:
-        click.echo(f"{label} {click.style(line, fg=fg)}", err=True)
+        click.echo(f"{label} {click.style(visible(line.expandtabs(2)), fg=fg)}", err=True)
         label = " " * 6
 
 

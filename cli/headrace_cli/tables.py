@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace_cli.words import counted
+from headrace_cli.words import counted, visible
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -23,7 +22,6 @@ _CUTS = (60, 40, 32, 24, 20, 16, 12)
 _GAP = 2
 #: Characters of one value in a record.
 _LONGEST = 2000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def stdout() -> Console:
@@ -69,7 +67,7 @@ def print_rows(
         table.add_row(*[Text(cell, style="dim" if value is None else "") for cell, value in shown])
     put(console, table)
     if hidden := columns[len(widths) :]:
-        more = f"{counted(len(hidden), 'more column')}, from {hidden[0]} on: --format record shows them"
+        more = f"{counted(len(hidden), 'more column')}, from {visible(hidden[0])} on: --format record shows them"
         console.print(Text(more, style="dim"))
 
 
@@ -107,8 +105,8 @@ def _cut(text: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value on one line; what would move the cursor is shown by its code."""
+    """A value on one line."""
     if value is None:
         return "null"
     text = json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, bool | dict | list) else str(value)
-    return _CONTROL.sub(lambda found: {"\n": "\\n", "\t": "\\t"}.get(found[0], f"\\x{ord(found[0]):02x}"), text)
+    return visible(text)

@@ -1,9 +1,12 @@
-"""Numbers and times as people read them."""
+"""Numbers, times and names as people read them."""
 
 from __future__ import annotations
 
+import re
+
 #: A count that nobody knows without reading the table.
 UNKNOWN = "–"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (365.25, "d"))
 
 
@@ -32,3 +35,8 @@ def span(seconds: float | None) -> str:
 def size(value: int) -> str:
     """``41.2 kB``, ``3.0 MB``."""
     return f"{value / 1e3:.1f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"
+
+
+def visible(text: str) -> str:
+    """Text on one line; what would move the cursor or change its colour is shown by its code."""
+    return _CONTROL.sub(lambda found: {"\n": "\\n", "\t": "\\t"}.get(found[0], f"\\x{ord(found[0]):02x}"), text)

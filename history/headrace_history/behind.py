@@ -111,16 +111,23 @@ class _CatchUp(threading.Thread):
             pause = min(max(2 * pause, PAUSE), LONGEST)
 
     def _caught_up(self) -> bool:
-        while not self._stop_asked.is_set():
-            part = self.backlog.begin()
-            if part is None:
-                if self._leave(self._table):
+        try:
+            while not self._stop_asked.is_set():
+                part = self.backlog.begin()
+                if part is not None:
+                    self._apply(self._table, part)
+                    self.backlog.done(part)
+                elif self._leave(self._table):  # else a batch came meanwhile
                     return True
-                continue  # a batch came meanwhile
-            try:
-                self._apply(self._table, part)
-            except HeadraceError as error:
-                self.error = error
-                return False
-            self.backlog.done(part)
+        except Exception as raised:  # noqa: BLE001 - whatever it is: a table that nobody tries again would wait for ever
+            self.error = raised if isinstance(raised, HeadraceError) else _unexpected(raised, self._table)
         return False
+
+
+def _unexpected(error: Exception, table: str) -> HeadraceError:
+    said = (str(error).strip() or "no message").splitlines()[0]
+    return HeadraceError(
+        f"{type(error).__name__}: {said}",
+        where=f"table {table}, which is behind",
+        fix="it is tried again; run it with --traceback to see where it comes from",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -71,24 +72,26 @@ class BatchProgress:
 
 
 class ProgressLog:
-    """The last batches' progress in a folder, one file each."""
+    """The last batches' progress in a folder, one file each. Threads may share it."""
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+        self._folder, self._lock = folder, threading.Lock()
 
     def add(self, progress: BatchProgress) -> None:
-        self._folder.write(f"{progress.batch:010d}.json", progress.json())
-        old = progress.batch - KEEP
-        if old >= 0:
-            self._folder.delete(f"{old:010d}.json")
+        with self._lock:
+            self._folder.write(f"{progress.batch:010d}.json", progress.json())
+            old = progress.batch - KEEP
+            if old >= 0:
+                self._folder.delete(f"{old:010d}.json")
 
     def amend(self, progress: BatchProgress) -> None:
         """Replaces what a batch says of the tables of ``progress``, as long as the batch is kept."""
         name = f"{progress.batch:010d}.json"
-        if (text := self._folder.read(name)) is not None:
-            was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
-            tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
-            self._folder.write(name, replace(was, tables=tables).json())
+        with self._lock:
+            if (text := self._folder.read(name)) is not None:
+                was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
+                tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
+                self._folder.write(name, replace(was, tables=tables).json())
 
     def all(self) -> list[BatchProgress]:
         texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))

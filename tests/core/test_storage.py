@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,3 +37,21 @@ def test_writing_replaces(spark: SparkSession, tmp_path: Path) -> None:
     folder.write("0", "first")
     folder.write("0", "sécond")
     assert (folder.read("0"), folder.read("1")) == ("sécond", None)
+
+
+def test_a_reader_meets_the_old_text_or_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
+    folder, texts = Folder(spark, str(tmp_path)), ["a" * 10, "b" * 10_000]
+    assert folder.create("0", texts[0])
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write, folder, texts)
+        seen = []
+        while not written.done():
+            seen.append(folder.read("0"))
+    written.result()
+    assert set(seen) <= set(texts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0"]
+
+
+def write(folder: Folder, texts: list[str]) -> None:
+    for turn in range(500):
+        folder.write("0", texts[turn % 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,13 @@ from tests.support.ranged import LinesSource, append
 from tests.support.waiting import stopped, until
 
 from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
+from headrace.contracts.reason import Reason
 from headrace.contracts.sink import Batch, Table, Written
+from headrace.engine.storage import Folder
+from headrace.errors import RuleError
 from headrace_history import behind
+from headrace_history.backlog import Part
+from headrace_progress.progress import BatchProgress, ProgressLog, TableProgress
 from headrace_sinks.files import FilesSink
 from headrace_sources.files import FilesSource
 from headrace_sources.json import JsonFormat
@@ -201,6 +207,50 @@ def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, sp
         assert query.is_active
         shop.broken.unlink()
         until(lambda: shop.ids(BAD) == [0], "the table")
+
+
+def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "native")
+    shop.broken.write_text("full")
+    with stopped(shop.pipeline(dead_letters={Reason.UNDECODABLE: "stop"}).start(spark, "100 milliseconds")) as query:
+        shop.add(0)
+        (shop.landing / BAD / f"{BAD}+0+9.json").write_text("no JSON\n")
+        until(lambda: errors(query), "a batch without the table")
+        shop.broken.unlink()
+        with pytest.raises(RuleError, match="1 record: undecodable"):
+            query.await_termination(120)
+
+
+def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: SparkSession) -> None:
+    tried: list[Part] = []
+
+    def apply(_: str, part: Part) -> None:
+        tried.append(part)
+        if len(tried) < 3:
+            raise ValueError("nobody thought of it")
+
+    tables = behind.Behind(Folder(spark, str(tmp_path)), apply)
+    tables.begin(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    until(lambda: len(tried) == 2, "the second try")
+    assert "ValueError: nobody thought of it" in str(tables.errors[BAD])
+    until(lambda: not tables.errors, "the table")
+    assert [part.first for part in tried] == [7, 7, 7]
+    assert not list(tmp_path.iterdir())
+
+
+def test_tables_that_catch_up_at_once_are_all_in_the_progress(tmp_path: Path, spark: SparkSession) -> None:
+    names = [f"t{number}" for number in range(8)]
+    log = ProgressLog(Folder(spark, str(tmp_path)))
+    log.add(BatchProgress("shop", 1, "", 1.0, tuple(table(name, "waits") for name in names)))
+    with ThreadPoolExecutor(len(names)) as pool:
+        done = [pool.submit(log.amend, BatchProgress("shop", 1, "", 1.0, (table(name, None),))) for name in names]
+    assert [job.result() for job in done] == [None] * len(names)
+    (batch,) = log.all()
+    assert [found.error for found in batch.tables] == [None] * len(names)
+
+
+def table(name: str, error: str | None) -> TableProgress:
+    return TableProgress(name, "files", 1, 1, 0, 0, None, None, None, 1.0, error=error)
 
 
 def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: SparkSession) -> None:

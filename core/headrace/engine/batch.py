@@ -5,6 +5,7 @@ A table that fails alone is put behind (headrace_history.behind), and the others
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,16 +44,25 @@ class BatchRunner:
     """Applies batches. The same batch id always brings the same records; applying it again changes nothing."""
 
     def __init__(
-        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, listener: Listener, *, names_checked: bool
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        sessions: Sessions,
+        listener: Listener,
+        *,
+        fail: Callable[[RuleError], None],
+        names_checked: bool,
     ) -> None:
+        """``fail``: ends the run, when a table that is behind meets what the file says a run stops for."""
         self._plan, self._checkpoint, self._sessions, self._listener = plan, checkpoint, sessions, listener
         self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
         self._write = TableWriter(plan, checkpoint, sessions)
-        self._names_checked = names_checked
+        self._fail, self._names_checked = fail, names_checked
         #: Tables that were written when they last had something, as far as it is known.
         self._well = {t.table for batch in checkpoint.progress.all() for t in batch.tables}
         #: What this run has read, and what of it became dead letters.
         self._records = self._letters = 0
+        self._counting = threading.Lock()
         #: When a table's write began, and those that were not waited for.
         self._began: dict[str, float] = {}
         self._hung: dict[str, Future[_Outcome]] = {}
@@ -85,9 +95,10 @@ class BatchRunner:
     def _count(self, tables: Sequence[TableProgress]) -> None:
         """RuleError when the run has too many dead letters. Each record counts once, however many sinks there are."""
         first = [table for table in tables if table.sink == self._plan.sinks[0].name]
-        self._records += sum(table.rows_in or 0 for table in first)
-        self._letters += sum(table.dead_letters for table in first)
-        self._plan.rules.limit(self._records, self._letters)
+        with self._counting:
+            self._records += sum(table.rows_in or 0 for table in first)
+            self._letters += sum(table.dead_letters for table in first)
+            self._plan.rules.limit(self._records, self._letters)
 
     def _progress(
         self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
@@ -156,7 +167,16 @@ class BatchRunner:
         return None if found is None else {topic: [place] for topic, place in found.items()}
 
     def _catch_up(self, table: str, part: Part) -> None:
-        """Applies what a table missed."""
+        """Applies what a table missed. What goes wrong concerns the table alone, but for what the file says of all."""
+        try:
+            self._count(self._caught_up(table, part))
+        except RuleError as error:
+            self._fail(error)
+            raise
+        except Exception as error:
+            raise explained(error, self._plan) from error
+
+    def _caught_up(self, table: str, part: Part) -> tuple[TableProgress, ...]:
         if table in self._hung and not self._hung[table].done():
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
         started, clock = datetime.now(UTC), time.monotonic()
@@ -167,13 +187,14 @@ class BatchRunner:
                 targets, _ = targets_of(self._plan.events_again(context), self._plan.routes)
                 tables = [progress for target in targets for progress in self._write(target, part.last)]
                 break
-            except Exception as raised:
-                if not left or not isinstance(raised, UnknownSchemaError):
-                    raise explained(raised, self._plan) from raised
+            except UnknownSchemaError:
+                if not left:
+                    raise
         self._well.add(table)
         progress = self._progress(part.last, started, clock, tuple(tables))
         self._checkpoint.progress.amend(progress)
         self._listener(progress)
+        return progress.tables
 
     def _lags(self, context: SourceContext, targets: list[Target]) -> dict[str, int]:
         """Table → records that wait for it. Not worth a failure: a source that is away says so when it is read."""

@@ -69,7 +69,12 @@ class Query(ABC):
         self._answered = False
         self._away: HeadraceError | None = None
         self._runner = BatchRunner(
-            plan, self.checkpoint, Sessions(spark, plan.sql_conf), self._record, names_checked=names_checked
+            plan,
+            self.checkpoint,
+            Sessions(spark, plan.sql_conf),
+            self._record,
+            fail=self._fail,
+            names_checked=names_checked,
         )
         self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
 
@@ -155,6 +160,11 @@ class Query(ABC):
 
     def _source_answered(self) -> None:
         self._answered, self._away = True, None
+
+    def _fail(self, error: HeadraceError) -> None:
+        """Ends the run from a thread of its own, which the run's end waits for."""
+        self._error = self._error or error
+        threading.Thread(target=self.stop, name=f"headrace-stop-{self._plan.name}", daemon=True).start()
 
     def _settle(self) -> None:
         """Ends the work on tables that are behind. Of all that is there now, each is given what it missed, or the run fails."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,7 +67,11 @@ class Folder:
 
     def _put(self, name: str, text: str, *, replace: bool) -> None:
         path = self._path(name)
-        path.getFileSystem(self._conf).mkdirs(path.getParent())
+        files = path.getFileSystem(self._conf)
+        if replace and str(files.getUri().getScheme()) == "file":
+            _put_here(Path(str(path.toUri().getPath())), text)
+            return
+        files.mkdirs(path.getParent())
         package = self._jvm.org.apache.spark.sql.execution.streaming
         stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
         out = stream.createAtomic(path, replace)
@@ -122,3 +129,15 @@ class Folder:
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.path, name)
+
+
+def _put_here(path: Path, text: str) -> None:
+    """On a local disk, where Hadoop removes the old file before it moves the new one into its place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        made.write_bytes(text.encode())
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # of the old text
+        os.replace(made, path)  # noqa: PTH105 - what it is called everywhere
+    finally:
+        made.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ from headrace.engine.batch import BatchRunner
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
 from headrace_progress.progress import BatchProgress
@@ -132,6 +132,8 @@ class Stream:
             delete_retention=delete_retention,
         )
         self.progress: list[BatchProgress] = []
+        #: Why a run would have ended.
+        self.failed: list[HeadraceError] = []
         self.restart()
 
     def apply(self, *changes: Change) -> None:
@@ -148,7 +150,9 @@ class Stream:
         """Goes on as a new process would: with nothing but the checkpoint and the tables."""
         checkpoint = Checkpoint(self._spark, self._plan.checkpoint, self._plan.name)
         sessions = Sessions(self._spark, self._plan.sql_conf)
-        self._runner = BatchRunner(self._plan, checkpoint, sessions, self.progress.append, names_checked=True)
+        self._runner = BatchRunner(
+            self._plan, checkpoint, sessions, self.progress.append, fail=self.failed.append, names_checked=True
+        )
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The table's rows as plain values, in the order of their keys; none while there is no table."""

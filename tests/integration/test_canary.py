@@ -1,0 +1,208 @@
+"""Masked values and secrets are searched in everything that a pipeline says and leaves: they are in none of it.
+
+With Spark's own log and event log on, which have the plan of every query; with the errors of a wrong password, of a
+column that changes its type and of a sink that cannot write, each with its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.waiting import until
+
+from headrace.testing.stack import Kafka, Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
+
+TOPIC = "shop.public.people"
+PII = "canary-4711"
+SECRETS = {"SALT": "salt-of-canaries", "S3_SECRET": "secret-of-canaries", "WRONG": "guess-of-canaries"}
+LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="${{env:{}}}";'
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with Kafka(sasl=True) as server:
+        yield server
+
+
+def person(number: int, **changed: Any) -> dict[str, Any]:
+    return {
+        "ssn": f"{PII}-{number}",
+        "email": f"{PII}@example.org",
+        "phone": PII,
+        "address": {"street": PII},
+        "note": "a note",
+        "born": 1970,
+        **changed,
+    }
+
+
+def change(op: str, before: Any, after: Any, lsn: int) -> Record:
+    source = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+    key = {"ssn": (after or before)["ssn"]}
+    event = {"before": before, "after": after, "source": source, "op": op}
+    return Record(json.dumps(event).encode(), key=json.dumps(key).encode(), headers=[("who", PII.encode())])
+
+
+def pipeline(
+    kafka: Kafka, folder: Path, password: str = "PASSWORD", lake: str = "lake", policy: str = "dead-letter"
+) -> str:
+    """A pipeline's file; ``password``: the variable that has it."""
+    text = {"sha256": {"salt": "${env:SALT}"}}
+    said = {
+        "name": "people",
+        "source": {
+            "kafka": {
+                "bootstrap.servers": kafka.sasl.bootstrap_servers,
+                "subscribe": TOPIC,
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.sasl.mechanism": "SCRAM-SHA-512",
+                "kafka.sasl.jaas.config": LOGIN.format(kafka.sasl.username, password),
+                "kafka.ssl.truststore.type": "PEM",
+                "kafka.ssl.truststore.location": str(kafka.sasl.ca),
+            },
+            "value": {"json": {}},
+        },
+        "tables": [{"source": TOPIC, "target": "shop.people"}],
+        "transforms": [
+            {"unwrap": {}},
+            {
+                "mask": {
+                    "columns": {"ssn": text, "email": text, "phone": {"characters": 3}, "address": {"nullify": True}}
+                }
+            },
+        ],
+        "sinks": [{"iceberg": {"warehouse": f"{lake}/iceberg"}}, {"hudi": {"path": f"{lake}/hudi"}}],
+        "checkpoint": "checkpoint",
+        "dead.letters": {"undecodable": policy},
+        "spark": {
+            "spark.master": "local[2]",
+            "spark.log.level": "INFO",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": str(folder / "events"),
+            # What is compressed could not be searched.
+            "spark.eventLog.compress": "false",
+            "spark.sql.parquet.compression.codec": "uncompressed",
+            "spark.hadoop.fs.s3a.secret.key": "${env:S3_SECRET}",
+        },
+    }
+    name = f"{password}-{lake}-{policy}.yaml".lower()
+    (folder / name).write_text(yaml.safe_dump(said))
+    return name
+
+
+class Program:
+    """The program, one command after the other in one process: to start Java for each would take minutes."""
+
+    CALLS = (
+        "import json, sys\nfrom headrace_cli.main import main\nfor line in sys.stdin:\n"
+        "    sys.argv = ['headrace', *json.loads(line)]\n    try: main()\n"
+        "    except SystemExit as ended: print(f'\\nended with {ended.code or 0}', flush=True)"
+    )
+
+    def __init__(self, folder: Path, secrets: Mapping[str, str]) -> None:
+        self._log = folder.with_name("log")
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", self.CALLS],
+                cwd=folder,
+                env={**os.environ, **secrets},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """What it says on stdout and stderr."""
+        assert self._process.stdin
+        before = len(self.said)
+        self._process.stdin.write(json.dumps(arguments) + "\n")
+        self._process.stdin.flush()
+        until(lambda: self._ended(before), f"the end of {arguments}", seconds=300)
+        said = self.said[before:]
+        assert f"\nended with {code}\n" in said, said
+        return said
+
+    def _ended(self, before: int) -> bool:
+        return "\nended with " in self.said[before:] or self._process.poll() is not None
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the program works; what it says is beside it."""
+    (tmp_path / "work/events").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def headrace(kafka: Kafka, folder: Path) -> Iterator[Program]:
+    program = Program(folder, {**SECRETS, "PASSWORD": kafka.sasl.password})
+    yield program
+    program.end()
+
+
+def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Path, headrace: Program) -> None:
+    file = pipeline(kafka, folder)
+    left_out = person(1, note="__debezium_unavailable_value")
+    kafka.produce(
+        TOPIC,
+        *[change("c", None, person(number), number + 10) for number in range(5)],
+        change("u", person(1), left_out, 20),
+        change("d", person(2), None, 21),
+        change("x", person(3), person(3), 22),
+    )
+    assert " INFO " in headrace("run", file, "--available-now")
+    kafka.produce(TOPIC, change("u", None, left_out, 30), change("d", person(3), None, 31))
+    headrace("run", file, "--available-now", "--log-format", "json")
+    headrace("check", file, "--connect")
+    headrace("show", file)
+    assert '"reason": "op-unknown"' in headrace("dead-letters", file, "--reason", "op-unknown", "--format", "json")
+    for sink in ("iceberg", "hudi"):
+        shown = headrace("show", file, "shop.people", "--sink", sink, "--format", "json")
+        rows = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
+        assert len(rows) == 3
+        masked = {(len(row["ssn"]), len(row["email"]), row["phone"], row["address"]) for row in rows}
+        assert masked == {(64, 64, "***", None)}
+
+    refused = headrace("run", pipeline(kafka, folder, "WRONG"), "--traceback", code=2)
+    assert "Traceback" in refused
+    assert "the broker refused the login" in refused
+    (folder / "none").write_text("a file where the folder would be")
+    kafka.produce(TOPIC, change("u", None, person(1, note="new"), 40))
+    blocked = headrace("run", pipeline(kafka, folder, lake="none"), "--available-now", "--traceback", code=2)
+    assert "Traceback" in blocked
+    kafka.produce(TOPIC, change("u", None, person(1, email={"at": PII}, born={"at": PII}), 41))
+    stopped = headrace("run", pipeline(kafka, folder, policy="stop"), "--available-now", "--traceback", code=4)
+    assert "Traceback" in stopped
+    assert "1 record: undecodable" in stopped
+
+    events = [path.read_bytes() for path in (folder / "events").rglob("*") if path.is_file()]
+    assert any(b"physicalPlanDescription" in text and b"MergeRows" in text for text in events)
+    assert any(path.suffix == ".parquet" for path in (folder / "checkpoint/dead_letters").rglob("*"))
+    for canary in (PII, *SECRETS.values(), kafka.sasl.password):
+        assert not found(canary, folder.parent)
+
+
+def found(canary: str, folder: Path) -> list[str]:
+    """The files that have it, with what is around it."""
+    texts = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    places = {path: text.find(canary.encode()) for path, text in texts.items()}
+    return [f"{path}: {texts[path][max(0, at - 300) : at + 100]!r}" for path, at in places.items() if at >= 0]

@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int, form: str | None) -> None:
     """Show the records that could not become a row: how many of which kind, or each with its bytes and its place."""
     from headrace_cli.start import Spinner, opened, started
-    from headrace_letters.letters import TABLE, there_are
 
-    frame: DataFrame | None = None
     rows: list[list[Any]] = []
     each = bool(reason or table or form)
     with Spinner() as spinner:
         pipeline = opened(file)
         spark = started(pipeline, spinner)
         spinner.doing("reading")
-        if there_are(spark, pipeline.checkpoint):
-            frame = pipeline.read(TABLE, spark=spark)
+        frame = pipeline.read_dead_letters(spark)
+        if frame is not None:
             for column, wanted in (("reason", reason), ("table", table)):
                 frame = frame.where(frame[column] == wanted) if wanted else frame
             frame = frame if each else _counted(frame)

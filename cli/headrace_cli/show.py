@@ -77,10 +77,9 @@ def _frame(
     """The table; None for dead letters when there are none."""
     from headrace.config.suggest import did_you_mean
     from headrace_letters.letters import TABLE as DEAD_LETTERS
-    from headrace_letters.letters import there_are
 
-    if table == DEAD_LETTERS and not there_are(spark, pipeline.checkpoint):
-        return None
+    if table == DEAD_LETTERS:
+        return pipeline.read_dead_letters(spark)
     try:
         return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
     except ConfigError as error:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
     from headrace.hookspecs import hookimpl
-    from headrace.pipeline import Pipeline, Summary
+    from headrace.pipeline import Pipeline
+    from headrace_progress.summary import Summary
 
 __version__ = "0.1.0"
 
@@ -31,7 +32,7 @@ __all__ = [
 # Imported on first use: `headrace --help` needs neither pydantic nor Spark.
 _HOME = {
     "Pipeline": "headrace.pipeline",
-    "Summary": "headrace.pipeline",
+    "Summary": "headrace_progress.summary",
     "hookimpl": "headrace.hookspecs",
     **dict.fromkeys(
         ("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"

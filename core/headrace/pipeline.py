@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,9 @@ from headrace_history.epochs import Epoch
 from headrace_letters import letters
 from headrace_letters.policy import Policy
 from headrace_letters.rules import Rules
+from headrace_letters.tables import letters_table
 from headrace_progress.progress import BatchProgress
+from headrace_progress.summary import Summary
 from headrace_runtime import preflight
 from headrace_runtime import session as sessions
 from headrace_runtime.preflight import CheckItem
@@ -41,29 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class TableSummary:
-    """One table in one sink over a whole run. None: not known without reading the table."""
-
-    table: str
-    sink: str
-    rows_in: int | None = 0
-    applied: int | None = 0
-    late: int | None = 0
-    dead_letters: int = 0
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What ``run`` did. ``seconds``: the sum of its batches."""
-
-    pipeline: str
-    batches: int
-    seconds: float
-    tables: tuple[TableSummary, ...]
-    unrouted: tuple[str, ...] = ()
 
 
 @dataclass
@@ -90,6 +69,7 @@ class Pipeline:
     table_timeout: str = "30 minutes"
     dead_letters: Mapping[Reason, Policy] = field(default_factory=dict)
     max_dead_letters: int | str | None = None
+    dead_letters_table: str | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def __post_init__(self) -> None:
@@ -121,6 +101,7 @@ class Pipeline:
             delete_retention=seconds_of(self.delete_retention),
             table_timeout=seconds_of(self.table_timeout),
             rules=Rules(self.dead_letters, self.max_dead_letters),
+            letters=letters_table(self.dead_letters_table, self.sinks, self.name),
             redact=self.redact,
         )
 
@@ -160,7 +141,7 @@ class Pipeline:
                 on_progress(progress)
 
         self._start(spark, None, record).await_termination()
-        return _summary(self.name, batches)
+        return Summary.of(self.name, batches)
 
     def start(
         self,
@@ -194,7 +175,7 @@ class Pipeline:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
         spark = self._session(spark)
         if table == letters.TABLE:
-            found = letters.read(spark, Folder(spark, self.checkpoint).folder("dead_letters"))
+            found = self.read_dead_letters(spark)
             if found is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
             return found
@@ -211,6 +192,11 @@ class Pipeline:
             return frame.select(*["`" + c.replace("`", "``") + "`" for c in columns])
         except Exception as error:
             raise explained(error, self.plan, chosen) from error
+
+    def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
+        """The records that could not become a row; None when there are none."""
+        spark = self._session(spark)
+        return letters.read(spark, Folder(spark, self.checkpoint).folder("dead_letters"), self.plan.letters)
 
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
         """From the next batch on every change is newer than all before: for a database that was restored or replaced.
@@ -258,23 +244,3 @@ def _dialects(plugins: Registry, given: Sequence[Dialect]) -> tuple[Dialect, ...
     found: dict[str, Dialect] = {name: plugin() for name, plugin in plugins.all("dialect")}
     found |= {dialect.name: dialect for dialect in given}
     return tuple(sorted(found.values(), key=lambda dialect: dialect.priority))
-
-
-def _summary(name: str, batches: list[BatchProgress]) -> Summary:
-    totals: dict[tuple[str, str], TableSummary] = {}
-    for batch in batches:
-        for t in batch.tables:
-            so_far = totals.get((t.table, t.sink), TableSummary(t.table, t.sink))
-            totals[t.table, t.sink] = replace(
-                so_far,
-                rows_in=_sum(so_far.rows_in, t.rows_in),
-                applied=_sum(so_far.applied, t.applied),
-                late=_sum(so_far.late, t.late),
-                dead_letters=so_far.dead_letters + t.dead_letters,
-            )
-    unrouted = tuple(sorted({topic for batch in batches for topic in batch.unrouted}))
-    return Summary(name, len(batches), round(sum(b.seconds for b in batches), 3), tuple(totals.values()), unrouted)
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second

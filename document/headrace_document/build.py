@@ -82,6 +82,7 @@ class _Builder:
                 table_timeout=config.table_timeout,
                 dead_letters=config.dead_letters,
                 max_dead_letters=config.max_dead_letters,
+                dead_letters_table=config.dead_letters_table,
                 redact=self._resolver.redact,
                 **formats,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from headrace.engine.storage import Folder
+    from headrace_letters.tables import LettersTable
 
 #: The name by which ``headrace show`` reads them.
 TABLE = "dead_letters"
 _HEADERS = "array<struct<key: string, value: binary>>"
 
 
-def write(
+def of(
     changes: Changes,
-    folder: str,
     *,
     batch: int,
     table: str,
     hide: bool,
     plugins: Mapping[str, str],
     without: Collection[str] = (),
-) -> None:
-    """Replaces the dead letters of this batch and table.
+) -> DataFrame:
+    """The dead letters of a batch and a table.
 
     ``hide``: keep the transformed event instead of the bytes it came as, wherever these could be decoded; ``plugins``: reason →
     who found it, and who finds all others under an empty text; ``without``: reasons to leave out.
@@ -58,7 +59,7 @@ def write(
     hidden = ~reason.isin(*UNREAD) & F.lit(hide)
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _own(changes.frame, HEADERS, _HEADERS)
-    letters = (
+    return (
         changes.frame.where(wrong | F.col(FILE).isNotNull())  # the others need not be counted
         .withColumn(OFFSET, offset)
         .where(wrong)
@@ -78,22 +79,24 @@ def write(
             F.current_timestamp().alias("seen"),
         )
     )
+
+
+def save(letters: DataFrame, folder: str, batch: int, table: str) -> None:
+    """Replaces those of a batch and a table in a folder of dead letters."""
     letters.coalesce(1).write.mode("overwrite").save(f"{folder}/{batch:010d}/{quote(table, safe='')}")
 
 
-def there_are(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether a pipeline has dead letters."""
-    from headrace.engine.storage import Folder
-
-    return bool(Folder(spark, checkpoint).folder(TABLE).names())
-
-
-def read(spark: SparkSession, folder: Folder) -> DataFrame | None:
-    """All dead letters; None when there are none."""
+def read(spark: SparkSession, folder: Folder, table: LettersTable | None) -> DataFrame | None:
+    """All dead letters, those in files and those in a table; None when there are none."""
     batches = [f"{folder.path}/{name}/*" for name in folder.names()]
-    if not batches:
+    found = [spark.read.option("mergeSchema", "true").load(batches)] if batches else []
+    in_table = table.read(spark) if table else None
+    if in_table is not None and not in_table.isEmpty():
+        found.append(in_table)
+    if not found:
         return None
-    return spark.read.option("mergeSchema", "true").load(batches).orderBy("batch", "topic", "partition", "offset")
+    every = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), found)
+    return every.orderBy("batch", "topic", "partition", "offset")
 
 
 def _own(frame: DataFrame, name: str, kind: str) -> Column:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.reason import UNREAD
@@ -22,12 +23,14 @@ from headrace.engine.table import TableWriter
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError
 from headrace.spark.sessions import Sessions, moved
+from headrace_letters.tables import ID
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from headrace.engine.plan import Plan
     from headrace.engine.storage import Folder
+    from headrace_letters.tables import LettersTable
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,31 @@ def replay(
         if not letters.folder(batch).names():
             letters.delete(batch)
     sessions = Sessions(spark, plan.sql_conf)
+    if plan.letters:
+        _take(plan.letters, sessions.of("letters"), under_way, wanted)
     for name in under_way.names():
         try:
             yield from _replayed(plan, checkpoint, sessions, under_way, name, wanted)
         except Exception as error:
             raise explained(error, plan) from error
+
+
+def _take(table: LettersTable, session: SparkSession, under_way: Folder, wanted: Column) -> None:
+    """Moves letters from a table to files; they are in both for a moment."""
+    from pyspark.sql import functions as F
+
+    for name in under_way.names():  # of a replay that was cut short then
+        moved_before = session.read.load(f"{under_way.path}/{name}")
+        if ID in moved_before.columns:
+            table.remove(moved_before)
+    found = table.read(session)
+    if found is None:
+        return
+    for batch, target in found.where(wanted).select("batch", "table").distinct().collect():
+        name = f"{batch:010d}+{time.time_ns()}+{quote(target, safe='')}"
+        mine = found.where(wanted & (F.col("batch") == batch) & (F.col("table") == target))
+        mine.coalesce(1).write.save(f"{under_way.path}/{name}")
+        table.remove(session.read.load(f"{under_way.path}/{name}"))
 
 
 def _wanted(plan: Plan, reason: str | None, table: str | None) -> Column:
@@ -109,7 +132,10 @@ def _replayed(
     found = {events.topic for target in targets for events, _ in target.sources}
     kept = held.where(~(wanted & F.col("topic").isin(*found)))
     if not kept.isEmpty():
-        kept.coalesce(1).write.mode("overwrite").save(f"{checkpoint.dead_letters}/{batch}/{folder}+{unique}")
+        if plan.letters and ID in kept.columns:
+            plan.letters.put_back(kept)
+        else:
+            kept.coalesce(1).write.mode("overwrite").save(f"{checkpoint.dead_letters}/{batch}/{folder}+{unique}")
     under_way.delete(name)
     for target, again in written:
         yield Replayed(target.name, sum(counts[events.topic] for events, _ in target.sources), again)

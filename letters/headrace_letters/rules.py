@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace.contracts.reason import Reason
 from headrace.errors import RuleError
 from headrace_letters.policy import Policy, share_of
+
+if TYPE_CHECKING:
+    from headrace_progress.progress import TableProgress
 
 #: Records from which on a share tells something.
 ENOUGH = 100
@@ -50,3 +55,22 @@ class Rules:
 
     def _policy(self, reason: str) -> Policy:
         return next((policy for known, policy in self.policies.items() if known == reason), "dead-letter")
+
+
+class Tally:
+    """What a run has read, and what of it became dead letters. Threads may share it."""
+
+    def __init__(self, rules: Rules, sink: str) -> None:
+        """``sink``: the one whose counts are taken, for every record comes into each."""
+        self._rules, self._sink = rules, sink
+        self._lock = threading.Lock()
+        self._records = self._letters = 0
+
+    def add(self, tables: Iterable[TableProgress]) -> None:
+        """RuleError when the run has too many dead letters."""
+        with self._lock:
+            for table in tables:
+                if table.sink == self._sink:
+                    self._records += table.rows_in or 0
+                    self._letters += table.dead_letters
+            self._rules.limit(self._records, self._letters)

@@ -142,7 +142,7 @@ class Program:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
 
 @pytest.fixture
@@ -173,14 +173,12 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
     kafka.produce(TOPIC, change("u", None, left_out, 30), change("d", person(3), None, 31))
     headrace("run", file, "--available-now", "--log-format", "json")
     headrace("check", file, "--connect")
-    headrace("show", file)
     assert '"reason": "op-unknown"' in headrace("dead-letters", file, "--reason", "op-unknown", "--format", "json")
-    for sink in ("iceberg", "hudi"):
-        shown = headrace("show", file, "shop.people", "--sink", sink, "--format", "json")
-        rows = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
-        assert len(rows) == 3
-        masked = {(len(row["ssn"]), len(row["email"]), row["phone"], row["address"]) for row in rows}
-        assert masked == {(64, 64, "***", None)}
+    shown = headrace("show", file, "shop.people", "--format", "json")
+    rows = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
+    assert len(rows) == 3
+    masked = {(len(row["ssn"]), len(row["email"]), row["phone"], row["address"]) for row in rows}
+    assert masked == {(64, 64, "***", None)}
 
     refused = headrace("run", pipeline(kafka, folder, "WRONG"), "--traceback", code=2)
     assert "Traceback" in refused

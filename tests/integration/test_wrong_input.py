@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,42 @@ def test_bad_records_become_dead_letters_and_the_rest_goes_on(
     assert letters[0]["file"].endswith(path.name)
     assert [r["offset"] for r in letters] == [1, 2], "the record's own offset, not only its file's"
     assert json.loads(letters[0]["value"])["after"] == BAUER
+
+
+@pytest.mark.parametrize("sink", TABLE_SINKS)
+def test_dead_letters_are_rows_of_a_table_that_is_named(tmp_path: Path, spark: SparkSession, sink: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    for name in ("artists", "works"):
+        topic = bronze.topic(f"moma.public.{name}", key="artist_id", columns=COLUMNS)
+        topic.snapshot(ARP)
+        topic.event("x", None, BAUER)
+    bronze.flush()
+    rule = {"source": "moma.public.*", "key": ["artist_id"], "target": "moma.{table}"}
+    job = pipeline(tmp_path, sink, tables=[rule], **{"dead.letters.table": "ops.dead_letters"})
+    job.run(spark)
+    shutil.rmtree(Path(job.checkpoint) / "stream/commits")
+    job.run(spark)  # the same batch, as after a crash
+    letters = job.read("ops.dead_letters", spark=spark).orderBy("topic").collect()
+    assert [(row["pipeline"], row["table"], row["reason"], row["offset"]) for row in letters] == [
+        ("artists", "moma.artists", "op-unknown", 1),
+        ("artists", "moma.works", "op-unknown", 1),
+    ]
+    assert len({row["id"] for row in letters}) == 2
+    assert {json.loads(row["value"])["after"]["name"] for row in letters} == {"Bauer"}
+    mine = job.read("dead_letters", spark=spark)
+    assert sorted(row["table"] for row in mine.collect()) == ["moma.artists", "moma.works"]
+    other = pipeline(
+        tmp_path, sink, name="other", checkpoint=f"{tmp_path}/c2", **{"dead.letters.table": "ops.dead_letters"}
+    )
+    assert other.read_dead_letters(spark) is None
+    assert not (Path(job.checkpoint) / "dead_letters").exists()
+
+
+def test_a_sink_that_only_appends_keeps_no_table_of_dead_letters(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"dead\.letters\.table: no sink of this pipeline replaces and removes rows"):
+        pipeline(tmp_path, "files", **{"dead.letters.table": "ops.dead_letters"})
+    with pytest.raises(ConfigError, match=r"'\.\./x' is not a table name"):
+        pipeline(tmp_path, **{"dead.letters.table": "../x"})
 
 
 def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:

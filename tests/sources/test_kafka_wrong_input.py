@@ -19,6 +19,7 @@ from headrace import ConfigError, DataError, Pipeline
 from headrace.engine.storage import Folder
 from headrace.testing.stack.kafka import Kafka, Record
 from headrace_letters.replay import Replayed, replay
+from headrace_letters.tables import LettersTable
 from headrace_progress.progress import BatchProgress
 
 if TYPE_CHECKING:
@@ -91,14 +92,15 @@ def priced(number: int, price: float, *, lsn: int) -> Record:
     return Record(json.dumps(said).encode(), key=json.dumps({"id": number}).encode())
 
 
+@pytest.mark.parametrize("kept", [{}, {"dead.letters.table": "ops.dead_letters"}])
 def test_dead_letters_are_replayed_in_their_order_and_once(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, kept: dict[str, str]
 ) -> None:
     topic = f"{prefix}.orders"
 
     def pipeline(price: str) -> Pipeline:
         rule = {"source": topic, "columns": {"price": price}}
-        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule])
+        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], **kept)
 
     kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11), priced(1, 1234.5, lsn=5), Record(b"{cut"))
     narrow, wide = pipeline("decimal(5,2)"), pipeline("decimal(9,2)")
@@ -115,15 +117,21 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
     assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
+@pytest.mark.parametrize("kept", [{}, {"dead.letters.table": "ops.dead_letters"}])
 def test_a_replay_that_was_cut_short_goes_on(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka,
+    prefix: str,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: dict[str, str],
 ) -> None:
     topic = f"{prefix}.orders"
 
     def pipeline(price: str) -> Pipeline:
         rule = {"source": topic, "columns": {"price": price}}
         sink = pipelines.sink_block("iceberg", tmp_path, mode="changelog")
-        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], sinks=[sink])
+        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
 
     kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11))
     pipeline("decimal(5,2)").run(spark)
@@ -139,6 +147,29 @@ def test_a_replay_that_was_cut_short_goes_on(
     assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
     with pytest.raises(ConfigError, match="there are no dead letters"):
         wide.read("dead_letters", spark=spark)
+
+
+def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"{prefix}.orders"
+
+    def pipeline(price: str) -> Pipeline:
+        rule = {"source": topic, "columns": {"price": price}}
+        sink = pipelines.sink_block("iceberg", tmp_path, mode="changelog")
+        kept = {"dead.letters.table": "ops.dead_letters"}
+        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
+
+    kafka.produce(topic, priced(1, 1234.5, lsn=10), Record(b"{cut"))
+    pipeline("decimal(5,2)").run(spark)
+    wide = pipeline("decimal(9,2)")
+    with monkeypatch.context() as patched:
+        patched.setattr(LettersTable, "remove", lambda *_: pytest.fail("killed"))
+        with pytest.raises(BaseException, match="killed"):
+            list(replay(wide.plan, spark))
+    assert list(replay(wide.plan, spark)) == [Replayed(topic, 2, 1)]
+    assert [row["id"] for row in wide.read(topic, spark=spark).collect()] == [1]
+    assert [bytes(row["value"]) for row in wide.read("ops.dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
 def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:

@@ -116,6 +116,9 @@ class PipelineConfig(Config):
     #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
     #: it has read a hundred.
     max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")
+    #: A table that keeps the dead letters, as ``ops.dead_letters``, in the first sink that replaces and removes rows; several
+    #: pipelines may share it. Default: they are files in the checkpoint.
+    dead_letters_table: str | None = Field(default=None, alias="dead.letters.table")
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 
@@ -134,6 +137,11 @@ class PipelineConfig(Config):
             if len(named) != 1:
                 raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
         return value
+
+    @field_validator("dead_letters_table")
+    @classmethod
+    def _table(cls, value: str | None) -> str | None:
+        return value if value is None else check_table_name(value)
 
     @field_validator("spark")
     @classmethod

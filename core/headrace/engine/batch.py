@@ -5,7 +5,6 @@ A table that fails alone is put behind (headrace_history.behind), and the others
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +25,7 @@ from headrace.spark.jobs import cancel, tagged
 from headrace.spark.sessions import Sessions
 from headrace_history.backlog import Part
 from headrace_history.behind import Behind
+from headrace_letters.rules import Tally
 from headrace_progress.progress import BatchProgress, TableProgress
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ class BatchRunner:
         self._fail, self._names_checked = fail, names_checked
         #: Tables that were written when they last had something, as far as it is known.
         self._well = {t.table for batch in checkpoint.progress.all() for t in batch.tables}
-        #: What this run has read, and what of it became dead letters.
-        self._records = self._letters = 0
-        self._counting = threading.Lock()
+        self._tally = Tally(plan.rules, plan.sinks[0].name)
         #: When a table's write began, and those that were not waited for.
         self._began: dict[str, float] = {}
         self._hung: dict[str, Future[_Outcome]] = {}
@@ -90,15 +88,7 @@ class BatchRunner:
         self._listener(progress)
         if stops:
             raise next((e for e in errors.values() if isinstance(e, RuleError)), None) or next(iter(errors.values()))
-        self._count(tables)
-
-    def _count(self, tables: Sequence[TableProgress]) -> None:
-        """RuleError when the run has too many dead letters. Each record counts once, however many sinks there are."""
-        first = [table for table in tables if table.sink == self._plan.sinks[0].name]
-        with self._counting:
-            self._records += sum(table.rows_in or 0 for table in first)
-            self._letters += sum(table.dead_letters for table in first)
-            self._plan.rules.limit(self._records, self._letters)
+        self._tally.add(tables)
 
     def _progress(
         self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
@@ -169,7 +159,7 @@ class BatchRunner:
     def _catch_up(self, table: str, part: Part) -> None:
         """Applies what a table missed. What goes wrong concerns the table alone, but for what the file says of all."""
         try:
-            self._count(self._caught_up(table, part))
+            self._tally.add(self._caught_up(table, part))
         except RuleError as error:
             self._fail(error)
             raise

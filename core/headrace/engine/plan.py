@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from headrace.engine.schemas import SchemaLog
+    from headrace_letters.tables import LettersTable
 
 #: Transform → the columns of all tables that it was given.
 SeenColumns = dict[Transform, set[str]]
@@ -57,6 +58,8 @@ class Plan:
     table_timeout: float = 1800
     #: What becomes of dead letters.
     rules: Rules = field(default_factory=Rules)
+    #: The table that keeps them; None: files in the checkpoint.
+    letters: LettersTable | None = None
     redact: Callable[[str], str] = str
 
     @property

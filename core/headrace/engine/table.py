@@ -243,24 +243,32 @@ class TableWriter:
         truncate = F.col(ERROR) == Reason.TRUNCATED
         position = in_epoch(F.col(POSITION), self._checkpoint.epochs.of(batch_id))
         emptied = F.max(F.when(truncate, position)) if upserts else F.lit(None)
-        found = changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).agg(F.count("*"), emptied).collect()
-        counts = {reason: count for reason, count, _ in found}
-        newest = max((newest for *_, newest in found if newest is not None), default=None)
+        reasons = changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).agg(F.count("*"), emptied).collect()
+        counts = {reason: count for reason, count, _ in reasons}
+        newest = max((newest for *_, newest in reasons if newest is not None), default=None)
         if newest is not None:
             self._empty(table, upserts, newest, batch_id)
             del counts[Reason.TRUNCATED]
         dropped = self._plan.rules.dropped(counts, target.name)
         if counts.keys() - dropped.keys():
-            letters.write(
+            found = letters.of(
                 changes,
-                self._checkpoint.dead_letters,
                 batch=batch_id,
                 table=target.name,
                 hide=self._plan.hides,
                 plugins=self._plan.finders(target.sources[0][0]),
                 without=[*dropped, *([Reason.TRUNCATED] if newest is not None else [])],
             )
+            self._keep(found, batch_id, target.name)
         return sum(counts.values()) - sum(dropped.values()), sum(dropped.values())
+
+    def _keep(self, found: DataFrame, batch_id: int, name: str) -> None:
+        """Keeps dead letters where the file says."""
+        kept = self._plan.letters
+        if kept is None:
+            letters.save(found, self._checkpoint.dead_letters, batch_id, name)
+        else:
+            self._tried(kept.sink, kept.table, partial(kept.keep, found, self._checkpoint.id, batch_id, name))
 
     def _empty(self, table: Table, sinks: Sequence[Sink], position: str, batch_id: int) -> None:
         """Removes what is older than a truncate. Behind the batch's rows: of those some may be older, too."""

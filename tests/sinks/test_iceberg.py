@@ -20,7 +20,7 @@ from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, gone, put
 from headrace_runtime import session as sessions
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg_catalog import catalog_of_folder
+from headrace_sinks.iceberg_catalog import catalog_of_folder, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +85,23 @@ def test_an_older_batch_comes_again_when_a_checkpoint_was_restored(target: Targe
     target.batch = 0
     assert not target.write_again(PEOPLE, put(9, 9, "what the older batch holds now")).skipped
     assert [row["id"] for row in target.rows()] == [0, 1, 2, 9]
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+def test_a_batch_is_applied_once_when_maintenance_has_expired_its_snapshot(
+    target: Target, tmp_path: Path, mode: Any
+) -> None:
+    target.write(PEOPLE, put(1, 1, "a"), mode=mode)
+    target.write(PEOPLE, put(2, 2, "b"), put(3, 3, "c"), mode=mode)
+    name = f"{catalog_of_folder(target.session, str(tmp_path))}.{target.name}"
+    target.session.sql(f"INSERT INTO {name} VALUES (9, 'by hand', '9')")
+    load_table(target.session, name).expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+    assert len(summaries(tmp_path, target)) == 1
+    again = target.write_again(PEOPLE, put(2, 2, "b"), put(3, 3, "c"), mode=mode)
+    assert not again.upserted
+    assert [row["id"] for row in target.rows()] == [1, 2, 3, 9]
+    target.write(PEOPLE, put(4, 4, "d"), mode=mode)
+    assert [row["id"] for row in target.rows()] == [1, 2, 3, 4, 9]
 
 
 # Other writers

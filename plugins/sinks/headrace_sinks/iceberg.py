@@ -178,12 +178,15 @@ class IcebergSink(Sink):
             self._create_namespace(spark, name)
             marked(spark, mark_of(batch), lambda: self._create(name, rows, batch))
             return _written(load_table(spark, name), batch, whole=True)
-        if is_applied(java, batch):
+        applied = is_applied(java, batch)
+        if applied:
             return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
         fitted = _fitted(spark, name, java, rows)
         merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
-            marked(spark, mark_of(batch), lambda: fitted.drop(DELETED).writeTo(name).append())
+            # A position is unique: the table itself says which rows it has.
+            new = fitted if applied is False else fitted.join(spark.table(name).select(POSITION), POSITION, "left_anti")
+            marked(spark, mark_of(batch), lambda: new.select(*fitted.columns).drop(DELETED).writeTo(name).append())
         elif merges_on_read:
             marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
         else:

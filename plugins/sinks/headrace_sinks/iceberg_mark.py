@@ -52,15 +52,20 @@ def marked(spark: SparkSession, mark: str, work: Callable[[], None]) -> None:
         raise raised[0]
 
 
-def is_applied(java: Any, batch: Batch) -> bool:
-    """Whether the pipeline's newest snapshot is of this batch: only its last batch can come again."""
+def is_applied(java: Any, batch: Batch) -> bool | None:
+    """Whether the pipeline's newest snapshot is of this batch: only its last batch can come again.
+
+    None when it cannot be told: none is the pipeline's among the newest, and older ones are expired or too many.
+    """
     snapshot, pipeline = java.currentSnapshot(), f"{batch.pipeline}:"
     for _ in range(DEPTH):
         if snapshot is None:
-            return False
+            return None
         mark = snapshot.summary().get(MARK)
         if mark is not None and mark.startswith(pipeline):
             return bool(mark == mark_of(batch))
         parent = snapshot.parentId()
-        snapshot = java.snapshot(parent) if parent is not None else None
-    return False
+        if parent is None:
+            return False
+        snapshot = java.snapshot(parent)
+    return None

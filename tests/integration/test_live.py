@@ -107,7 +107,8 @@ FILLED = (
 LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "pairs")
 
 
-@pytest.mark.parametrize(("wire", "sink"), WAYS)
+# JSON of a registry names such values as JSON with schemas does.
+@pytest.mark.parametrize(("wire", "sink"), WAYS[:2])
 def test_large_values_that_an_update_leaves_alone_stay(
     tmp_path: Path,
     spark: SparkSession,

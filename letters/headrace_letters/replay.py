@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from headrace.engine.storage import Folder
     from headrace_letters.tables import LettersTable
 
+#: A folder that is being written.
+_TAKING = "_taking"
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -87,7 +90,8 @@ def _take(table: LettersTable, session: SparkSession, under_way: Folder, wanted:
     for batch, target in found.where(wanted).select("batch", "table").distinct().collect():
         name = f"{batch:010d}+{time.time_ns()}+{quote(target, safe='')}"
         mine = found.where(wanted & (F.col("batch") == batch) & (F.col("table") == target))
-        mine.coalesce(1).write.save(f"{under_way.path}/{name}")
+        mine.coalesce(1).write.mode("overwrite").save(f"{under_way.path}/{_TAKING}")
+        under_way.move(_TAKING, f"{under_way.path}/{name}")  # whole, or not at all
         table.remove(session.read.load(f"{under_way.path}/{name}"))
 
 

@@ -20,6 +20,8 @@ from headrace.errors import ConfigError, DataError, HeadraceError, RetriableErro
 TIMEOUT, PAUSES = 10, (0.5, 1.0, 2.0)
 #: What OpenSSL says where the other side misses a certificate, or does not trust the one that it was shown.
 _UNWELCOME = r"ALERT_(BAD_CERTIFICATE|CERTIFICATE_|HANDSHAKE_FAILURE|UNKNOWN_CA)"
+#: The other side hangs up: what it is called depends on how far both had come.
+_HANGS_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
 
 
 class Registry:
@@ -145,7 +147,7 @@ class Registry:
         reason = error.reason if isinstance(error, URLError) else error
         fix = "look whether it runs; nothing is lost"
         # Who hangs up without a word may do so for the certificate, too: the word and the end overtake each other.
-        if isinstance(reason, ssl.SSLEOFError | ConnectionError) and self.url.startswith("https:"):
+        if isinstance(reason, _HANGS_UP) and self.url.startswith("https:"):
             fix = "look whether it runs, and whether it trusts what `ssl.certificate.location` names; nothing is lost"
         elif isinstance(reason, ssl.SSLError):
             fix = "set `ssl.ca.location` to the certificate that signed the registry's, and `https://` where it is one"

@@ -35,7 +35,7 @@ def main() -> None:
     """Measures a sink on each size, and prints the batches' seconds and their ratio."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
-    cli.add_argument("--sink", required=True, choices=("iceberg", "hudi"))
+    cli.add_argument("--sink", required=True, choices=SINKS)
     cli.add_argument("--rows", default="100000,10000000")
     cli.add_argument("--repeat", type=int, default=3)
     options = cli.parse_args()
@@ -52,12 +52,13 @@ def main() -> None:
             _deliver(folders[size], size, turn)
             found[size].append(_applied(pipeline, spark))
     spark.stop()
-    least = None
+    medians = {size: statistics.median(seconds[1:]) for size, seconds in found.items()}
+    first = next(iter(medians.values()))
     for size, (_, *seconds) in found.items():
-        median = statistics.median(seconds)
-        least = least or median
         spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
-        print(f"{options.sink}, {size:,} rows: {median:.1f} s ({spread}), {median / least:.2f} of the first")
+        print(
+            f"{options.sink}, {size:,} rows: {medians[size]:.1f} s ({spread}), {medians[size] / first:.2f} of the first"
+        )
 
 
 def _pipeline(sink: str, folder: Path) -> Pipeline:

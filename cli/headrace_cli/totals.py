@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from headrace_progress.summary import added
+
 if TYPE_CHECKING:
     from headrace_progress.progress import BatchProgress, TableProgress
 
@@ -34,10 +36,10 @@ class TableTotal:
             self.behind = progress.latency_ms / 1000
         # A batch that failed, or that was in the table before, brought nothing that would have to be known.
         if not progress.error and not progress.skipped:
-            self.rows_in = _sum(self.rows_in, progress.rows_in)
-            self.applied = _sum(self.applied, progress.applied)
-            self.late = _sum(self.late, progress.late)
-            self.superseded = _sum(self.superseded, progress.superseded)
+            self.rows_in = added(self.rows_in, progress.rows_in)
+            self.applied = added(self.applied, progress.applied)
+            self.late = added(self.late, progress.late)
+            self.superseded = added(self.superseded, progress.superseded)
         self.dead_letters += progress.dead_letters
         self.dropped += progress.dropped
 
@@ -84,7 +86,3 @@ class Totals:
             *(f"left out: topic {topic} (no rule of `tables:` names it)" for topic in new),
             *(f"no table: topic {topic} ({progress.notices[topic]})" for topic in told),
         ]
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from headrace.engine.checkpoint import first_line
 from headrace.errors import HeadraceError
 from headrace_history.backlog import Backlog, Part, Places
 
@@ -125,9 +126,8 @@ class _CatchUp(threading.Thread):
 
 
 def _unexpected(error: Exception, table: str) -> HeadraceError:
-    said = (str(error).strip() or "no message").splitlines()[0]
     return HeadraceError(
-        f"{type(error).__name__}: {said}",
+        f"{type(error).__name__}: {first_line(error)}",
         where=f"table {table}, which is behind",
         fix="it is tried again; run it with --traceback to see where it comes from",
     )

@@ -40,14 +40,15 @@ class Summary:
                 so_far = totals.get((t.table, t.sink), TableSummary(t.table, t.sink))
                 totals[t.table, t.sink] = replace(
                     so_far,
-                    rows_in=_sum(so_far.rows_in, t.rows_in),
-                    applied=_sum(so_far.applied, t.applied),
-                    late=_sum(so_far.late, t.late),
+                    rows_in=added(so_far.rows_in, t.rows_in),
+                    applied=added(so_far.applied, t.applied),
+                    late=added(so_far.late, t.late),
                     dead_letters=so_far.dead_letters + t.dead_letters,
                 )
         unrouted = tuple(sorted({topic for batch in batches for topic in batch.unrouted}))
         return cls(pipeline, len(batches), round(sum(b.seconds for b in batches), 3), tuple(totals.values()), unrouted)
 
 
-def _sum(first: int | None, second: int | None) -> int | None:
+def added(first: int | None, second: int | None) -> int | None:
+    """The sum of two counts; None when one is not known."""
     return None if first is None or second is None else first + second

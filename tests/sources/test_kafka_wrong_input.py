@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,18 @@ def priced(number: int, price: float, *, lsn: int) -> Record:
     return Record(json.dumps(said).encode(), key=json.dumps({"id": number}).encode())
 
 
-@pytest.mark.parametrize("kept", [{}, {"dead.letters.table": "ops.dead_letters"}])
+#: Where dead letters are kept when not in files.
+IN_TABLE = {"dead.letters.table": "ops.dead_letters"}
+
+
+def changelog(kafka: Kafka, topic: str, folder: Path, kept: dict[str, str], price: str) -> Pipeline:
+    """Prices of that type, every change appended: what is applied twice shows."""
+    rule = {"source": topic, "columns": {"price": price}}
+    sink = pipelines.sink_block("iceberg", folder, mode="changelog")
+    return job(kafka, folder, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
+
+
+@pytest.mark.parametrize("kept", [{}, IN_TABLE])
 def test_dead_letters_are_replayed_in_their_order_and_once(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, kept: dict[str, str]
 ) -> None:
@@ -117,7 +129,7 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
     assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
-@pytest.mark.parametrize("kept", [{}, {"dead.letters.table": "ops.dead_letters"}])
+@pytest.mark.parametrize("kept", [{}, IN_TABLE])
 def test_a_replay_that_was_cut_short_goes_on(
     kafka: Kafka,
     prefix: str,
@@ -127,12 +139,7 @@ def test_a_replay_that_was_cut_short_goes_on(
     kept: dict[str, str],
 ) -> None:
     topic = f"{prefix}.orders"
-
-    def pipeline(price: str) -> Pipeline:
-        rule = {"source": topic, "columns": {"price": price}}
-        sink = pipelines.sink_block("iceberg", tmp_path, mode="changelog")
-        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
-
+    pipeline = partial(changelog, kafka, topic, tmp_path, kept)
     kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11))
     pipeline("decimal(5,2)").run(spark)
     wide = pipeline("decimal(9,2)")
@@ -153,13 +160,7 @@ def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = f"{prefix}.orders"
-
-    def pipeline(price: str) -> Pipeline:
-        rule = {"source": topic, "columns": {"price": price}}
-        sink = pipelines.sink_block("iceberg", tmp_path, mode="changelog")
-        kept = {"dead.letters.table": "ops.dead_letters"}
-        return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
-
+    pipeline = partial(changelog, kafka, topic, tmp_path, IN_TABLE)
     kafka.produce(topic, priced(1, 1234.5, lsn=10), Record(b"{cut"))
     pipeline("decimal(5,2)").run(spark)
     wide = pipeline("decimal(9,2)")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.contracts.changes import DELETED, ERROR, IMAGES, OP, POSITION, PREFIX, UNCHANGED, Changes, quoted
+from headrace.contracts.changes import DELETED, ERROR, IMAGES, NEW_KEY, OP, POSITION, PREFIX, UNCHANGED, Changes, quoted
 from headrace.engine.trouble import full_text
 from headrace.spark.sessions import read_once
 from headrace_schemas.merge import merged as merged_types
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: map<string, string>: column → the position of the change that its value is from, where that is not the row's own;
 #: empty text where no change that told it has come yet.
 ORIGIN = PREFIX + "origin"
+#: boolean: a change that tells some columns of a row that came, or will come, with another (headrace_history.moved).
+GIFT = PREFIX + "gift"
 #: What a position becomes when an older change gave its row a value: higher, and lower than every other that was.
 _TOUCHED = "!"
 _MARK = "<headrace-value-unchanged>"
@@ -43,6 +45,9 @@ def refused(changes: Changes, tests: Tests) -> Changes:
     found = [left_out for _, left_out in _left_out(changes, tests)]
     if not found:
         return changes
+    others = tests.keys() - set(changes.key_columns)
+    if others and NEW_KEY in changes.own_columns:  # The row under the new key, which leaves values out, may come later.
+        found.append(F.col(NEW_KEY).isNotNull())
     met = F.when(reduce(lambda a, b: a | b, found), F.raise_error(F.lit(_MARK)).cast("string"))
     if OP in changes.own_columns:  # What is read has all its values; an insert has not where a key was changed.
         met = F.when(F.col(OP).eqNullSafe("r"), None).otherwise(met)
@@ -108,7 +113,8 @@ def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         ).over(so_far)
         for i, n in enumerate(names)
     }
-    rank = F.row_number().over(by_key.orderBy(F.col(POSITION).desc()))
+    real_first = [GIFT] if GIFT in rows.columns else []
+    rank = F.row_number().over(by_key.orderBy(*real_first, F.col(POSITION).desc()))
     newest = rows.withColumns({**told, _RANK: rank}).where(F.col(_RANK) == 1)
     values = {
         n: F.when(left_out[n], F.col(f"{_TOLD}{i}.value")).otherwise(F.col(quoted(n))) for i, n in enumerate(names)
@@ -127,8 +133,9 @@ def merged(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], names:
     """
     from pyspark.sql import functions as F
 
+    gift = F.col(GIFT) if GIFT in rows.columns else F.lit(False)
     if stored is None:
-        yield rows
+        yield rows.where(~gift).drop(GIFT)
         return
     if ORIGIN not in stored.columns:
         stored = stored.withColumn(ORIGIN, F.lit(None).cast("map<string,string>"))
@@ -159,7 +166,7 @@ def merged(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], names:
         gives_any = reduce(lambda a, b: a | b, [F.col(f"{_OURS}{i}") for i in range(len(names))], F.lit(False))
         giving = kept.where(gives_any)
         # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
-        taking = _with_taken(kept.where(F.col(_NEWER)), rows.columns, names, every)
+        taking = _with_taken(kept.where(F.col(_NEWER) & ~gift), rows.columns, names, every)
         if giving.isEmpty():
             yield taking
         else:
@@ -177,7 +184,7 @@ def _with_taken(both: DataFrame, columns: Sequence[str], names: Sequence[str], e
         values[name] = F.when(taken, F.col(f"{_THEIRS}{i}")).otherwise(own)
         from_stored = F.coalesce(stored_origin.getItem(name), stored_position)
         origins[name] = F.when(taken, from_stored).otherwise(F.col(ORIGIN).getItem(name))
-    kept = [values.get(c, F.col(quoted(c))).alias(c) for c in columns if c != ORIGIN]
+    kept = [values.get(c, F.col(quoted(c))).alias(c) for c in columns if c not in (ORIGIN, GIFT)]
     return both.select(*kept, _map(origins).alias(ORIGIN))
 
 

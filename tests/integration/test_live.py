@@ -93,7 +93,7 @@ DOCUMENTS = """
 create extension if not exists hstore;
 create schema {schema};
 create table {schema}.documents (
-  id int primary key, rev int, body text, raw bytea, numbers int[], large bigint[], words text[], refs uuid[],
+  id text primary key, rev int, body text, raw bytea, numbers int[], large bigint[], words text[], refs uuid[],
   days date[], about jsonb, pairs hstore
 );
 """
@@ -124,7 +124,7 @@ def test_large_values_that_an_update_leaves_alone_stay(
     postgres.execute(DOCUMENTS.format(schema=name))
     for column in LARGE:
         postgres.execute(f"alter table {table} alter {column} set storage external")
-    postgres.execute(f"insert into {table} select n, 1, {FILLED} from generate_series(1, 3) n")
+    postgres.execute(f"insert into {table} select n::text, 1, {FILLED} from generate_series(1, 3) n")
     converter, value = way(wire, registry)
     connect.put(name, {**postgres.debezium(name), "schema.include.list": name, **converter})
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"}
@@ -152,12 +152,18 @@ def test_large_values_that_an_update_leaves_alone_stay(
 
     try:
         documents()
-        postgres.execute(f"update {table} set rev = 2 where id < 3")
+        postgres.execute(f"update {table} set rev = 2 where id < '3'")
         documents()
         # Told and left out in one transaction, and each column by itself.
         postgres.execute(
-            f"begin; update {table} set body = 'short', rev = 3 where id = 1; update {table} set rev = 4 where id = 1;"
-            f"update {table} set numbers = '{{1,2}}' where id = 2; update {table} set rev = 5; commit"
+            f"begin; update {table} set body = 'short', rev = 3 where id = '1'; update {table} set rev = 4 where id = '1';"
+            f"update {table} set numbers = '{{1,2}}' where id = '2'; update {table} set rev = 5; commit"
+        )
+        documents()
+        # To another key, and on from there in one transaction.
+        postgres.execute(f"update {table} set id = '4' where id = '3'")
+        postgres.execute(
+            f"begin; update {table} set id = '5', rev = 6 where id = '2'; update {table} set id = '6' where id = '5'; commit"
         )
         documents()
     finally:

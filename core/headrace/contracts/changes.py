@@ -23,6 +23,9 @@ ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrac
 #: Struct of booleans by the row's columns: true where the event leaves the value out because it is as it was. Only where
 #: a batch has such a value.
 UNCHANGED = PREFIX + "unchanged"
+#: Of a delete that is one half of a change of the key, where its record says so: the key of the other half, a struct like KEY,
+#: and a position before that half and after all that was before the change.
+NEW_KEY, MOVED = PREFIX + "new_key", PREFIX + "moved"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
@@ -90,7 +93,7 @@ class Changes:
             return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole.alias(name)
 
         self._refuse_doubles(names)
-        structs = {KEY, *(IMAGES if self.envelope else ())}
+        structs = {KEY, NEW_KEY, *(IMAGES if self.envelope else ())}
         columns = []
         for name in self.frame.columns:
             if name in structs:

@@ -46,5 +46,6 @@ class Dialect(Plugin, ABC):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
 
-        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither.
+        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither. NEW_KEY
+        and MOVED, where ``unchanged`` says that values are left out and records tell of changes of the key.
         """

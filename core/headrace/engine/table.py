@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ from headrace.contracts.changes import (
     COMMITTED,
     DELETED,
     ERROR,
+    MOVED,
+    NEW_KEY,
     OP,
     POSITION,
     PREFIX,
@@ -37,6 +39,7 @@ from headrace.spark.sessions import Sessions, moved
 from headrace_history import unchanged
 from headrace_history.deleted import DeletedKeys
 from headrace_history.fold import newest_per_key
+from headrace_history.moved import Moved
 from headrace_history.truncated import Truncated
 from headrace_letters import letters
 from headrace_progress.counts import Count, outcome
@@ -75,14 +78,16 @@ class TableWriter:
             may_be = any(self._plan.dialect(events).unchanged(events.schema) for events, _ in target.sources)
             self._partial[target.name] = may_be and any(map(partial(self._was_partial, target), self._plan.sinks))
         try:
-            return self._apply(target, batch_id)
+            with ExitStack() as meanwhile:
+                return self._apply(target, batch_id, meanwhile)
         except Exception as error:
             if self._partial[target.name] or not unchanged.was_met(error):
                 raise
             self._partial[target.name] = True
-            return self._apply(target, batch_id)
+            with ExitStack() as meanwhile:
+                return self._apply(target, batch_id, meanwhile)
 
-    def _apply(self, target: Target, batch_id: int) -> list[TableProgress]:
+    def _apply(self, target: Target, batch_id: int, meanwhile: ExitStack) -> list[TableProgress]:
         from pyspark.sql import functions as F
 
         clock = time.monotonic()
@@ -110,7 +115,7 @@ class TableWriter:
         appended = rows
         if left_out:
             takes_columns = all(s.capabilities.schema_evolution for s, mode in modes.items() if mode != "upsert")
-            appended = unchanged.named(rows) if takes_columns else rows.drop(UNCHANGED)
+            appended = (unchanged.named(rows) if takes_columns else rows.drop(UNCHANGED)).drop(NEW_KEY, MOVED)
         frames: dict[Wanted, DataFrame] = {"append": appended.drop(OP)}
         if changelog:  # what was removed is a row of it
             frames["changelog"] = appended.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
@@ -119,10 +124,16 @@ class TableWriter:
         deleted = self._deleted_keys(table) if self._plan.delete_retention and "upsert" in modes.values() else None
         if "upsert" in modes.values():
             rows = self._last_truncate(table).without_older(rows)
-            counts["upsert"] = Count(rows=F.count(F.lit(1)), deletes=F.count_if(F.col(DELETED)))
+            if NEW_KEY in rows.columns:
+                first = next(sink for sink, mode in modes.items() if mode == "upsert")
+                stored = partial(self._stored, first, table, rows.sparkSession)
+                rows = meanwhile.enter_context(self._moved(table).told(rows, table.key, batch_id, stored))
+            real = ~F.col(unchanged.GIFT) if unchanged.GIFT in rows.columns else F.lit(True)
+            counts["upsert"] = Count(rows=F.count_if(real), deletes=F.count_if(F.col(DELETED)))
             newest = counts["upsert"].on((unchanged.folded if left_out else newest_per_key)(rows, table.key))
             frames["upsert"] = deleted.without_late(newest, table.key) if deleted else newest
-        cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass or bool(left_out)
+        kept_rows = NEW_KEY in changes.own_columns and "upsert" in modes.values()  # so that only the fold is done again
+        cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass or bool(left_out and not kept_rows)
         with _kept({mode: frames[mode] for mode in modes.values()}, cache) as kept:
             written = self._write_all(table, modes, kept, batch_id, left_out)
             readable = time.time()
@@ -169,6 +180,10 @@ class TableWriter:
             folder = self._checkpoint.folder.folder(f"deleted/{quote(table.name, safe='')}")
             self._deleted[table.name] = DeletedKeys(folder, self._plan.delete_retention)
         return self._deleted[table.name]
+
+    def _moved(self, table: Table) -> Moved:
+        folder = self._checkpoint.folder.folder(f"moved/{quote(table.name, safe='')}")
+        return Moved(folder, self._plan.delete_retention)
 
     def _write_all(
         self,
@@ -298,10 +313,11 @@ def _good(frame: DataFrame, changes: Changes, epoch: int, *, op: bool) -> DataFr
     """The changes that are rows, with what sinks are given; ``op``: and OP, unless the rows have it already."""
     from pyspark.sql import functions as F
 
-    names = [*changes.event_columns, *({UNCHANGED} & set(frame.columns))]
+    own = [UNCHANGED, *([NEW_KEY] if NEW_KEY in frame.columns else [])] if UNCHANGED in frame.columns else []
+    names = [*changes.event_columns, *own]
     columns = [F.col(quoted(c)) for c in [*names, *([OP] if op and OPERATION not in names else [])]]
-    position = in_epoch(F.col(POSITION), epoch).alias(POSITION)
-    return frame.where(F.col(ERROR).isNull()).select(*columns, F.col(DELETED), position)
+    positions = [in_epoch(F.col(c), epoch).alias(c) for c in [POSITION, *([MOVED] if NEW_KEY in own else [])]]
+    return frame.where(F.col(ERROR).isNull()).select(*columns, F.col(DELETED), *positions)
 
 
 def _united(parts: list[Changes], table: str) -> Changes:

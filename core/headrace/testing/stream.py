@@ -64,6 +64,8 @@ class Change:
     at: int
     key: int | None
     row: Row | None
+    #: Of a delete that is one half of a change of the key: the other half's.
+    new_key: int | None = None
 
 
 @dataclass
@@ -99,11 +101,11 @@ class Database:
         self.tables[table].clear()
         self.log.append(Change(table, "t", len(self.log), None, None))
 
-    def rekey(self, table: str, old: int, new: int) -> None:
-        """Changes a row's key, which is a delete and an insert."""
-        row = {**self.tables[table][old], KEY: new}
-        self.delete(table, old)
-        self.insert(table, row)
+    def rekey(self, table: str, old: int, new: int, unchanged: Sequence[str] = ()) -> None:
+        """Changes a row's key, which is a delete and an insert. ``unchanged``: columns that the insert leaves out."""
+        row = {**self.tables[table].pop(old), KEY: new}
+        self.log.append(Change(table, "d", len(self.log), old, None, new))
+        self._put(table, "c", row, tuple(unchanged))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """What a reader of the target has to see, in the order of the keys."""
@@ -190,7 +192,8 @@ class _ChangeSource(RangedSource):
         tables: dict[str, list[Change]] = defaultdict(list)
         for change in self.batches[context.batch]:
             tables[change.table].append(change)
-        return [_events(table, changes) for table, changes in tables.items()]
+        seen = [change for batch in self.batches[: context.batch + 1] for change in batch]
+        return [_events(table, changes, seen) for table, changes in tables.items()]
 
 
 class _ChangeDialect(Dialect):
@@ -225,6 +228,8 @@ class _ChangeDialect(Dialect):
                 (op == "d").alias(C.DELETED),
                 F.col(E.KEY).alias(C.KEY),
                 position(sortable(value.getField("at")), place=F.lit("")).alias(C.POSITION),
+                F.when(value.getField("new").isNotNull(), F.struct(value.getField("new").alias(KEY))).alias(C.NEW_KEY),
+                position(sortable(value.getField("at")), place=F.lit("")).alias(C.MOVED),
                 F.lit(None).cast("bigint").alias(C.COMMITTED),
                 F.when(op == "t", Reason.TRUNCATED).alias(C.ERROR),
                 *[
@@ -243,17 +248,18 @@ class _ChangeDialect(Dialect):
         )
 
 
-def _events(table: str, changes: Sequence[Change]) -> Events:
+def _events(table: str, changes: Sequence[Change], seen: Sequence[Change]) -> Events:
+    """``seen``: all changes so far, whose columns a source of events knows."""
     from pyspark.sql import types as T
 
-    names = list(dict.fromkeys([KEY, *(name for change in changes for name in change.row or ())]))
+    mine = (change for change in seen if change.table == table)
+    names = list(dict.fromkeys([KEY, *(name for change in mine for name in change.row or ())]))
     row = T.StructType.fromJson(
         {"fields": [{"name": n, "type": _TYPES[n[0]], "nullable": True, "metadata": {}} for n in names]}
     )
     key = T.StructType([T.StructField(KEY, T.IntegerType())])
-    value = T.StructType(
-        [T.StructField("op", T.StringType()), T.StructField("at", T.LongType()), T.StructField("row", row)]
-    )
+    kinds = {"op": T.StringType(), "at": T.LongType(), "row": row, "new": T.IntegerType()}
+    value = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
     return Events(table, value, partial(_load, changes=changes, key=key), key)
 
 
@@ -263,8 +269,7 @@ def _load(session: SparkSession, schema: StructType, *, changes: Sequence[Change
     from pyspark.sql import types as T
 
     one = T.StructType([T.StructField(E.VALUE, schema), T.StructField(E.KEY, key)])
-    told = [
-        {E.VALUE: {"op": change.op, "at": change.at, "row": change.row}, E.KEY: {KEY: change.key}} for change in changes
-    ]
+    told = [{E.VALUE: {"op": c.op, "at": c.at, "row": c.row, "new": c.new_key}, E.KEY: {KEY: c.key}} for c in changes]
     text = F.lit(json.dumps(told))
-    return session.range(1).select(F.inline(F.from_json(text, T.ArrayType(one))))
+    # One partition, which Spark need not shuffle: histories are many, and short.
+    return session.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(one))))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -17,6 +18,7 @@ from headrace.contracts.position import position, sortable
 from headrace.contracts.reason import Reason
 from headrace.errors import DataError
 from headrace_schemas.merge import grown
+from headrace_sources.framing import header_value
 from headrace_sources.unavailable import PLACEHOLDER, unavailable
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from headrace.contracts.events import Events
 
 ROW_OPS = ("c", "r", "u")
+#: The header of a delete that is one half of a change of the key: the other half's.
+_NEW_KEY = "__debezium.newkey"
 #: What every record of a connector's own history of schemas has. It is JSON whatever the converter, and SQL Server's has
 #: no ``ddl``.
 _HISTORY = frozenset({"source", "position", "databaseName", "tableChanges"})
@@ -127,6 +131,7 @@ class DebeziumDialect(Dialect):
                 F.coalesce(op == "d", F.lit(False)).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
                 source_position(fields, block.getField, F.col(E.PLACE)).alias(C.POSITION),
+                *moved(frame, source_position(fields, block.getField, F.lit("")), partial=bool(self.unchanged(schema))),
                 committed.alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), wrong).alias(C.ERROR),
                 *record_columns(events.topic, frame),
@@ -166,6 +171,27 @@ def source_position(fields: Collection[str], field: Callable[[str], Column], pla
         own = F.when(~pair.endswith("null]"), F.substring_index(last, '"', 1))
         return position(sortable(commit), sortable(F.coalesce(lsn.cast("bigint"), own.cast("bigint"))), place=place)
     return position(place=place)
+
+
+def moved(frame: DataFrame, position: Column, *, partial: bool) -> list[Column]:
+    """NEW_KEY and MOVED where rows leave values out (``partial``), from the header of a delete that a change of the key made.
+
+    Connect writes such headers as plain JSON, whatever the records' own format. A key that reads otherwise there than in the
+    record, a time or bytes, is left alone.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    names = record_key_columns(frame)
+    if not partial or not names or E.HEADERS not in frame.columns:
+        return []
+    kind: Any = frame.schema[E.KEY].dataType
+    plain = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.BooleanType)
+    if not all(isinstance(field.dataType, plain) for field in kind):
+        return []
+    told = F.from_json(header_value(_NEW_KEY).cast("string"), kind)
+    whole = reduce(lambda a, b: a & b, [told.getField(name).isNotNull() for name in names])
+    return [F.when(whole, told).alias(C.NEW_KEY), position.alias(C.MOVED)]
 
 
 def record_columns(topic: str, frame: DataFrame) -> list[Column]:
@@ -218,4 +244,4 @@ def _kind(schema: StructType, name: str) -> DataType | None:
     return schema[name].dataType if name in schema.names else None
 
 
-__all__ = ["DebeziumConfig", "DebeziumDialect", "record_columns", "record_key_columns", "source_position"]
+__all__ = ["DebeziumConfig", "DebeziumDialect", "moved", "record_columns", "record_key_columns", "source_position"]

@@ -11,7 +11,7 @@ from headrace.contracts import events as E
 from headrace.contracts.changes import Changes
 from headrace.contracts.dialect import Dialect
 from headrace.errors import DataError
-from headrace_sources.debezium import DebeziumConfig, record_columns, record_key_columns, source_position
+from headrace_sources.debezium import DebeziumConfig, moved, record_columns, record_key_columns, source_position
 from headrace_sources.unavailable import unavailable
 
 if TYPE_CHECKING:
@@ -61,13 +61,22 @@ class FlatDialect(Dialect):
 
         # A tombstone carries no position of the database's: where tombstones count, the place orders all.
         fields = {} if tombstones else _position_fields(names)
+
+        def of_source(name: str) -> Column:
+            return value.getField(fields[name])
+
         return Changes(
             frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | tombstone).select(
                 *[cell(name) for name in names],
                 _text(value, names, _OP).alias(C.OP),
                 (tombstone | _says(value, names, _FLAG, "true") | _says(value, names, _OP, "d")).alias(C.DELETED),
                 *_key(events, frame, key),
-                source_position(fields, lambda name: value.getField(fields[name]), F.col(E.PLACE)).alias(C.POSITION),
+                source_position(fields, of_source, F.col(E.PLACE)).alias(C.POSITION),
+                *moved(
+                    frame,
+                    source_position(fields, of_source, F.lit("")),
+                    partial=bool(fields and self.unchanged(events.schema)),
+                ),
                 _committed(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),
                 *record_columns(events.topic, frame),

@@ -66,7 +66,7 @@ def frame_of(frame: DataFrame, column: str, part: str, *, texts: bool) -> Column
         front = F.when(F.startswith(value, F.lit(_TEXT)), text.cast("binary")).otherwise(front)
     if "headers" not in frame.columns:
         return front
-    held = [F.concat(F.lit(byte), _header(name.format(part))) for byte, name in _HEADERS.items()]
+    held = [F.concat(F.lit(byte), header_value(name.format(part))) for byte, name in _HEADERS.items()]
     # Spark says null where a record has no headers, and that is nearly always.
     return F.when(value.isNotNull(), F.coalesce(F.when(F.col("headers").isNotNull(), F.coalesce(*held)), front))
 
@@ -171,8 +171,8 @@ def _frames(id_: str, id_kind: str) -> list[bytes]:
     return [*front, *held]
 
 
-def _header(name: str) -> Column:
-    """The value of the first header of that name."""
+def header_value(name: str) -> Column:
+    """The value of a record's first header of that name; the frame has ``headers``."""
     from pyspark.sql import functions as F
 
     # No `filter`: Spark does not compile what has one, and interprets the rest of the step with it.

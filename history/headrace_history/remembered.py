@@ -1,0 +1,68 @@
+"""What a table's batches leave to later ones: folders of Parquet files, few of them, each kept for a time.
+
+``<level>-<batch>-<milliseconds>/`` has what a batch added. Sixteen of one level become one of the next, so that there are few
+to read; what is older than the retention goes as a whole.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from headrace.engine.storage import Folder
+
+#: Folders of one level that become one of the next, and the level that stays as it is: a day's.
+_WIDTH, _LAST = 16, 3
+
+
+class Remembered:
+    """The rows that one table's batches added. One run at a time uses the folder."""
+
+    def __init__(self, folder: Folder, retention: float) -> None:
+        """``retention``: seconds for which a row is kept at least."""
+        self._folder, self._retention = folder, retention
+        self._names: list[str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The folders, as they were when this run first asked, and what it has made of them."""
+        if self._names is None:
+            self._names = self._folder.names()
+        return self._names
+
+    def of(self, batch: int) -> list[str]:
+        """The folders that a batch wrote to their end."""
+        mine = [name for name in self.names if int(name.split("-")[1]) == batch]
+        return [name for name in mine if self._folder.read(f"{name}/_SUCCESS") is not None]
+
+    def read(self, session: SparkSession, schema: StructType | str, names: Sequence[str]) -> DataFrame:
+        return session.read.schema(schema).parquet(*[f"{self._folder.path}/{name}" for name in names])
+
+    def add(self, rows: DataFrame, batch: int, joined: Callable[[DataFrame], DataFrame]) -> None:
+        """Adds rows. ``joined``: makes the rows of several folders those of one."""
+        self._write(rows, 0, batch, int(time.time() * 1000))
+        for level in range(_LAST):
+            full = [name for name in self.names if int(name.split("-")[0]) == level]
+            if len(full) < _WIDTH:
+                break
+            both = joined(self.read(rows.sparkSession, rows.schema, full))
+            self._write(both, level + 1, batch, max(int(name.split("-")[2]) for name in full))
+            self._forget(full)
+        oldest = (time.time() - self._retention) * 1000
+        self._forget([n for n in self.names if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
+
+    def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
+        name = f"{level}-{batch}-{newest}"
+        rows.write.parquet(f"{self._folder.path}/{name}")
+        self._names = [*self.names, name]
+
+    def _forget(self, names: list[str]) -> None:
+        self._names = [name for name in self.names if name not in names]
+        for name in names:
+            self._folder.delete(name)

@@ -1,0 +1,105 @@
+"""A row whose key changes keeps the values that the change leaves out, in whatever order and batches its halves come."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.testing.memory_sink import MemorySink
+
+from headrace.contracts.sink import Table
+from headrace.testing.stream import Change, Database, Stream
+from headrace_sinks.iceberg import IcebergSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+TABLE = "kit.people"
+
+
+def moved_on(*, keys: tuple[int, ...]) -> Database:
+    """A row that goes from key to key, without its text; each change of the key is of its other columns, too."""
+    database = Database()
+    database.insert(TABLE, {"id": keys[0], "name": "a", "text": "old"})
+    database.update(TABLE, {"id": keys[0], "name": "b", "text": "large"})
+    for old, new in pairwise(keys):
+        database.rekey(TABLE, old, new, unchanged=["text"])
+    return database
+
+
+def stream(spark: SparkSession, folder: Path) -> Stream:
+    return Stream(MemorySink(store=uuid.uuid4().hex), spark, folder)
+
+
+def test_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    mine.apply(*database.log)
+    assert mine.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
+    assert [(t.rows_in, t.applied, t.superseded) for t in mine.progress[-1].tables] == [(4, 2, 2)]
+
+
+@pytest.mark.parametrize("new_first", [False, True])
+def test_in_batches_of_their_own(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    insert, update, delete, again = database.log
+    for batch in [insert, again, update, delete] if new_first else [insert, update, delete, again]:
+        mine.apply(batch)
+        mine.restart()
+        mine.apply_again()
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -> None:
+    database = moved_on(keys=(1, 2))
+    mine = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
+    insert, update, delete, again = database.log
+    mine.apply(insert, update)
+    mine.apply(delete, again)
+    mine.restart()
+    mine.apply_again()
+    assert mine.rows(TABLE) == database.rows(TABLE)
+    assert not [
+        name for name in mine.sink.read_back(spark, Table(TABLE, ("id",))).columns if "gift" in name or "moved" in name
+    ]
+
+
+def test_a_key_that_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2, 1)), stream(spark, tmp_path)
+    database.insert(TABLE, {"id": 2, "name": "other", "text": "other"})
+    mine.apply(*database.log)
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
+    database.update(TABLE, {"id": 2, "name": "d"}, unchanged=["text"])
+    *before, delete, again, update, left_out = database.log
+    mine.apply(*before, again)
+    mine.apply(update, left_out)
+    mine.apply(delete)
+    assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
+
+
+@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
+@given(data=st.data())
+def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """The changes of each key in their order, as a partition has them; of the keys none in particular."""
+    database = moved_on(keys=(1, 2, 3))
+    database.update(TABLE, {"id": 3, "name": "c"}, unchanged=["text"])
+    mine = stream(spark, tmp_path_factory.mktemp("moved"))
+    left, batch = {key: [change for change in database.log if change.key == key] for key in (1, 2, 3)}, list[Change]()
+    while any(left.values()):
+        batch.append(left[data.draw(st.sampled_from([key for key in left if left[key]]))].pop(0))
+        if data.draw(st.booleans()):
+            mine.apply(*batch)
+            batch = []
+    mine.apply(*batch)
+    assert mine.rows(TABLE) == database.rows(TABLE)

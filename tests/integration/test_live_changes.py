@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 from tests.support import pipelines
 from tests.support.waiting import stopped, until
 
@@ -51,6 +52,10 @@ def test_tables_that_change_while_they_are_followed(
         try:
             return pipelines.rows(pipeline, spark, TABLE, key="id", sink=sink)
         except ConfigError:  # no table yet
+            return []
+        except IllegalArgumentException as error:  # a column was widened between the plan of this read and the read
+            if "Cannot project" not in str(error):
+                raise
             return []
 
     def become(*rows: dict[str, Any]) -> None:

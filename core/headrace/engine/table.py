@@ -44,6 +44,7 @@ from headrace_history.truncated import Truncated
 from headrace_letters import letters
 from headrace_progress.counts import Count, outcome
 from headrace_progress.progress import TableProgress
+from headrace_schemas.against import held_by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,7 +164,11 @@ class TableWriter:
         parts = [
             self._plan.changes(session, events, route, whole=whole, partial=partial) for events, route in target.sources
         ]
-        return _united(parts, target.name)
+        changes = _united(parts, target.name)
+        if Reason.SCHEMA_INCOMPATIBLE not in self._plan.rules.policies:
+            return changes
+        tables = [self._stored(sink, Table(target.name), session) for sink in self._plan.sinks]
+        return reduce(lambda rest, table: held_by(table.schema, rest), filter(None, tables), changes)
 
     def _session(self, target: Target) -> SparkSession:
         """The one in which the first sink writes the table."""

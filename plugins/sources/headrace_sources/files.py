@@ -21,13 +21,14 @@ from headrace.contracts.changes import quoted
 from headrace.contracts.events import Events
 from headrace.contracts.format import Format, Scan
 from headrace.contracts.position import sortable
+from headrace.contracts.reason import Reason
 from headrace.contracts.source import NativeSource, SourceContext
 from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder
 from headrace.engine.trouble import full_text
 from headrace.errors import ConfigError, DataError, HeadraceError, PluginError
 from headrace.registry import registry
-from headrace_schemas.merge import merged
+from headrace_schemas.merge import united
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -157,9 +158,17 @@ class FilesSource(NativeSource):
         self._batch = context.spark, there
         for file in there:
             topics.setdefault(_topic(file), []).append(file)
-        read = self._container if self._format.container else self._lines
-        found = [read(context, topic, topics[topic]) for topic in sorted(topics)]
+        found = [self._read(context, topic, topics[topic]) for topic in sorted(topics)]
         return [events for events in found if events is not None]
+
+    def _read(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
+        from pyspark.sql.types import StructType
+
+        read = self._container if self._format.container else self._lines
+        try:
+            return read(context, topic, files)
+        except Exception as error:  # noqa: BLE001 - its table raises it, and the others go on
+            return Events(topic, StructType(), lambda session, _: session.range(0), error=error)
 
     def _there(self, context: SourceContext, files: Iterable[str]) -> Iterable[str]:
         """The files without those that are gone, where the options say to go on without them."""
@@ -183,28 +192,37 @@ class FilesSource(NativeSource):
         ]
         if not scans:
             return None
-        schema: Any = scans[0][0].schema
-        try:
-            for scan, _ in scans[1:]:
-                schema = merged(schema, scan.schema)
-        except DataError as error:
-            error.where = f"topic {topic}"
-            raise
-        return Events(topic, schema, partial(self._load_container, scans=scans, options=options))
+        may = Reason.SCHEMA_INCOMPATIBLE in context.schemas.ruled
+        kinds = {str(number): scan.schema for number, (scan, _) in enumerate(scans)}
+        schema, aside = united(kinds, f"topic {topic}", aside=may)
+        load = partial(self._load_container, scans=scans, aside={int(number) for number in aside}, options=options)
+        return Events(topic, schema, load)
 
     def _load_container(
-        self, session: SparkSession, schema: StructType, *, scans: list[tuple[Scan, bool]], options: Mapping[str, str]
+        self,
+        session: SparkSession,
+        schema: StructType,
+        *,
+        scans: list[tuple[Scan, bool]],
+        aside: Collection[int],
+        options: Mapping[str, str],
     ) -> DataFrame:
+        """``aside``: the scans whose types contradict those of the others."""
         from pyspark.sql import functions as F
 
-        # A record of a container file has no bytes of its own: JSON says the same, and is made for dead letters alone.
-        made = [F.lit(None).cast("string").alias(E.ERROR), F.to_json(E.VALUE).cast("binary").alias(E.RAW)]
         frames = []
-        for scan, numbered in scans:
-            own = _restricted(scan.schema, schema)
+        for number, (scan, numbered) in enumerate(scans):
+            wrong = Reason.SCHEMA_INCOMPATIBLE if number in aside else None
+            own = scan.schema if wrong else _restricted(scan.schema, schema)
+            whole = F.struct(*[F.col(quoted(name)) for name in own.names])
+            value = F.lit(None).cast(schema) if wrong else _fitted(whole, own, schema)
+            columns = [value.alias(E.VALUE), F.lit(wrong).cast("string").alias(E.ERROR), *_place(numbered=numbered)]
             frame = self._format.read(session, scan, own, options)
-            value = _fitted(F.struct(*[F.col(quoted(name)) for name in own.names]), own, schema)
-            frames.append(frame.select(value.alias(E.VALUE), *_place(numbered=numbered)).select("*", *made))
+            # A record of a container file has no bytes of its own: JSON says the same, and is made for dead letters alone.
+            if wrong:
+                frames.append(frame.select(*columns, _json(whole)))
+            else:
+                frames.append(frame.select(*columns).select("*", _json(F.col(E.VALUE))))
         return reduce(lambda a, b: a.unionByName(b), frames)
 
     def _lines(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
@@ -356,6 +374,12 @@ def _compatible(first: StructType, second: StructType) -> StructType | None:
             kind = both
         fields.append(StructField(field.name, kind, nullable=True))
     return StructType([*fields, *(StructField(f.name, f.dataType, nullable=True) for f in theirs.values())])
+
+
+def _json(value: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.to_json(value).cast("binary").alias(E.RAW)
 
 
 def _restricted(own: StructType, wanted: StructType) -> StructType:

@@ -1,0 +1,38 @@
+"""Changes against the types that their table has already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.contracts.changes import ERROR, Changes, quoted
+from headrace.contracts.reason import Reason
+from headrace.errors import DataError
+from headrace_schemas.merge import merged
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+
+def held_by(table: StructType, changes: Changes) -> Changes:
+    """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE."""
+    from pyspark.sql import functions as F
+
+    types = {field.name.lower(): field.dataType for field in table}
+    kinds = {f.name: f.dataType for f in changes.frame.schema if f.name in changes.event_columns}
+    wrong = {n: types[n.lower()] for n, kind in kinds.items() if n.lower() in types and not _fits(types, n, kind)}
+    if changes.envelope or not wrong:
+        return changes
+    met = reduce(lambda a, b: a | b, [F.col(quoted(name)).isNotNull() for name in wrong])
+    error = F.coalesce(F.col(ERROR), F.when(met, F.lit(Reason.SCHEMA_INCOMPATIBLE)))
+    frame = changes.frame.withColumn(ERROR, error)
+    return Changes(frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}), envelope=False)
+
+
+def _fits(types: Mapping[str, DataType], name: str, kind: DataType) -> bool:
+    try:
+        merged(types[name.lower()], kind)
+    except DataError:
+        return False
+    return True

@@ -24,7 +24,7 @@ def events_of(
     files: Iterable[Path] | None = None,
     **options: Any,
 ) -> list[Events]:
-    """The events in a batch of the folder's files, or of those that are named."""
+    """The events in a batch of the folder's files, or of those that are named; raises what a topic cannot be read for."""
     return batch_of(spark, FilesSource(path=str(folder), format=kind, **options), folder, log, files)
 
 
@@ -38,7 +38,10 @@ def batch_of(
     """The same with a source of one's own."""
     paths = [path for path in (files or sorted(folder.rglob("*"))) if not path.is_dir()]
     batch = spark.createDataFrame([(f"file:{path}",) for path in paths], "path string")
-    return source.events(SourceContext(spark, log or SchemaLog()), batch)
+    found = source.events(SourceContext(spark, log or SchemaLog()), batch)
+    for error in [events.error for events in found if events.error]:
+        raise error
+    return found
 
 
 def in_order(spark: SparkSession, events: Events, *fields: str) -> list[Any]:

@@ -125,6 +125,8 @@ def _local_defaults() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": str(2 * cores),
+        # Of what Java compiled, Spark keeps a hundred: a few tables' plans, and then each batch compiles all of them again.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,12 @@ def held_by(table: StructType, changes: Changes) -> Changes:
     """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE."""
     from pyspark.sql import functions as F
 
+    if changes.envelope:
+        return changes
     types = {field.name.lower(): field.dataType for field in table}
-    kinds = {f.name: f.dataType for f in changes.frame.schema if f.name in changes.event_columns}
-    wrong = {n: types[n.lower()] for n, kind in kinds.items() if n.lower() in types and not _fits(types, n, kind)}
-    if changes.envelope or not wrong:
+    kinds = {name: (types.get(name.lower()), changes.frame.schema[name].dataType) for name in changes.event_columns}
+    wrong = {name: theirs for name, (theirs, ours) in kinds.items() if theirs is not None and not _fits(theirs, ours)}
+    if not wrong:
         return changes
     met = reduce(lambda a, b: a | b, [F.col(quoted(name)).isNotNull() for name in wrong])
     error = F.coalesce(F.col(ERROR), F.when(met, F.lit(Reason.SCHEMA_INCOMPATIBLE)))
@@ -30,9 +31,9 @@ def held_by(table: StructType, changes: Changes) -> Changes:
     return Changes(frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}), envelope=False)
 
 
-def _fits(types: Mapping[str, DataType], name: str, kind: DataType) -> bool:
+def _fits(theirs: DataType, ours: DataType) -> bool:
     try:
-        merged(types[name.lower()], kind)
+        merged(theirs, ours)
     except DataError:
         return False
     return True

@@ -69,6 +69,7 @@ class TableWriter:
     def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions) -> None:
         self._plan, self._checkpoint, self._sessions = plan, checkpoint, sessions
         self._deleted: dict[str, DeletedKeys] = {}
+        self._moved: dict[str, Moved] = {}
         self._truncated: dict[str, Truncated] = {}
         #: Table → whether some of its changes leave values out, as far as it was seen.
         self._partial: dict[str, bool] = {}
@@ -128,7 +129,7 @@ class TableWriter:
             if NEW_KEY in rows.columns:
                 first = next(sink for sink, mode in modes.items() if mode == "upsert")
                 stored = partial(self._stored, first, table, rows.sparkSession)
-                rows = meanwhile.enter_context(self._moved(table).told(rows, table.key, batch_id, stored))
+                rows = meanwhile.enter_context(self._moved_rows(table).told(rows, table.key, batch_id, stored))
             real = ~F.col(unchanged.GIFT) if unchanged.GIFT in rows.columns else F.lit(True)
             counts["upsert"] = Count(rows=F.count_if(real), deletes=F.count_if(F.col(DELETED)))
             newest = counts["upsert"].on((unchanged.folded if left_out else newest_per_key)(rows, table.key))
@@ -186,9 +187,11 @@ class TableWriter:
             self._deleted[table.name] = DeletedKeys(folder, self._plan.delete_retention)
         return self._deleted[table.name]
 
-    def _moved(self, table: Table) -> Moved:
-        folder = self._checkpoint.folder.folder(f"moved/{quote(table.name, safe='')}")
-        return Moved(folder, self._plan.delete_retention)
+    def _moved_rows(self, table: Table) -> Moved:
+        if table.name not in self._moved:
+            folder = self._checkpoint.folder.folder(f"moved/{quote(table.name, safe='')}")
+            self._moved[table.name] = Moved(folder, self._plan.delete_retention)
+        return self._moved[table.name]
 
     def _write_all(
         self,

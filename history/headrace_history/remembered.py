@@ -28,6 +28,7 @@ class Remembered:
         """``retention``: seconds for which a row is kept at least."""
         self._folder, self._retention = folder, retention
         self._names: list[str] | None = None
+        self._sizes: dict[str, int] = {}
 
     @property
     def names(self) -> list[str]:
@@ -35,6 +36,11 @@ class Remembered:
         if self._names is None:
             self._names = self._folder.names()
         return self._names
+
+    def size(self) -> int:
+        """Bytes of them all."""
+        self._sizes = {name: self._sizes.get(name) or self._folder.size(name) for name in self.names}
+        return sum(self._sizes.values())
 
     def of(self, batch: int) -> list[str]:
         """The folders that a batch wrote to their end."""

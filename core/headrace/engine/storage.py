@@ -95,6 +95,11 @@ class Folder:
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         return bool(path.getFileSystem(self._conf).exists(path))
 
+    def size(self, name: str) -> int:
+        """The bytes of a file, or of all files in a folder."""
+        path = self._path(name)
+        return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
+
     def move(self, name: str, path: str) -> None:
         """Renames a file or folder in it to a whole path, which is not there."""
         old, new = self._path(name), self._jvm.org.apache.hadoop.fs.Path(path)

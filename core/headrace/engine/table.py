@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from headrace.contracts.changes import (
     COMMITTED,
@@ -37,10 +36,8 @@ from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.spark.jobs import tagged
 from headrace.spark.sessions import Sessions, moved
 from headrace_history import unchanged
-from headrace_history.deleted import DeletedKeys
 from headrace_history.fold import newest_per_key
-from headrace_history.moved import Moved
-from headrace_history.truncated import Truncated
+from headrace_history.memory import Memory
 from headrace_letters import letters
 from headrace_progress.counts import Count, outcome
 from headrace_progress.progress import TableProgress
@@ -68,9 +65,7 @@ class TableWriter:
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions) -> None:
         self._plan, self._checkpoint, self._sessions = plan, checkpoint, sessions
-        self._deleted: dict[str, DeletedKeys] = {}
-        self._moved: dict[str, Moved] = {}
-        self._truncated: dict[str, Truncated] = {}
+        self._memories: dict[str, Memory] = {}
         #: Table → whether some of its changes leave values out, as far as it was seen.
         self._partial: dict[str, bool] = {}
 
@@ -123,17 +118,19 @@ class TableWriter:
             frames["changelog"] = appended.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
             rows = rows.drop(OP)
         counts: dict[Wanted, Count] = {"append": arrived}  # all that is good is written, and that is counted already
-        deleted = self._deleted_keys(table) if self._plan.delete_retention and "upsert" in modes.values() else None
+        memory = self._memory(table)
+        deleted = memory.deleted if self._plan.delete_retention and "upsert" in modes.values() else None
         if "upsert" in modes.values():
-            rows = self._last_truncate(table).without_older(rows)
+            rows = memory.truncated.without_older(rows)
             if NEW_KEY in rows.columns:
                 first = next(sink for sink, mode in modes.items() if mode == "upsert")
                 stored = partial(self._stored, first, table, rows.sparkSession)
-                rows = meanwhile.enter_context(self._moved_rows(table).told(rows, table.key, batch_id, stored))
+                rows = meanwhile.enter_context(memory.moved.told(rows, table.key, batch_id, stored))
             real = ~F.col(unchanged.GIFT) if unchanged.GIFT in rows.columns else F.lit(True)
             counts["upsert"] = Count(rows=F.count_if(real), deletes=F.count_if(F.col(DELETED)))
             newest = counts["upsert"].on((unchanged.folded if left_out else newest_per_key)(rows, table.key))
-            frames["upsert"] = deleted.without_late(newest, table.key) if deleted else newest
+            late = deleted.without_late(newest, table.key) if deleted else nullcontext(newest)
+            frames["upsert"] = meanwhile.enter_context(late)
         kept_rows = NEW_KEY in changes.own_columns and "upsert" in modes.values()  # so that only the fold is done again
         cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass or bool(left_out and not kept_rows)
         with _kept({mode: frames[mode] for mode in modes.values()}, cache) as kept:
@@ -175,23 +172,10 @@ class TableWriter:
         """The one in which the first sink writes the table."""
         return self._sessions.of(f"{target.name}/{self._plan.sinks[0].name}/0")
 
-    def _last_truncate(self, table: Table) -> Truncated:
-        if table.name not in self._truncated:
-            folder = self._checkpoint.folder.folder("truncated")
-            self._truncated[table.name] = Truncated(folder, quote(table.name, safe=""))
-        return self._truncated[table.name]
-
-    def _deleted_keys(self, table: Table) -> DeletedKeys:
-        if table.name not in self._deleted:
-            folder = self._checkpoint.folder.folder(f"deleted/{quote(table.name, safe='')}")
-            self._deleted[table.name] = DeletedKeys(folder, self._plan.delete_retention)
-        return self._deleted[table.name]
-
-    def _moved_rows(self, table: Table) -> Moved:
-        if table.name not in self._moved:
-            folder = self._checkpoint.folder.folder(f"moved/{quote(table.name, safe='')}")
-            self._moved[table.name] = Moved(folder, self._plan.delete_retention)
-        return self._moved[table.name]
+    def _memory(self, table: Table) -> Memory:
+        if table.name not in self._memories:
+            self._memories[table.name] = Memory(self._checkpoint.folder, table.name, self._plan.delete_retention)
+        return self._memories[table.name]
 
     def _write_all(
         self,
@@ -295,7 +279,7 @@ class TableWriter:
 
     def _empty(self, table: Table, sinks: Sequence[Sink], position: str, batch_id: int) -> None:
         """Removes what is older than a truncate. Behind the batch's rows: of those some may be older, too."""
-        last, batch = self._last_truncate(table), Batch(f"{self._checkpoint.id}/truncate", batch_id, "upsert")
+        last, batch = self._memory(table).truncated, Batch(f"{self._checkpoint.id}/truncate", batch_id, "upsert")
         last.move_to(position)
         for sink in sinks:
             session = self._sessions.of(f"{table.name}/{sink.name}/truncate")

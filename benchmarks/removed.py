@@ -1,0 +1,70 @@
+"""What the memory of removed keys costs a batch of 10,000 changes, by how many keys it has.
+
+    python -m benchmarks.removed --work FOLDER [--repeat 5]
+
+The seconds of looking for the batch's changes that are older than a removal, with headrace's own settings of Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.contracts.changes import DELETED, POSITION
+from headrace.engine.storage import Folder
+from headrace_history.deleted import DeletedKeys
+from headrace_runtime import session as sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CHANGES = 10_000
+REMEMBERED = (0, 10_000, 100_000, 1_000_000, 5_000_000)
+DAY = 86_400.0
+
+
+def main() -> None:
+    """Prints a line of JSON for each size."""
+    cli = argparse.ArgumentParser(description=__doc__)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument("--repeat", type=int, default=5)
+    arguments = cli.parse_args()
+    shutil.rmtree(arguments.work, ignore_errors=True)
+    spark = sessions.build([], {"spark.master": "local[2]"})
+    changes = rows(spark, CHANGES, 500, deleted=False, position=_position("B")).localCheckpoint()
+    for count in REMEMBERED:
+        folder = Folder(spark, str(arguments.work / str(count)))
+        if count:
+            removed = rows(spark, count, 1, deleted=True, position=_position("A"))
+            DeletedKeys(folder, 7 * DAY).remember(removed, ["key"], 1)
+        took = []
+        for _ in range(arguments.repeat + 1):
+            keys, began = DeletedKeys(folder, 7 * DAY), time.monotonic()
+            with keys.without_late(changes, ["key"]) as left:
+                assert left.count() == CHANGES
+            took.append(time.monotonic() - began)
+        found = {"remembered": count, "seconds": round(statistics.median(took[1:]), 2), "first": round(took[0], 2)}
+        print(json.dumps(found), flush=True)
+    spark.stop()
+
+
+def rows(spark: SparkSession, count: int, step: int, *, deleted: bool, position: str) -> DataFrame:
+    """Changes of so many keys; a position is as long as PostgreSQL's."""
+    from pyspark.sql import functions as F
+
+    place = F.concat(F.lit(position), F.lpad(F.col("id").cast("string"), 12, "0"))
+    columns = [F.col("id").alias("key"), F.lit(deleted).alias(DELETED), place.alias(POSITION)]
+    return spark.range(0, count * step, step).select(*columns)
+
+
+def _position(first: str) -> str:
+    return first + "0" * 20
+
+
+if __name__ == "__main__":
+    main()

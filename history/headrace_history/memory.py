@@ -1,0 +1,36 @@
+"""What a table's past leaves to later batches, in folders beside the checkpoint's other ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from headrace_history.deleted import DeletedKeys
+from headrace_history.moved import Moved
+from headrace_history.truncated import Truncated
+
+if TYPE_CHECKING:
+    from headrace.engine.storage import Folder
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of one table. ``folder``: the checkpoint's; ``retention``: seconds for which keys and moved values are kept at least."""
+
+    folder: Folder
+    table: str
+    retention: float
+
+    @cached_property
+    def deleted(self) -> DeletedKeys:
+        return DeletedKeys(self.folder.folder(f"deleted/{quote(self.table, safe='')}"), self.retention)
+
+    @cached_property
+    def moved(self) -> Moved:
+        return Moved(self.folder.folder(f"moved/{quote(self.table, safe='')}"), self.retention)
+
+    @cached_property
+    def truncated(self) -> Truncated:
+        return Truncated(self.folder.folder("truncated"), quote(self.table, safe=""))

@@ -27,7 +27,13 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
         for done in replayed(pipeline.plan, spark, reason=reason, table=table):
             nothing = False
             again = f", {count(done.again)} still dead" if done.again else ""
-            click.echo(f"{done.table}: {counted(done.letters, 'dead letter')} replayed{again}")
+            if done.letters:
+                click.echo(f"{done.table}: {counted(done.letters, 'dead letter')} replayed{again}")
+            if done.gone:
+                stay = f"{counted(done.gone, 'dead letter')} left as they are"
+                click.echo(
+                    f"{done.table}: {stay}: the files that they came from are gone, or have fewer records", err=True
+                )
     if nothing:
         click.echo("there are no such dead letters", err=True)
     spark.stop()

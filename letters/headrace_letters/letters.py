@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -34,6 +35,14 @@ TABLE = "dead_letters"
 _HEADERS = "array<struct<key: string, value: binary>>"
 
 
+@dataclass(frozen=True)
+class Again:
+    """Of letters that are replayed: a name that no other replay has, and when they were first seen, in microseconds since 1970."""
+
+    name: str
+    seen: int | None
+
+
 def of(
     changes: Changes,
     *,
@@ -42,19 +51,19 @@ def of(
     hide: bool,
     plugins: Mapping[str, str],
     without: Collection[str] = (),
+    again: Again | None = None,
 ) -> DataFrame:
     """The dead letters of a batch and a table.
 
     ``hide``: keep the transformed event instead of the bytes it came as, wherever these could be decoded; ``plugins``: reason →
     who found it, and who finds all others under an empty text; ``without``: reasons to leave out.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     reason, wrong = F.col(ERROR), F.col(ERROR).isNotNull() & ~F.coalesce(F.col(ERROR), F.lit("")).isin(*without)
-    # A file's records know the first offset in their file: their own is as many on as there are records before.
-    before = F.row_number().over(Window.partitionBy(FILE).orderBy(PLACE)) - 1
-    offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(F.coalesce(F.col(OFFSET), F.lit(0)) + before)
+    offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(
+        F.coalesce(F.col(OFFSET), F.lit(0)) + before(FILE, PLACE)
+    )
     event = F.to_json(F.struct(*[F.col(quoted(c)) for c in changes.event_columns])).cast("binary")
     hidden = ~reason.isin(*UNREAD) & F.lit(hide)
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
@@ -76,14 +85,37 @@ def of(
             F.when(hidden, event).otherwise(F.col(RAW)).alias("value"),
             F.when(~hidden, headers).alias("headers"),
             F.lit(batch).cast("bigint").alias("batch"),
-            F.current_timestamp().alias("seen"),
+            (F.timestamp_micros(F.lit(again.seen)) if again else F.current_timestamp()).alias("seen"),
         )
     )
 
 
-def save(letters: DataFrame, folder: str, batch: int, table: str) -> None:
-    """Replaces those of a batch and a table in a folder of dead letters."""
-    letters.coalesce(1).write.mode("overwrite").save(f"{folder}/{batch:010d}/{quote(table, safe='')}")
+def before(file: str, place: str) -> Column:
+    """How many records are before one in its file: what it knows itself is the offset of the first."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    return F.row_number().over(Window.partitionBy(file).orderBy(place)) - 1
+
+
+def save(letters: DataFrame, folder: Folder, batch: int, table: str, again: Again | None = None) -> None:
+    """Replaces those of a batch and a table, or of a replay, in the folder of dead letters. What comes again was first seen then."""
+    from pyspark.sql import functions as F
+
+    name = f"{batch:010d}/{quote(table, safe='')}" + (f"+{again.name}" if again else "")
+    if folder.read(f"{name}/_SUCCESS") is not None:
+        older = letters.sparkSession.read.load(f"{folder.path}/{name}")
+        if (seen := first_seen(older)) is not None:
+            letters = letters.withColumn("seen", F.timestamp_micros(F.lit(seen)))
+    letters.coalesce(1).write.mode("overwrite").save(f"{folder.path}/{name}")
+
+
+def first_seen(letters: DataFrame) -> int | None:
+    """When the first of them was, in microseconds since 1970; None when there are none."""
+    from pyspark.sql import functions as F
+
+    ((first,),) = letters.agg(F.min(F.unix_micros("seen"))).collect()
+    return None if first is None else int(first)
 
 
 def read(spark: SparkSession, folder: Folder, table: LettersTable | None) -> DataFrame | None:

@@ -9,27 +9,32 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
+from headrace.contracts import events as E
+from headrace.contracts.changes import PREFIX
+from headrace.contracts.events import Events
 from headrace.contracts.format import UnknownSchemaError
 from headrace.contracts.reason import UNREAD
 from headrace.contracts.source import SourceContext
 from headrace.engine.batch import REPLANS, targets_of
 from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.storage import Folder
 from headrace.engine.table import TableWriter
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError
 from headrace.spark.sessions import Sessions, moved
+from headrace_letters.letters import Again, before, first_seen
 from headrace_letters.tables import ID
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from headrace.engine.plan import Plan
-    from headrace.engine.storage import Folder
     from headrace_letters.tables import LettersTable
 
 #: A folder that is being written.
@@ -38,18 +43,22 @@ _TAKING = "_taking"
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of the dead letters of one table in one batch. ``again``: they are dead letters as they were."""
+    """What came of the dead letters of one table in one batch.
+
+    ``again``: they are dead letters as they were; ``gone``: so are these, for their file is gone, or has fewer records.
+    """
 
     table: str
     letters: int
     again: int
+    gone: int = 0
 
 
 def replay(
     plan: Plan, spark: SparkSession, *, reason: str | None = None, table: str | None = None
 ) -> Iterator[Replayed]:
     """Replays those of one reason or table, or all. No run may go on meanwhile."""
-    if not plan.source.gives_records:
+    if not plan.source.gives_records and plan.source.place_of([]) is None:
         raise ConfigError(
             "its records are not replayed from dead letters",
             where=f"source {plan.source.name}",
@@ -57,7 +66,7 @@ def replay(
         )
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
     plan.tell(checkpoint.schemas, spark)
-    letters, under_way = checkpoint.folder.folder("dead_letters"), checkpoint.folder.folder("replay")
+    letters, under_way = checkpoint.dead_letters, checkpoint.folder.folder("replay")
     wanted = _wanted(plan, reason, table)
     for batch in letters.names():
         for name in letters.folder(batch).names():
@@ -99,7 +108,7 @@ def _wanted(plan: Plan, reason: str | None, table: str | None) -> Column:
     from pyspark.sql import functions as F
 
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
-    if plan.hides:  # the others hold what the transforms made of them
+    if plan.hides and plan.source.gives_records:  # the others hold what the transforms made of them
         conditions.append(F.col("reason").isin(*UNREAD))
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
@@ -109,18 +118,19 @@ def _replayed(
 ) -> Iterator[Replayed]:
     from pyspark.sql import functions as F
 
-    batch, unique, folder = name.split("+", 2)
+    batch, unique, own, *_ = name.split("+")
     session = sessions.of("replay")
     held = session.read.load(f"{under_way.path}/{name}")
-    letters = held.where(wanted)
+    context = SourceContext(session, checkpoint.schemas, batch=int(batch), stream=checkpoint.stream)
+    gone = [] if plan.source.gives_records else _gone(plan, context, held.where(wanted))
+    chosen = wanted & F.coalesce(~F.col("file").isin(gone), F.lit(True))
+    letters = held.where(chosen)
     counts = {row["topic"]: row["count"] for row in letters.groupBy("topic").count().collect()}
     mine = copy.copy(checkpoint)
     mine.id = f"{checkpoint.id}/replay/{unique}"
-    write = TableWriter(plan, mine, sessions)
-    context = SourceContext(session, checkpoint.schemas, batch=int(batch), stream=checkpoint.stream)
-    records = {topic: partial(_records, letters, topic) for topic in counts}
+    write = TableWriter(plan, mine, sessions, again=Again(unique, first_seen(letters)))
     for left in reversed(range(REPLANS)):
-        targets, unrouted = targets_of(plan.decoded(context, records), plan.routes)
+        targets, unrouted = targets_of(_events(plan, context, letters), plan.routes)
         if unrouted:
             raise ConfigError(
                 f"no rule of `tables:` names the topic {unrouted[0]!r} any more",
@@ -134,21 +144,68 @@ def _replayed(
             if not left:
                 raise
     found = {events.topic for target in targets for events, _ in target.sources}
-    kept = held.where(~(wanted & F.col("topic").isin(*found)))
+    kept = held.where(~(chosen & F.col("topic").isin(*found)))
     if not kept.isEmpty():
         if plan.letters and ID in kept.columns:
             plan.letters.put_back(kept)
         else:
-            kept.coalesce(1).write.mode("overwrite").save(f"{checkpoint.dead_letters}/{batch}/{folder}+{unique}")
+            kept.coalesce(1).write.mode("overwrite").save(f"{checkpoint.dead_letters.path}/{batch}/{own}+{unique}+kept")
+    stay = held.where(wanted & ~chosen).groupBy("table").count().collect()
     under_way.delete(name)
     for target, again in written:
         yield Replayed(target.name, sum(counts[events.topic] for events, _ in target.sources), again)
+    for table, count in stay:
+        yield Replayed(table, 0, 0, count)
 
 
-def _records(letters: DataFrame, topic: str, session: SparkSession) -> DataFrame:
-    """The letters of a topic as a broker gave them."""
+def _events(plan: Plan, context: SourceContext, letters: DataFrame) -> list[Events]:
+    """The letters' records: as a broker gave them, or from their files once more."""
     from pyspark.sql import functions as F
 
-    mine = letters.where(F.col("topic") == topic)
+    mine = {topic: letters.where(F.col("topic") == topic) for topic in _distinct(letters, "topic")}
+    if plan.source.gives_records:
+        return plan.decoded(context, {topic: partial(_records, own) for topic, own in mine.items()})
+    places = {topic: [plan.source.place_of(_distinct(own, "file"))] for topic, own in mine.items()}
+    again = plan.events_again(replace(context, again=places))
+    return [replace(events, load=partial(_from_files, events, mine[events.topic])) for events in again]
+
+
+def _records(letters: DataFrame, session: SparkSession) -> DataFrame:
+    """Letters as a broker gave them."""
+    from pyspark.sql import functions as F
+
     columns = ("key", "value", "headers", "topic", "partition", "offset", F.col("seen").alias("timestamp"))
-    return moved(mine.select(*columns), session)
+    return moved(letters.select(*columns), session)
+
+
+def _from_files(events: Events, letters: DataFrame, session: SparkSession, schema: StructType) -> DataFrame:
+    """Those of the events that are letters."""
+    from pyspark.sql import functions as F
+
+    number, file, offset = (PREFIX + name for name in ("number", "letter_file", "letter_offset"))
+    mine = moved(letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
+    frame = events.load(session, schema)
+    frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # the others are no changes
+    frame = frame.withColumn(number, F.coalesce(F.col(E.OFFSET), F.lit(0)) + before(E.FILE, E.PLACE))
+    same = (F.col(E.FILE) == F.col(file)) & (F.col(number) == F.col(offset))
+    # Those that are dead letters again are numbered once more, from here.
+    found = frame.join(F.broadcast(mine), same, "left_semi")
+    return found.withColumn(E.OFFSET, F.col(number) - before(E.FILE, E.PLACE)).drop(number)
+
+
+def _gone(plan: Plan, context: SourceContext, letters: DataFrame) -> list[str]:
+    """The files of letters that are not there any more, or that have fewer records."""
+    from pyspark.sql import functions as F
+
+    held = {row["file"]: row["count"] for row in letters.groupBy("file").count().collect()}
+    found = {file: 0 for file in held if Folder(context.spark, unquote(file)).exists()}
+    for events in _events(plan, context, letters.where(F.col("file").isin(list(found)))):
+        if events.error is not None:  # which its table will say
+            return []
+        counts = events.load(context.spark, events.schema).groupBy(E.FILE).count().collect()
+        found.update({row[E.FILE]: row["count"] for row in counts})
+    return [file for file in held if found.get(file, 0) < held[file]]
+
+
+def _distinct(letters: DataFrame, column: str) -> list[str]:
+    return [row[column] for row in letters.select(column).distinct().collect()]

@@ -36,3 +36,10 @@ class Events:
     key_schema: StructType | None = None
     #: Why nothing of the topic can be read; its table fails, and the others go on.
     error: Exception | None = None
+
+    @classmethod
+    def failed(cls, topic: str, error: Exception) -> Events:
+        """Of a topic that cannot be read."""
+        from pyspark.sql.types import StructType
+
+        return cls(topic, StructType(), lambda session, _: session.range(0), error=error)

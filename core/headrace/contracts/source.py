@@ -66,6 +66,13 @@ class Source(Plugin, ABC):
         """
         return None
 
+    def place_of(self, files: Sequence[str]) -> Any | None:
+        """What ``places`` says of a batch of these files of one topic: dead letters are read again from there.
+
+        None: its records lie in no files. Only for sources that decode by themselves.
+        """
+        return None
+
     def lag(self, context: SourceContext) -> Mapping[str, int]:
         """Topic → records that are there and that came after the batch. Asked when a batch is done; empty when not known."""
         return {}

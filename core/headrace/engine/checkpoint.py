@@ -53,8 +53,8 @@ class Checkpoint:
         return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
 
     @property
-    def dead_letters(self) -> str:
-        return f"{self.folder.path}/dead_letters"
+    def dead_letters(self) -> Folder:
+        return self.folder.folder("dead_letters")
 
     def _open(self, pipeline: str) -> str:
         path = self.folder.path

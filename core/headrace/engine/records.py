@@ -43,10 +43,7 @@ def _apart(context: SourceContext, topic: str, records: Records, value: Format, 
     try:
         return _events(context, topic, records, value, key)
     except Exception as error:  # noqa: BLE001 - its table raises it
-        from pyspark.sql.types import StructType
-
-        load = partial(_load, records=records, value=value, key=key, key_schema=None)
-        return Events(topic, StructType(), load, error=error)
+        return Events.failed(topic, error)
 
 
 def _events(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:

@@ -63,8 +63,12 @@ class Target:
 class TableWriter:
     """Applies a table's part of a batch; the same part again changes nothing."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions) -> None:
+    def __init__(
+        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, *, again: letters.Again | None = None
+    ) -> None:
+        """``again``: what is applied are dead letters that are replayed."""
         self._plan, self._checkpoint, self._sessions = plan, checkpoint, sessions
+        self._again = again
         self._memories: dict[str, Memory] = {}
         #: Table → whether some of its changes leave values out, as far as it was seen.
         self._partial: dict[str, bool] = {}
@@ -265,6 +269,7 @@ class TableWriter:
                 hide=self._plan.hides,
                 plugins=self._plan.finders(target.sources[0][0]),
                 without=[*dropped, *([Reason.TRUNCATED] if newest is not None else [])],
+                again=self._again,
             )
             self._keep(found, batch_id, target.name)
         return sum(counts.values()) - sum(dropped.values()), sum(dropped.values())
@@ -273,7 +278,7 @@ class TableWriter:
         """Keeps dead letters where the file says."""
         kept = self._plan.letters
         if kept is None:
-            letters.save(found, self._checkpoint.dead_letters, batch_id, name)
+            letters.save(found, self._checkpoint.dead_letters, batch_id, name, self._again)
         else:
             self._tried(kept.sink, kept.table, partial(kept.keep, found, self._checkpoint.id, batch_id, name))
 

@@ -128,6 +128,9 @@ class FilesSource(NativeSource):
         files = _planned(context)
         return None if files is None else {topic: [f for f in files if _topic(f) == topic] for topic in topics}
 
+    def place_of(self, files: Sequence[str]) -> Any | None:
+        return [unquote(file) for file in files]
+
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         if context.again is not None:
             return self._events(context, [file for parts in context.again.values() for part in parts for file in part])
@@ -162,13 +165,11 @@ class FilesSource(NativeSource):
         return [events for events in found if events is not None]
 
     def _read(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
-        from pyspark.sql.types import StructType
-
         read = self._container if self._format.container else self._lines
         try:
             return read(context, topic, files)
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others go on
-            return Events(topic, StructType(), lambda session, _: session.range(0), error=error)
+            return Events.failed(topic, error)
 
     def _there(self, context: SourceContext, files: Iterable[str]) -> Iterable[str]:
         """The files without those that are gone, where the options say to go on without them."""

@@ -126,15 +126,16 @@ def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
-#: By how much the number of histories is multiplied.
-MORE = int(os.environ.get("HEADRACE_HISTORIES", "1"))
+#: How many times so many histories are tried. Workers may share them (--dist load).
+again = pytest.mark.parametrize("part", range(int(os.environ.get("HEADRACE_HISTORIES", "1"))))
 
 
 def examples(count: int) -> Callable[[Any], Any]:
     """Settings of so many histories. Shrinking would take minutes: the history that fails is small enough."""
     return settings(
-        max_examples=count * MORE,
+        max_examples=count,
         deadline=None,
+        derandomize=False,  # which CI's own profile would set: every part would try the same
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
@@ -144,25 +145,28 @@ def examples(count: int) -> Callable[[Any], Any]:
 SPARK_4 = pyspark.__version__.startswith("4.")
 
 
+@again
 @examples(4 if SPARK_4 else 8)
 @given(history=histories())
-def test_in_memory(spark: SparkSession, history: History) -> None:
+def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
 
 
+@again
 @examples(2)
 @given(history=histories())
-def test_iceberg(spark: SparkSession, history: History) -> None:
+def test_iceberg(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(history, IcebergSink(warehouse=f"{folder}/lake"), spark, Path(folder))
 
 
 if not SPARK_4:
 
+    @again
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
     @examples(2)
     @given(history=histories())
-    def test_hudi(spark: SparkSession, kind: str, history: History) -> None:
+    def test_hudi(spark: SparkSession, kind: str, part: int, history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:
             check(history, HudiSink({"path": f"{folder}/lake", "table.type": kind}), spark, Path(folder))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.engine.checkpoint import first_line
-from headrace.errors import FatalError, HeadraceError
+from headrace.errors import FatalError, HeadraceError, RetriableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.contracts.plugin import Plugin
     from headrace.engine.plan import Plan
 
@@ -33,6 +35,18 @@ _KNOWN = (
         "the memory is used up",
         "raise spark.driver.memory under `spark:`, or limit the batch",
     ),
+)
+#: What Java, Thrift and HTTP clients say of a server that went away: a catalog, an object store.
+_AWAY = (
+    "Connection refused",
+    "Connection reset",
+    "Connection timed out",
+    "onnect timed out",
+    "Read timed out",
+    "Broken pipe",
+    "TTransportException",
+    "failed to respond",
+    "No route to host",
 )
 
 
@@ -62,9 +76,18 @@ def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
     text = full_text(error)
     for signs, what, fix in _KNOWN:
         if any(sign in text for sign in signs):
-            detail = next((line.strip(": \t") for line in text.splitlines() if any(sign in line for sign in signs)), "")
-            return FatalError(f"{what}: {detail}", fix=fix)
+            return FatalError(f"{what}: {_line_with(signs, text)}", fix=fix)
+    if away := _line_with(_AWAY, text):
+        return RetriableError(
+            f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
+        )
     return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
+
+
+def _line_with(signs: Sequence[str], text: str) -> str:
+    """The first line with one of them, empty when there is none."""
+    found = next((line for line in text.splitlines() if any(sign in line for sign in signs)), "")
+    return found.strip(": \t").removeprefix("Caused by: ")
 
 
 def causes(error: BaseException) -> list[BaseException]:

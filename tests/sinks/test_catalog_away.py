@@ -1,0 +1,59 @@
+"""A catalog that goes away while a pipeline runs, and comes back: nobody has to help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.bronze import Bronze
+from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows
+from tests.support.waiting import stopped, until
+
+from headrace.engine import table
+from headrace.testing.stack import Metastore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+CATALOG = "catalog_away"
+ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+
+
+def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "PAUSE", 0.1)
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.insert(ARP)
+    bronze.flush()
+    with Metastore() as metastore:
+        conf = {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".type": "hive",
+            ".uri": metastore.uri,
+            ".warehouse": str(metastore.warehouse),
+            # PySpark's metastore lacks the tables that locks are in.
+            ".hadoop.iceberg.engine.hive.lock-enabled": "false",
+            # Seconds less until a client of it gives up.
+            ".hadoop.hive.metastore.connect.retries": "1",
+            # Else who reads again and again never sees what another session wrote.
+            ".cache-enabled": "false",
+        }
+        for name, value in conf.items():
+            spark.conf.set(f"spark.sql.catalog.{CATALOG}{name}", value)
+        job = pipeline(tmp_path, sinks=[{"iceberg": {"catalog": CATALOG}}])
+        with stopped(job.start(spark, "200 ms")) as query:
+            until(lambda: query.recent_progress, "the first batch")
+            metastore.kill()
+            artists.update(ARP, {**ARP, "name": "Hans Arp"})
+            bronze.flush()
+            # Every table fails then, and it has but one.
+            until(lambda: [t for b in query.recent_progress for t in b.tables if t.error], "the trouble")
+            (failed,) = {t.error for b in query.recent_progress for t in b.tables if t.error}
+            assert f"table {TABLE}, sink iceberg: a server that it needs is away: " in str(failed)
+            metastore.start()
+            until(lambda: rows(job, spark) == [{**ARP, "name": "Hans Arp"}], "the row")
+        assert query.exception is None
+        assert query.await_termination(0)

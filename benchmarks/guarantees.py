@@ -1,20 +1,22 @@
 """What each guarantee costs: the museum's history into Iceberg, each of them left out in turn.
 
-    python -m benchmarks.guarantees --moma FOLDER --work FOLDER [--every N] [--repeat 3]
+    python -m benchmarks.guarantees --moma FOLDER --work FOLDER [--every N] [--repeat 9]
 
-A fresh process each, the variants in turn in every round; the time is that of the three steps, without Spark's start.
+All in one process, which has done it three times before: on a JVM this young the compiler would be most of the time, and most of
+the difference. The time is that of the three steps. In every round each variant runs once.
 """
 
 import argparse
-import json
 import shutil
 import statistics
-import subprocess
-import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from benchmarks import prepare
 from benchmarks.run import KEY, SPARK, STEPS, Run
@@ -25,100 +27,107 @@ from headrace_history import unchanged
 from headrace_sinks import iceberg
 from headrace_sources import debezium
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 NOTHING = "none of them"
 
 
-def _no_order() -> None:
+def _no_order() -> AbstractContextManager[object]:
     """The newest change is the one that lies last in the files."""
-    setattr(debezium, "source_position", lambda _fields, _field, place: position(place=place))  # noqa: B010
+    return patch.object(debezium, "source_position", lambda _fields, _field, place: position(place=place))
 
 
-def _no_comparison() -> None:
+def _no_comparison() -> AbstractContextManager[object]:
     """Nobody looks whether a value was left out."""
-    setattr(unchanged, "refused", lambda changes, _tests: changes)  # noqa: B010
+    return patch.object(unchanged, "refused", lambda changes, _tests: changes)
 
 
-def _no_mark() -> None:
+@contextmanager
+def _no_mark() -> Iterator[None]:
     """A table does not know which batches it has."""
-    setattr(iceberg, "marked", lambda _spark, _mark, work: work())  # noqa: B010
-    setattr(iceberg, "is_applied", lambda _java, _batch: False)  # noqa: B010
+    with (
+        patch.object(iceberg, "marked", lambda _spark, _mark, work: work()),
+        patch.object(iceberg, "is_applied", lambda _java, _batch: False),
+    ):
+        yield
 
 
 #: Guarantee → what leaves it out. The memory of removed keys is left out by the pipeline's own option.
-GUARANTEES: dict[str, Callable[[], None]] = {
+GUARANTEES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "the database's order": _no_order,
-    "memory of removed keys": lambda: None,
+    "memory of removed keys": nullcontext,
     "values that are left out": _no_comparison,
     "batches marked": _no_mark,
 }
-VARIANTS = ("all of them", *(f"without {name}" for name in GUARANTEES), NOTHING)
+ALL = "all of them"
+VARIANTS = (ALL, *(f"without {name}" for name in GUARANTEES), NOTHING)
+#: Runs that do not count.
+WARM = 3
 
 
 def main() -> None:
-    """Runs all variants, or one when it is told which."""
+    """Runs all variants, and prints a table."""
     cli = argparse.ArgumentParser(description=__doc__)
-    cli.add_argument("--moma", type=Path)
+    cli.add_argument("--moma", type=Path, required=True)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--every", type=int, default=1)
-    cli.add_argument("--repeat", type=int, default=3)
-    cli.add_argument("--variant", choices=VARIANTS)
-    cli.add_argument("--bronze", type=Path)
+    cli.add_argument("--repeat", type=int, default=9)
     options = cli.parse_args()
-    if options.variant:
-        print(json.dumps(_timed(options.variant, options.bronze, options.work)))
-        return
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     bronze, _ = prepare.bronze(options.moma, work, options.every)
-    found: dict[str, list[dict[str, Any]]] = {variant: [] for variant in VARIANTS}
-    for _ in range(options.repeat):
-        for variant in VARIANTS:
-            folder = work / "guarantee"
-            shutil.rmtree(folder, ignore_errors=True)
-            command = [sys.executable, "-m", "benchmarks.guarantees", "--variant", variant]
-            done = subprocess.run(
-                [*command, "--bronze", str(bronze), "--work", str(folder)], check=True, capture_output=True, text=True
-            )
-            found[variant].append(json.loads(done.stdout.splitlines()[-1]))
-            print(variant, found[variant][-1], flush=True)
-    rows = {result["rows"] for results in found.values() for result in results}
-    assert len(rows) == 1, f"the tables differ: {rows}"
-    print("\n| variant | s | to none of them (lowest to highest) |\n|---|---|---|")
-    for variant, results in found.items():
-        ratios = [mine["seconds"] / base["seconds"] for mine, base in zip(results, found[NOTHING], strict=True)]
-        seconds = statistics.median(result["seconds"] for result in results)
-        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        print(f"| {variant} | {seconds:.1f} | {statistics.median(ratios):.2f} ({spread}) |")
-
-
-def _timed(variant: str, bronze: Path, folder: Path) -> dict[str, Any]:
-    left_out = [name for name in GUARANTEES if variant in (f"without {name}", NOTHING)]
-    for name in left_out:
-        GUARANTEES[name]()
-    run = Run(variant, 1, bronze, folder, folder / "results.jsonl")
-    run.landing.mkdir(parents=True)
-    pipeline = Pipeline.from_dict(
-        {
-            "name": "moma",
-            "source": {"files": {"path": str(run.landing), "format": "avro"}},
-            "tables": [{"source": "moma.public.artworks", "key": KEY, "target": "db.artworks"}],
-            "transforms": [{"unwrap": {}}],
-            "sink": {"iceberg": {"warehouse": str(run.lake)}},
-            "checkpoint": str(folder / "checkpoint"),
-            "spark": SPARK,
-            **({"delete.retention": "0 seconds"} if "memory of removed keys" in left_out else {}),
-        }
-    )
-    spark = pipeline.session()
-    spent = 0.0
-    for step in STEPS:
-        run.land("envelope", step)
-        began = time.monotonic()
-        pipeline.run(spark)
-        spent += time.monotonic() - began
-    rows = pipeline.read("db.artworks", spark=spark).count()
+    spark = Pipeline.from_dict(_config(work)).session()
+    timed = partial(_timed, spark, bronze, work, set())
+    for _ in range(WARM):
+        timed(ALL)
+    found: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    for number in range(options.repeat):
+        # Each comes first as often as the others.
+        for variant in (*VARIANTS[number % len(VARIANTS) :], *VARIANTS[: number % len(VARIANTS)]):
+            found[variant].append(timed(variant))
+        print({variant: round(seconds[-1], 2) for variant, seconds in found.items()}, flush=True)
     spark.stop()
-    return {"seconds": round(spent, 2), "rows": rows}
+    print("\n| variant | s | to none of them (middle half) |\n|---|---|---|")
+    for variant, every in found.items():
+        ratios = [mine / base for mine, base in zip(every, found[NOTHING], strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        print(f"| {variant} | {statistics.median(every):.1f} | {middle:.2f} ({low:.2f} to {high:.2f}) |")
+
+
+def _timed(spark: "SparkSession", bronze: Path, work: Path, rows: set[int], variant: str) -> float:
+    """Seconds of the three steps into a new table. ``rows``: how many the tables so far have, which is one number."""
+    folder = Path(tempfile.mkdtemp(dir=work))  # no session has seen it
+    run = Run(variant, 1, bronze, folder, folder / "results.jsonl")
+    left_out = [name for name in GUARANTEES if variant in (f"without {name}", NOTHING)]
+    remembers = "memory of removed keys" not in left_out
+    run.landing.mkdir()
+    pipeline = Pipeline.from_dict({**_config(folder), **({} if remembers else {"delete.retention": "0 seconds"})})
+    spent = 0.0
+    with ExitStack() as stack:
+        for name in left_out:
+            stack.enter_context(GUARANTEES[name]())
+        for step in STEPS:
+            run.land("envelope", step)
+            began = time.monotonic()
+            pipeline.run(spark)
+            spent += time.monotonic() - began
+    rows.add(pipeline.read("db.artworks", spark=spark).count())
+    assert len(rows) == 1, f"the tables differ: {rows}"
+    shutil.rmtree(folder)
+    return spent
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    return {
+        "name": "moma",
+        "source": {"files": {"path": str(folder / "landing"), "format": "avro"}},
+        "tables": [{"source": "moma.public.artworks", "key": KEY, "target": "db.artworks"}],
+        "transforms": [{"unwrap": {}}],
+        "sink": {"iceberg": {"warehouse": str(folder / "lake")}},
+        "checkpoint": str(folder / "checkpoint"),
+        "spark": SPARK,
+    }
 
 
 if __name__ == "__main__":

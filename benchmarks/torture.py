@@ -177,7 +177,6 @@ class Result:
     kills: int = 0
     transactions: int = 0
     seconds: float = 0.0
-    batches: int = 0
     #: Of the connector, after what it does not survive by itself.
     restarts: int = 0
     #: Server → seconds from when it was back to the end of the first batch that was planned after it.
@@ -242,17 +241,19 @@ class Torture:
                 **self._registry.avro_converter(),
             },
         )
-        self._load = Load(self._postgres, rate)
+        self._rate = rate
 
     @contextmanager
     def load(self) -> Iterator[None]:
         """While the block runs."""
-        self._load.start()
+        load = Load(self._postgres, self._rate)
+        load.start()
         try:
             yield
         finally:
-            self._load.end()
-            self.result.transactions, self.result.seconds = self._load.transactions, self._load.seconds
+            load.end()
+            self.result.transactions += load.transactions
+            self.result.seconds += load.seconds
 
     def kills(self, times: int, dice: random.Random) -> None:
         """Kills the run so many times: while it starts, while it plans, writes or commits. Now and then it gets on."""
@@ -300,7 +301,6 @@ class Torture:
                     self.result.compared[f"{table}, {sink}"] = self._compared(pipeline, spark, table, sink)
             if not any(differ for _, differ in self.result.compared.values()):
                 break
-        self.result.batches = len(self.follower.done())
 
     def _compared(self, pipeline: Pipeline, spark: SparkSession, table: str, sink: str) -> tuple[int, int]:
         # As texts that PostgreSQL and Spark print alike.
@@ -369,22 +369,28 @@ def main() -> None:
     arguments = cli.parse_args()
     with ExitStack() as stack:
         torture = Torture(arguments.work, stack, sinks=("iceberg", "hudi"), metastore=True, rate=arguments.rate)
+        spark = Pipeline.from_file(torture.follower.file).session()
         with torture.load():
             torture.kills(arguments.kills, random.Random(arguments.seed))  # noqa: S311
+        _tell(torture, spark)
+        with torture.load():
             torture.outages(arguments.away)
-        spark = Pipeline.from_file(torture.follower.file).session()
-        torture.compare(spark)
+        _tell(torture, spark)
+
+
+def _tell(torture: Torture, spark: SparkSession) -> None:
+    """Prints what came of it so far; ends the program when tables differ."""
+    torture.compare(spark)
     result = torture.result
     rate = result.transactions / result.seconds
-    print(
-        f"{result.transactions} transactions in {result.seconds:.0f} s ({rate:.0f} a second), {result.batches} batches kept"
-    )
+    print(f"{result.transactions} transactions in {result.seconds:.0f} s ({rate:.0f} a second)")
     print(f"headrace was killed {result.kills} times, the connector was started again {result.restarts} times")
     for server, seconds in result.recovered.items():
-        print(f"{server} killed, away for {arguments.away:g} s: whole again after {seconds} s")
+        print(f"{server} killed: whole again {seconds} s after it was back")
     for name, (same, differ) in result.compared.items():
-        print(f"{name}: {same} rows are the same, {differ} differ")
-    sys.exit(any(differ for _, differ in result.compared.values()))
+        print(f"{name}: {same} rows are the same, {differ} differ", flush=True)
+    if any(differ for _, differ in result.compared.values()):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +70,8 @@ class TableWriter:
         """``again``: what is applied are dead letters that are replayed."""
         self._plan, self._checkpoint, self._sessions = plan, checkpoint, sessions
         self._again = again
-        self._memories: dict[str, Memory] = {}
+        #: Of a table, by its name.
+        self._memory = functools.cache(partial(Memory, checkpoint.folder, retention=plan.delete_retention))
         #: Table → whether some of its changes leave values out, as far as it was seen.
         self._partial: dict[str, bool] = {}
 
@@ -122,7 +124,7 @@ class TableWriter:
             frames["changelog"] = appended.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
             rows = rows.drop(OP)
         counts: dict[Wanted, Count] = {"append": arrived}  # all that is good is written, and that is counted already
-        memory = self._memory(table)
+        memory = self._memory(table.name)
         deleted = memory.deleted if self._plan.delete_retention and "upsert" in modes.values() else None
         if "upsert" in modes.values():
             rows = memory.truncated.without_older(rows)
@@ -175,11 +177,6 @@ class TableWriter:
     def _session(self, target: Target) -> SparkSession:
         """The one in which the first sink writes the table."""
         return self._sessions.of(f"{target.name}/{self._plan.sinks[0].name}/0")
-
-    def _memory(self, table: Table) -> Memory:
-        if table.name not in self._memories:
-            self._memories[table.name] = Memory(self._checkpoint.folder, table.name, self._plan.delete_retention)
-        return self._memories[table.name]
 
     def _write_all(
         self,
@@ -284,7 +281,7 @@ class TableWriter:
 
     def _empty(self, table: Table, sinks: Sequence[Sink], position: str, batch_id: int) -> None:
         """Removes what is older than a truncate. Behind the batch's rows: of those some may be older, too."""
-        last, batch = self._memory(table).truncated, Batch(f"{self._checkpoint.id}/truncate", batch_id, "upsert")
+        last, batch = self._memory(table.name).truncated, Batch(f"{self._checkpoint.id}/truncate", batch_id, "upsert")
         last.move_to(position)
         for sink in sinks:
             session = self._sessions.of(f"{table.name}/{sink.name}/truncate")

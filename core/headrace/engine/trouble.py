@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from headrace.engine.checkpoint import first_line
 from headrace.errors import FatalError, HeadraceError, RetriableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from headrace.contracts.plugin import Plugin
     from headrace.engine.plan import Plan
 
 _KNOWN = (
     (
-        ("No space left on device", "Disk quota exceeded"),
+        "No space left on device|Disk quota exceeded",
         "there is no space left on the disk",
         "free some and start again: nothing is lost",
     ),
     (
-        (
-            "Permission denied",
-            "AccessDeniedException",
-            "AccessControlException",
-            "Mkdirs failed",
-            "Read-only file system",
-        ),
+        "Permission denied|AccessDeniedException|AccessControlException|Mkdirs failed|Read-only file system",
         "it may not be written there",
         "give this user the right to write, or use another path",
     ),
     (
-        ("OutOfMemoryError", "GC overhead limit"),
+        "OutOfMemoryError|GC overhead limit",
         "the memory is used up",
         "raise spark.driver.memory under `spark:`, or limit the batch",
     ),
 )
 #: What Java, Thrift and HTTP clients say of a server that went away: a catalog, an object store.
 _AWAY = (
-    "Connection refused",
-    "Connection reset",
-    "Connection timed out",
-    "onnect timed out",
-    "Read timed out",
-    "Broken pipe",
-    "TTransportException",
-    "failed to respond",
-    "No route to host",
+    "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
+    "|TTransportException|failed to respond|No route to host"
 )
 
 
@@ -75,8 +61,8 @@ def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
             return found
     text = full_text(error)
     for signs, what, fix in _KNOWN:
-        if any(sign in text for sign in signs):
-            return FatalError(f"{what}: {_line_with(signs, text)}", fix=fix)
+        if line := _line_with(signs, text):
+            return FatalError(f"{what}: {line}", fix=fix)
     if away := _line_with(_AWAY, text):
         return RetriableError(
             f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
@@ -84,9 +70,9 @@ def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
     return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
 
 
-def _line_with(signs: Sequence[str], text: str) -> str:
-    """The first line with one of them, empty when there is none."""
-    found = next((line for line in text.splitlines() if any(sign in line for sign in signs)), "")
+def _line_with(signs: str, text: str) -> str:
+    """The first line in which the pattern is found, empty when there is none."""
+    found = next((line for line in text.splitlines() if re.search(signs, line)), "")
     return found.strip(": \t").removeprefix("Caused by: ")
 
 

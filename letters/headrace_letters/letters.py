@@ -61,9 +61,7 @@ def of(
     from pyspark.sql import functions as F
 
     reason, wrong = F.col(ERROR), F.col(ERROR).isNotNull() & ~F.coalesce(F.col(ERROR), F.lit("")).isin(*without)
-    offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(
-        F.coalesce(F.col(OFFSET), F.lit(0)) + before(FILE, PLACE)
-    )
+    offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(number_in_file(OFFSET, FILE, PLACE))
     event = F.to_json(F.struct(*[F.col(quoted(c)) for c in changes.event_columns])).cast("binary")
     hidden = ~reason.isin(*UNREAD) & F.lit(hide)
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
@@ -88,6 +86,13 @@ def of(
             (F.timestamp_micros(F.lit(again.seen)) if again else F.current_timestamp()).alias("seen"),
         )
     )
+
+
+def number_in_file(offset: str, file: str, place: str) -> Column:
+    """By what a dead letter names a file's record."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(F.col(offset), F.lit(0)) + before(file, place)
 
 
 def before(file: str, place: str) -> Column:

@@ -27,7 +27,7 @@ from headrace.engine.table import TableWriter
 from headrace.engine.trouble import explained
 from headrace.errors import ConfigError
 from headrace.spark.sessions import Sessions, moved
-from headrace_letters.letters import Again, before, first_seen
+from headrace_letters.letters import Again, before, first_seen, number_in_file
 from headrace_letters.tables import ID
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _from_files(events: Events, letters: DataFrame, session: SparkSession, schem
     mine = moved(letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
     frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # the others are no changes
-    frame = frame.withColumn(number, F.coalesce(F.col(E.OFFSET), F.lit(0)) + before(E.FILE, E.PLACE))
+    frame = frame.withColumn(number, number_in_file(E.OFFSET, E.FILE, E.PLACE))
     same = (F.col(E.FILE) == F.col(file)) & (F.col(number) == F.col(offset))
     # Those that are dead letters again are numbered once more, from here.
     found = frame.join(F.broadcast(mine), same, "left_semi")

@@ -89,19 +89,17 @@ class Moved:
         names = _carried(rows, key)
         new = F.array(*[F.col(NEW_KEY).getField(name).cast("string") for name in key])
         lines = rows.withColumns({_OLD: key_text(rows, key), _NEW: F.when(F.col(NEW_KEY).isNotNull(), new)})
-        known = lines
         if self._kept.names:
             older = self._read(rows, key, self._kept.names)
             waits = older.where(_any(F.col(_VALUES).getField(name).isNull() for name in names))
             again = _keyed(waits, _OLD, rows, key).select(
                 "*", F.lit(True).alias(DELETED), F.col(_AT).alias(POSITION), F.col(_AT).alias(MOVED)
             )
-            lines = lines.unionByName(again.drop(_AT, _VALUES), allowMissingColumns=True)
-            known = _with(lines, older, key)
+            lines = _with(lines.unionByName(again.drop(_AT, _VALUES), allowMissingColumns=True), older, key)
         table = stored()
         with ExitStack() as stack:
             moves = stack.enter_context(read_once(lines.where(F.col(_NEW).isNotNull()).select(_OLD, _NEW, MOVED)))
-            reached = moves
+            reached, known = moves, lines
             while True:  # once more for a row that was moved on: what it gives it was given itself
                 gifts = _given(known, table, key, names)
                 before = reached.select(F.col(_NEW).alias(_OLD), F.col(MOVED).alias(_AT))
@@ -122,7 +120,11 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
     said = {name: F.col(DELETED) | ~F.coalesce(F.col(UNCHANGED).getField(name), F.lit(False)) for name in names}
     told = {
         f"{_TOLD}{i}": F.last(
-            F.when(said[n], F.struct(F.col(DELETED).alias("gone"), F.col(quoted(n)).alias("value"))), True
+            F.when(
+                said[n],
+                F.struct(F.col(POSITION).alias("at"), F.col(DELETED).alias("gone"), F.col(quoted(n)).alias("value")),
+            ),
+            True,
         ).over(before)
         for i, n in enumerate(names)
     }
@@ -130,15 +132,16 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
     values: dict[str, Column] = {}
     have = {c.lower(): c for c in stored.columns} if stored is not None else {}
     if stored is not None:
-        # Before anything was told in this batch, it is the stored row that has them.
+        # Of what was told in a batch before, it is the stored row that knows; gifts are as old as their moves.
         origin = stored[ORIGIN] if ORIGIN in stored.columns else F.lit(None).cast("map<string,string>")
+        at = {n: F.coalesce(origin.getItem(n), stored[POSITION]) for n in names}
         theirs = stored.select(
             *[stored[quoted(k)].alias(f"{_STORED}key{i}") for i, k in enumerate(key)],
             stored[POSITION].alias(f"{_STORED}position"),
             *[
-                F.when(
-                    F.coalesce(origin.getItem(n) != "", F.lit(True)), F.struct(stored[quoted(have[n.lower()])])
-                ).alias(f"{_STORED}{i}")
+                F.when(at[n] != "", F.struct(at[n].alias("at"), stored[quoted(have[n.lower()])].alias("value"))).alias(
+                    f"{_STORED}{i}"
+                )
                 for i, n in enumerate(names)
                 if n.lower() in have
             ],
@@ -150,8 +153,8 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
         held = F.when(last.isNotNull() & ~last.getField("gone"), F.struct(last.getField("value").alias("value")))
         if name.lower() in have:
             inner = F.col(f"{_STORED}{i}")
-            value = inner.getField(have[name.lower()]).cast(kind)
-            held = held.when(last.isNull() & inner.isNotNull(), F.struct(value.alias("value")))
+            newer = inner.isNotNull() & (last.isNull() | (inner.getField("at") > last.getField("at")))
+            held = F.when(newer, F.struct(inner.getField("value").cast(kind).alias("value"))).otherwise(held)
         values[name] = held
     return moves.select(
         _NEW, _OLD, F.col(MOVED).alias(_AT), F.struct(*[c.alias(n) for n, c in values.items()]).alias(_VALUES)

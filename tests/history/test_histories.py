@@ -25,7 +25,7 @@ from headrace_sinks.iceberg import IcebergSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TABLES = ("kit.people", "kit.places")
 KEYS = range(4)
@@ -39,6 +39,14 @@ class History:
     batches: list[list[Change] | None]
 
 
+@dataclass(frozen=True)
+class Moves:
+    """Changes of keys: how many of the changes they are, and whether they leave values out."""
+
+    share: float
+    leave_out: bool
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> History:
     chance = draw(st.randoms(use_true_random=False))
@@ -46,16 +54,18 @@ def histories(draw: st.DrawFn) -> History:
     tables = TABLES[: draw(st.sampled_from([1, 1, 2]))]
     # Values that a change of the key leaves out are those of another key: the changes of each have to come in their order.
     shuffled, ordered = draw(st.sampled_from([(False, True), (True, True), (True, False)]))
+    moves = Moves(draw(st.sampled_from([0.05, 0.3])), leave_out=ordered)
     for step in range(draw(st.integers(5, 40))):
-        _step(database, chance.choice(tables), columns, chance, step, moves_leave_out=ordered)
+        _step(database, chance.choice(tables), columns, chance, step, moves)
     arrives = list(database.log)
     if shuffled:
         arrives = _by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
     for change in chance.choices(arrives, k=draw(st.integers(0, 10))) if arrives else ():
-        arrives.insert(chance.randrange(len(arrives) + 1), change)
+        arrives.insert(chance.randint(arrives.index(change) + 1 if ordered else 0, len(arrives)), change)
     batches: list[list[Change] | None] = []
+    largest = draw(st.sampled_from([5, 24, 24]))
     while arrives:
-        size = chance.randrange(4, 25)
+        size = chance.randint(largest // 6 + 1, largest)
         batches.append(arrives[:size])
         arrives = arrives[size:]
         if chance.random() < 0.3:
@@ -71,7 +81,7 @@ def _by_key(changes: Sequence[Change], chance: Random) -> list[Change]:
 
 
 def _step(
-    database: Database, table: str, columns: dict[str, list[str]], chance: Random, step: int, *, moves_leave_out: bool
+    database: Database, table: str, columns: dict[str, list[str]], chance: Random, step: int, moves: Moves
 ) -> None:
     rows, names = database.tables[table], columns[table]
     key = chance.choice(KEYS)
@@ -89,8 +99,8 @@ def _step(
         names.append(["integer", "number", "title"][len(names) - 2])
     elif dice < 0.33:
         database.truncate(table)
-    elif dice < 0.38 and (free := [k for k in KEYS if k not in rows]):
-        database.rekey(table, key, chance.choice(free), left_out if moves_leave_out else ())
+    elif dice < 0.33 + moves.share and (free := [k for k in KEYS if k not in rows]):
+        database.rekey(table, key, chance.choice(free), left_out if moves.leave_out else ())
     else:
         told = {name: inner for name, inner in value.items() if name not in left_out}
         database.update(table, {"id": key, **told}, unchanged=left_out)
@@ -146,7 +156,7 @@ SPARK_4 = pyspark.__version__.startswith("4.")
 
 
 @again
-@examples(4 if SPARK_4 else 8)
+@examples(4 if SPARK_4 else 50)
 @given(history=histories())
 def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -154,7 +164,7 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 
 @again
-@examples(2)
+@examples(2 if SPARK_4 else 8)
 @given(history=histories())
 def test_iceberg(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +175,7 @@ if not SPARK_4:
 
     @again
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-    @examples(2)
+    @examples(8)
     @given(history=histories())
     def test_hudi(spark: SparkSession, kind: str, part: int, history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

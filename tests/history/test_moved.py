@@ -88,6 +88,33 @@ def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSessio
     assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
 
 
+def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
+    database.rekey(TABLE, 2, 3, unchanged=["text"])
+    insert, update, *moved, told, delete, again = database.log
+    mine.apply(insert, update)
+    for batch in (moved, [told], [delete, again]):
+        mine.apply(*batch)
+        mine.restart()
+        mine.apply_again()
+    assert mine.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
+
+
+def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    database, mine = moved_on(keys=(1, 2, 3)), stream(spark, tmp_path)
+    insert, update, delete, late, delete_2, third = database.log
+    mine.apply(insert, update, delete)
+    database.insert(TABLE, {"id": 5, "name": "e", "text": "other"})
+    database.rekey(TABLE, 5, 6, unchanged=["text"])
+    database.rekey(TABLE, 6, 7, unchanged=["text"])
+    mine.apply(delete_2, third, *database.log[6:])
+    mine.apply(late)
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
 @settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
 def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
     pytest.mark.one_spark,
-    pytest.mark.torture,
 ]
 
 #: Seconds that twenty tables may take to follow; on a quiet machine it is one minute.

@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.dist,
     pytest.mark.one_spark,
-    pytest.mark.torture,
     pytest.mark.timeout(1800),
 ]
 

@@ -25,12 +25,16 @@ class Memory:
 
     @cached_property
     def deleted(self) -> DeletedKeys:
-        return DeletedKeys(self.folder.folder(f"deleted/{quote(self.table, safe='')}"), self.retention)
+        return DeletedKeys(self.folder.folder(f"deleted/{self._name}"), self.retention)
 
     @cached_property
     def moved(self) -> Moved:
-        return Moved(self.folder.folder(f"moved/{quote(self.table, safe='')}"), self.retention)
+        return Moved(self.folder.folder(f"moved/{self._name}"), self.retention)
 
     @cached_property
     def truncated(self) -> Truncated:
-        return Truncated(self.folder.folder("truncated"), quote(self.table, safe=""))
+        return Truncated(self.folder.folder("truncated"), self._name)
+
+    @property
+    def _name(self) -> str:
+        return quote(self.table, safe="")

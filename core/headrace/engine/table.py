@@ -81,16 +81,18 @@ class TableWriter:
             may_be = any(self._plan.dialect(events).unchanged(events.schema) for events, _ in target.sources)
             self._partial[target.name] = may_be and any(map(partial(self._was_partial, target), self._plan.sinks))
         try:
-            with ExitStack() as meanwhile:
-                return self._apply(target, batch_id, meanwhile)
+            return self._apply(target, batch_id)
         except Exception as error:
             if self._partial[target.name] or not unchanged.was_met(error):
                 raise
             self._partial[target.name] = True
-            with ExitStack() as meanwhile:
-                return self._apply(target, batch_id, meanwhile)
+            return self._apply(target, batch_id)
 
-    def _apply(self, target: Target, batch_id: int, meanwhile: ExitStack) -> list[TableProgress]:
+    def _apply(self, target: Target, batch_id: int) -> list[TableProgress]:
+        with ExitStack() as meanwhile:
+            return self._applied(target, batch_id, meanwhile)
+
+    def _applied(self, target: Target, batch_id: int, meanwhile: ExitStack) -> list[TableProgress]:
         from pyspark.sql import functions as F
 
         clock = time.monotonic()

@@ -258,7 +258,10 @@ def _map(entries: Mapping[str, Column]) -> Column:
     """Name → text, without the nulls; null when nothing is left."""
     from pyspark.sql import functions as F
 
-    pairs = [F.when(text.isNotNull(), F.struct(F.lit(name), text)) for name, text in entries.items()]
+    pairs = [
+        F.when(text.isNotNull(), F.struct(F.lit(name).alias("name"), text.alias("at")))
+        for name, text in entries.items()
+    ]
     if not pairs:
         return F.lit(None).cast("map<string,string>")
     there = F.array_compact(F.array(*pairs))

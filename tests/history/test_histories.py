@@ -29,6 +29,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TABLES = ("kit.people", "kit.places")
 KEYS = range(4)
+#: The column by which a table may be partitioned; its rows move often.
+PARTITION = "nook"
+#: Those that come later.
+ADDED = ("integer", "number", "title")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Moves:
 @st.composite
 def histories(draw: st.DrawFn) -> History:
     chance = draw(st.randoms(use_true_random=False))
-    database, columns = Database(), {table: ["name", "text"] for table in TABLES}
+    database, columns = Database(), {table: ["name", "text", PARTITION] for table in TABLES}
     tables = TABLES[: draw(st.sampled_from([1, 1, 2]))]
     # Values that a change of the key leaves out are those of another key: the changes of each have to come in their order.
     shuffled, ordered = draw(st.sampled_from([(False, True), (True, True), (True, False)]))
@@ -85,7 +89,7 @@ def _step(
 ) -> None:
     rows, names = database.tables[table], columns[table]
     key = chance.choice(KEYS)
-    value = {name: f"{name} {step}" if name[0] in "nt" else step for name in names}
+    value = {name: f"{name} {step}" if name[0] in "nt" else step for name in names} | {PARTITION: f"nook {step % 3}"}
     dice = chance.random()
     known = rows.get(key, {})
     left_out = [name for name in names if name[0] == "t" and name in known and chance.random() < 0.6]
@@ -95,8 +99,8 @@ def _step(
         database.delete(table, key)
     elif dice < 0.25:
         database.snapshot(table)
-    elif dice < 0.3 and len(names) < 4:
-        names.append(["integer", "number", "title"][len(names) - 2])
+    elif dice < 0.3 and (new := [name for name in ADDED if name not in names]):
+        names.append(chance.choice(new))
     elif dice < 0.33:
         database.truncate(table)
     elif dice < 0.33 + moves.share and (free := [k for k in KEYS if k not in rows]):
@@ -165,10 +169,11 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 @again
 @examples(2 if SPARK_4 else 8)
-@given(history=histories())
-def test_iceberg(spark: SparkSession, part: int, history: History) -> None:
+@given(history=histories(), partitioned=st.booleans())
+def test_iceberg(spark: SparkSession, part: int, history: History, partitioned: bool) -> None:
+    options = {"partition.by": {"*": [PARTITION]}} if partitioned else {}
     with tempfile.TemporaryDirectory() as folder:
-        check(history, IcebergSink(warehouse=f"{folder}/lake"), spark, Path(folder))
+        check(history, IcebergSink({"warehouse": f"{folder}/lake", **options}), spark, Path(folder))
 
 
 if not SPARK_4:
@@ -176,7 +181,9 @@ if not SPARK_4:
     @again
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
     @examples(8)
-    @given(history=histories())
-    def test_hudi(spark: SparkSession, kind: str, part: int, history: History) -> None:
+    @given(history=histories(), partitioned=st.booleans())
+    def test_hudi(spark: SparkSession, kind: str, part: int, history: History, partitioned: bool) -> None:
+        options = {"hoodie.datasource.write.partitionpath.field": PARTITION} if partitioned else {}
         with tempfile.TemporaryDirectory() as folder:
-            check(history, HudiSink({"path": f"{folder}/lake", "table.type": kind}), spark, Path(folder))
+            sink = HudiSink({"path": f"{folder}/lake", "table.type": kind, **options})
+            check(history, sink, spark, Path(folder))

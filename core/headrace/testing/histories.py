@@ -120,6 +120,20 @@ class HistoryConformance:
         stream.apply(insert, left_out)
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
+    @claims("upsert", "delete", "schema_evolution")
+    def test_a_column_that_comes_later_beside_a_value_that_is_left_out(self, stream: Stream) -> None:
+        database = Database()
+        database.insert(_TABLE, {"id": 1, "name": "a", "text": "long"})
+        database.update(_TABLE, {"id": 1, "name": "b"}, unchanged=["text"])
+        for change in database.log:
+            stream.apply(change)
+        database.update(_TABLE, {"id": 1, "name": "c", "title": "new"}, unchanged=["text"])
+        stream.apply(database.log[-1])
+        assert stream.rows(_TABLE) == database.rows(_TABLE)
+        database.update(_TABLE, {"id": 1, "name": "d"}, unchanged=["text", "title"])
+        stream.apply(database.log[-1])
+        assert stream.rows(_TABLE) == database.rows(_TABLE)
+
     @claims("upsert", "delete")
     def test_a_table_that_was_emptied_stays_so(self, stream: Stream) -> None:
         database = Database()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from headrace.contracts.changes import DELETED, POSITION, quoted
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
@@ -26,6 +26,7 @@ from headrace_sinks.iceberg_catalog import (
     sql_of,
 )
 from headrace_sinks.iceberg_mark import MARK, is_applied, mark_of, marked
+from headrace_sinks.iceberg_partition import PartitionField, fields_of
 from headrace_sinks.iceberg_schema import grown
 from headrace_sinks.shape import shaped
 
@@ -63,6 +64,16 @@ class IcebergConfig(SinkConfig):
     catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
     #: How rows are replaced: merge-on-read writes less, copy-on-write reads faster.
     table_type: Literal["merge-on-read", "copy-on-write"] = Field("merge-on-read", alias="table.type")
+    #: How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of one, or ``bucket(16, column)``. The first rule that matches counts.
+    partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
+
+    @field_validator("partition_by")
+    @classmethod
+    def _fields(cls, rules: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for fields in rules.values():
+            for field in fields:
+                PartitionField.parse(field)
+        return rules
 
     @model_validator(mode="after")
     def _warehouse_or_catalog(self) -> IcebergConfig:
@@ -176,7 +187,7 @@ class IcebergSink(Sink):
         java = load_table(spark, name)
         if java is None:
             self._create_namespace(spark, name)
-            marked(spark, mark_of(batch), lambda: self._create(name, rows, batch))
+            marked(spark, mark_of(batch), lambda: self._create(name, table, rows, batch))
             return _written(load_table(spark, name), batch, whole=True)
         applied = is_applied(java, batch)
         if applied:
@@ -214,12 +225,15 @@ class IcebergSink(Sink):
         if "." in namespace:
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
-    def _create(self, name: str, rows: DataFrame, batch: Batch) -> None:
+    def _create(self, name: str, table: Table, rows: DataFrame, batch: Batch) -> None:
         from pyspark.sql import functions as F
 
         if batch.mode == "upsert":
             rows = rows.where(~F.col(DELETED))
-        writer = rows.drop(DELETED).writeTo(name).using("iceberg")
+        rows = rows.drop(DELETED)
+        writer = rows.writeTo(name).using("iceberg")
+        if fields := fields_of(table.name, self.config.partition_by, rows.columns):
+            writer = writer.partitionedBy(*[field.spark() for field in fields])
         replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
         size = {"write.spark.advisory-partition-size-bytes": str(_WRITTEN_AT_ONCE)}
         for key, value in {"format-version": "2", **size, **replaced, **self.config.options()}.items():

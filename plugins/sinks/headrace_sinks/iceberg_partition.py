@@ -1,0 +1,66 @@
+"""How new Iceberg tables are partitioned: ``days(made)``, ``bucket(16, id)``, ``country``, as Spark's ``PARTITIONED BY`` has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.changes import quoted
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_FIELD = re.compile(r"\s*(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?)?([^(),]*[^(),\s])\s*(\))?\s*")
+_OF_TIME = ("years", "months", "days", "hours")
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """A column, and what of its values makes the partition."""
+
+    column: str
+    transform: str = "identity"
+    buckets: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> PartitionField:
+        """ValueError for what is no partition field."""
+        found = _FIELD.fullmatch(text)
+        if found:
+            transform, number, column, closed = found.groups()
+            if not transform and not closed:
+                return cls(column)
+            if closed and transform in _OF_TIME and not number:
+                return cls(column, transform)
+            if closed and transform == "bucket" and int(number or 0) > 0:
+                return cls(column, transform, int(number))
+        forms = ", ".join(f"{name}(column)" for name in _OF_TIME)
+        raise ValueError(f"{text!r} is no partition field; there are column, {forms} and bucket(number, column)")
+
+    def spark(self) -> Column:
+        """As a writer takes it."""
+        from pyspark.sql import functions as F
+
+        if self.transform == "identity":
+            return F.col(quoted(self.column))
+        transform: Callable[..., Any] = getattr(F, self.transform)
+        told: Column = transform(*([self.buckets] if self.buckets else []), F.col(quoted(self.column)))
+        return told
+
+
+def fields_of(table: str, rules: Mapping[str, Sequence[str]], columns: Sequence[str]) -> list[PartitionField]:
+    """Those of the first rule whose glob is the table's. ConfigError when ``columns``, the table's, lack one."""
+    rule = next((rule for rule in rules if fnmatchcase(table, rule)), None)
+    fields = [PartitionField.parse(text) for text in rules[rule]] if rule is not None else []
+    for field in fields:
+        if field.column not in columns:
+            raise ConfigError(
+                f"the table {table!r} has no column {field.column!r} to be partitioned by; it has {', '.join(columns)}",
+                where=f"sink iceberg, partition.by, {rule}",
+                fix="correct the column, or name the table in a rule of its own before this one",
+            )
+    return fields

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -224,6 +225,56 @@ def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None
     assert found["properties"]["write.parquet.compression-codec"] == "gzip"
     assert found["properties"]["write.merge.mode"] == "copy-on-write"
     assert found["properties"]["write.delete.mode"] == "merge-on-read"
+
+
+@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_type: str) -> None:
+    options = {"table.type": table_type, "partition.by": {"other.*": ["born"], "kit.*": ["city"], "*": ["born"]}}
+    table = Target(IcebergSink({"warehouse": str(tmp_path), **options}), clones.of("one"))
+    schema = "id int, city string, name string"
+    table.write(schema, put(1, 1, "x", "a"), put(1, 2, "x", "b"), put(1, 3, None, "c"), put(9, 4, "y", "d"))
+    # A move, a delete that says no partition, a move from no city, and one that is late.
+    table.write(schema, put(2, 1, "y", "A"), gone(2, 2, None, None), put(2, 3, "y", "C"), put(8, 4, "x", "late"))
+    table.write(schema, gone(8, 4, None, None), put(3, 1, "z", "AA"))
+    assert [(row["id"], row["city"], row["name"]) for row in table.rows()] == [
+        (1, "z", "AA"),
+        (3, "y", "C"),
+        (4, "y", "d"),
+    ]
+    folders = {folder.name for folder in (tmp_path / table.name.replace(".", "/") / "data").iterdir()}
+    assert folders == {"city=x", "city=y", "city=z", "city=null"}
+
+
+def test_a_table_is_partitioned_by_what_is_in_its_columns(tmp_path: Path, clones: Sessions) -> None:
+    fields = ["bucket(4, id)", "months( made )", "hours(at)", "a b"]
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": fields}}), clones.of("one"))
+    row = (dt.date(2026, 11, 23), dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC), "x")
+    table.write("id int, made date, at timestamp, `a b` string", put(1, 1, *row))
+    (spec,) = metadata(tmp_path, table)["partition-specs"]
+    assert [field["transform"] for field in spec["fields"]] == ["bucket[4]", "month", "hour", "identity"]
+
+
+def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(tmp_path: Path, clones: Sessions) -> None:
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"kit.*": ["city"]}}), clones.of("one"))
+    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert f"the table {table.name!r} has no column 'city' to be partitioned by; it has id, name" in str(error)
+    assert error.where == "sink iceberg, partition.by, kit.*"
+
+
+def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Sessions) -> None:
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["days(name)"]}}), clones.of("one"))
+    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert "cannot be partitioned so: Invalid source type string for transform: day" in str(error)
+
+
+@pytest.mark.parametrize(
+    "field", ["weeks(made)", "bucket(id)", "bucket(0, id)", "days(1, made)", "days(made", "made)", "days()", ""]
+)
+def test_what_is_no_partition_field(tmp_path: Path, field: str) -> None:
+    with pytest.raises(ValidationError, match="is no partition field; there are column, years"):
+        IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": [field]}})
 
 
 def test_counts_and_sizes_come_from_the_commit(target: Target) -> None:

@@ -174,6 +174,13 @@ class IcebergSink(Sink):
             return ConfigError(
                 f"there is no such version: {absent}", fix="take a version from `headrace show`, or a later time"
             )
+        unfit = next((line for line in lines if "Invalid source type" in line), None)
+        if unfit:
+            return ConfigError(
+                f"the table cannot be partitioned so: {unfit.split('Exception: ')[-1].strip()}",
+                where="sink iceberg, partition.by",
+                fix="years, months and days are of dates or timestamps, hours of timestamps; name another column",
+            )
         blocked = next((line.strip(": \t") for line in lines if "ParentNotDirectoryException" in line), None)
         if blocked:
             return ConfigError(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.contracts.changes import quoted
 from headrace.errors import ConfigError
@@ -45,11 +45,10 @@ class PartitionField:
         """As a writer takes it."""
         from pyspark.sql import functions as F
 
-        if self.transform == "identity":
-            return F.col(quoted(self.column))
-        transform: Callable[..., Any] = getattr(F, self.transform)
-        told: Column = transform(*([self.buckets] if self.buckets else []), F.col(quoted(self.column)))
-        return told
+        # The writer parses the name of a column once more, and has quoted it for that if it has a dot.
+        column = F.col(quoted(self.column if "." in self.column else quoted(self.column)))
+        transform: Callable[..., Column] = getattr(F, self.transform, lambda identity: identity)
+        return transform(self.buckets, column) if self.buckets else transform(column)
 
 
 def fields_of(table: str, rules: Mapping[str, Sequence[str]], columns: Sequence[str]) -> list[PartitionField]:

@@ -89,7 +89,8 @@ def _step(
 ) -> None:
     rows, names = database.tables[table], columns[table]
     key = chance.choice(KEYS)
-    value = {name: f"{name} {step}" if name[0] in "nt" else step for name in names} | {PARTITION: f"nook {step % 3}"}
+    number = step if chance.random() < 0.7 else 2**40 + step
+    value = {name: f"{name} {step}" if name[0] in "nt" else number for name in names} | {PARTITION: f"nook {step % 3}"}
     dice = chance.random()
     known = rows.get(key, {})
     left_out = [name for name in names if name[0] == "t" and name in known and chance.random() < 0.6]
@@ -101,6 +102,8 @@ def _step(
         database.snapshot(table)
     elif dice < 0.3 and (new := [name for name in ADDED if name not in names]):
         names.append(chance.choice(new))
+    elif dice < 0.31 and (old := [name for name in ADDED if name in names]):
+        names.remove(chance.choice(old))
     elif dice < 0.33:
         database.truncate(table)
     elif dice < 0.33 + moves.share and (free := [k for k in KEYS if k not in rows]):

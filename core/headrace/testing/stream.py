@@ -51,8 +51,9 @@ Row = Mapping[str, Any]
 KEY = "id"
 #: What a change says instead of a text that is as it was.
 LEFT_OUT = "<as it was>"
+_LARGEST_INT = 2**31 - 1
 #: The Spark types of columns, by the letter that their names begin with.
-_TYPES = {"i": "integer", "n": "string", "b": "long", "t": "string"}
+_TYPES = {"i": "integer", "n": "string", "t": "string"}
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Change:
 class Database:
     """Tables of rows with an integer ``id``, and the log of what was done to them.
 
-    A column's type shows in the first letter of its name: ``n`` and ``t`` text, ``i`` int, ``b`` bigint. Updates may leave
-    out those that begin with ``t``.
+    A column's type shows in the first letter of its name: ``n`` and ``t`` text, ``i`` int, and bigint once a value is larger.
+    Updates may leave out those that begin with ``t``.
     """
 
     tables: dict[str, dict[int, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
@@ -252,10 +253,11 @@ def _events(table: str, changes: Sequence[Change], seen: Sequence[Change]) -> Ev
     """``seen``: all changes so far, whose columns a source of events knows."""
     from pyspark.sql import types as T
 
-    mine = (change for change in seen if change.table == table)
-    names = list(dict.fromkeys([KEY, *(name for change in mine for name in change.row or ())]))
+    rows = [change.row for change in seen if change.table == table and change.row]
+    types = {name: _TYPES[name[0]] for name in (KEY, *(name for row in rows for name in row))}
+    types |= {n: "long" for row in rows for n, value in row.items() if isinstance(value, int) and value > _LARGEST_INT}
     row = T.StructType.fromJson(
-        {"fields": [{"name": n, "type": _TYPES[n[0]], "nullable": True, "metadata": {}} for n in names]}
+        {"fields": [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in types.items()]}
     )
     key = T.StructType([T.StructField(KEY, T.IntegerType())])
     kinds = {"op": T.StringType(), "at": T.LongType(), "row": row, "new": T.IntegerType()}

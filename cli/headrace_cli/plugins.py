@@ -40,7 +40,8 @@ def plugins(*, as_json: bool) -> None:
     for item in found:
         state = Text(item.reason, style="red") if item.reason else Text("ok", style="green")
         api = UNKNOWN if item.api_version is None else str(item.api_version)
-        table.add_row(item.kind or UNKNOWN, Text(item.name), Text(item.distribution), api, state)
+        name = item.name if item.name.isprintable() else repr(item.name)
+        table.add_row(item.kind or UNKNOWN, Text(name), Text(item.distribution), api, state)
     put(stdout(), table)
 
 

@@ -120,6 +120,8 @@ class Registry:
 
     def _load(self, registration: Registration) -> Any:
         what = f"the {registration.kind} {registration.name!r} of {registration.distribution}"
+        if not registration.name.replace("-", "_").replace(".", "_").isidentifier():
+            raise PluginError(f"{what} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
         target = registration.target
         if isinstance(target, str):
             module, _, attribute = target.partition("|")[0].partition(":")

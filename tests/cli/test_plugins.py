@@ -72,6 +72,15 @@ def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: Regi
     assert wreck == "– sinks wreck 2.0 – not loaded: ImportError: no module named 'rudder'"
 
 
+def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: Registry) -> None:
+    plugins.register(transforms(**{"a\x1b[31mb": Upper, "[red]x": Upper}), "acme 1.0")
+    output = headrace("plugins").output
+    assert "\x1b" not in output
+    assert r"'a\x1b[31mb'" in output
+    assert " [red]x " in output
+    assert "has no name that a file could say" in " ".join(output.split())
+
+
 def test_plugins_as_json(headrace: Headrace, acme: Registry) -> None:
     found = {(item["name"], item["distribution"]): item for item in json.loads(headrace("plugins", "--json").output)}
     assert found["upper", "acme 1.0"] == {

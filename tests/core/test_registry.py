@@ -167,6 +167,11 @@ class TestRefused:
         assert text.startswith("the transform 'shout' of headrace-a 1.0 is not a Transform: ")
         assert text.endswith("fix: derive its class from headrace.contracts.transform.Transform")
 
+    @pytest.mark.parametrize("name", ["../up", "", "a b", "'; --", "a\x1b[31mb", "[red]", "a/b", "a\n"])
+    def test_a_name_that_no_file_should_have(self, name: str) -> None:
+        text = refused(having((name, "no_such_module:Bad")), name)
+        assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has no name that a file could say")
+
     def test_a_bad_plugin_hides_no_other(self) -> None:
         found = having(("good", Shout), ("bad", "no_such_module:Bad"))
         assert found.all("transform") == [("good", Shout)]

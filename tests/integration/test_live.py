@@ -160,10 +160,13 @@ def test_large_values_that_an_update_leaves_alone_stay(
             f"update {table} set numbers = '{{1,2}}' where id = '2'; update {table} set rev = 5; commit"
         )
         documents()
+        # A column comes that may be left out, too, and the others are.
+        postgres.execute(f"alter table {table} add note text; update {table} set note = 'new', rev = 6 where id > '1'")
+        documents()
         # To another key, and on from there in one transaction.
         postgres.execute(f"update {table} set id = '4' where id = '3'")
         postgres.execute(
-            f"begin; update {table} set id = '5', rev = 6 where id = '2'; update {table} set id = '6' where id = '5'; commit"
+            f"begin; update {table} set id = '5', rev = 7 where id = '2'; update {table} set id = '6' where id = '5'; commit"
         )
         documents()
     finally:

@@ -12,11 +12,10 @@ from headrace_history.remembered import Remembered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
     from headrace.engine.storage import Folder
 
-_SCHEMA = "key array<string>, position string"
 _KEY, _REMOVED, _HASH = PREFIX + "removed_key", PREFIX + "removed", PREFIX + "removed_hash"
 #: Bytes of memory, as it lies there, that are still held whole beside a batch, about a third of a million keys; and rows of a
 #: batch whose keys are.
@@ -38,7 +37,7 @@ class DeletedKeys:
         if not self._kept.names:
             yield rows
             return
-        removed = self._kept.read(rows.sparkSession, _SCHEMA, self._kept.names)
+        removed = self._kept.read(rows.sparkSession, _schema(), self._kept.names)
         removed = removed.withColumnsRenamed({"key": _KEY, "position": _REMOVED})
         if self._kept.size() <= _SMALL:
             yield _without(rows, F.broadcast(removed), key)
@@ -57,6 +56,12 @@ class DeletedKeys:
 
         removed = rows.where(F.col(DELETED)).select(key_text(rows, key).alias("key"), F.col(POSITION).alias("position"))
         self._kept.add(removed, batch, lambda all_: all_.groupBy("key").agg(F.max("position").alias("position")))
+
+
+def _schema() -> StructType:
+    from pyspark.sql import types as T
+
+    return T.StructType().add("key", T.ArrayType(T.StringType())).add("position", T.StringType())
 
 
 def _without(rows: DataFrame, removed: DataFrame, key: Sequence[str]) -> DataFrame:

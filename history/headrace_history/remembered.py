@@ -1,13 +1,17 @@
 """What a table's batches leave to later ones: folders of Parquet files, few of them, each kept for a time.
 
-``<level>-<batch>-<milliseconds>/`` has what a batch added. Sixteen of one level become one of the next, so that there are few
-to read; what is older than the retention goes as a whole.
+``<level>-<batch>-<milliseconds>-<kind>/`` has what a batch added, and ``kind`` stands for its columns and their types. Sixteen
+of one level become one of the next, so that there are few to read; what is older than the retention goes as a whole.
 """
 
 from __future__ import annotations
 
 import time
+import zlib
+from functools import reduce
 from typing import TYPE_CHECKING
+
+from headrace_schemas.shape import shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +33,7 @@ class Remembered:
         self._folder, self._retention = folder, retention
         self._names: list[str] | None = None
         self._sizes: dict[str, int] = {}
+        self._schemas: dict[str, StructType] = {}
 
     @property
     def names(self) -> list[str]:
@@ -44,11 +49,35 @@ class Remembered:
 
     def of(self, batch: int) -> list[str]:
         """The folders that a batch wrote to their end."""
-        mine = [name for name in self.names if int(name.split("-")[1]) == batch]
-        return [name for name in mine if self._folder.read(f"{name}/_SUCCESS") is not None]
+        return [name for name in self.names if int(name.split("-")[1]) == batch and self._is_whole(name)]
 
-    def read(self, session: SparkSession, schema: StructType | str, names: Sequence[str]) -> DataFrame:
-        return session.read.schema(schema).parquet(*[f"{self._folder.path}/{name}" for name in names])
+    def read(self, session: SparkSession, schema: StructType, names: Sequence[str]) -> DataFrame:
+        """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
+        from pyspark.sql import DataFrame
+
+        wanted, alike = _kind(schema), dict[str, list[str]]()
+        for name in names:
+            kind = name.split("-", 3)[-1]
+            if kind not in (wanted, *self._schemas) and not self._is_whole(name):
+                kind = wanted  # A kill left no file in it, from which it could be seen what it holds.
+            alike.setdefault(kind, []).append(f"{self._folder.path}/{name}")
+        frames = [
+            session.read.schema(schema).parquet(*paths)
+            if kind == wanted
+            else shaped(self._read(session, kind, paths), schema)
+            for kind, paths in alike.items()
+        ]
+        return reduce(DataFrame.unionByName, frames)
+
+    def _read(self, session: SparkSession, kind: str, paths: Sequence[str]) -> DataFrame:
+        """Rows in their own types: of Parquet Spark reads an int as an int alone. To ask the files for them takes a job."""
+        reader = session.read.schema(self._schemas[kind]) if kind in self._schemas else session.read
+        rows = reader.parquet(*paths)
+        self._schemas[kind] = rows.schema
+        return rows
+
+    def _is_whole(self, name: str) -> bool:
+        return self._folder.read(f"{name}/_SUCCESS") is not None
 
     def add(self, rows: DataFrame, batch: int, joined: Callable[[DataFrame], DataFrame]) -> None:
         """Adds rows. ``joined``: makes the rows of several folders those of one."""
@@ -64,11 +93,16 @@ class Remembered:
         self._forget([n for n in self.names if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
 
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
-        name = f"{level}-{batch}-{newest}"
+        names, name = self.names, f"{level}-{batch}-{newest}-{_kind(rows.schema)}"
         rows.write.parquet(f"{self._folder.path}/{name}")
-        self._names = [*self.names, name]
+        self._names = [*names, name]
 
     def _forget(self, names: list[str]) -> None:
         self._names = [name for name in self.names if name not in names]
         for name in names:
             self._folder.delete(name)
+
+
+def _kind(schema: StructType) -> str:
+    """Of columns and types."""
+    return f"{zlib.crc32(schema.simpleString().encode()):08x}"

@@ -11,8 +11,8 @@ from headrace.engine.schemas import SchemaLog
 from headrace.engine.storage import Folder
 from headrace.errors import ConfigError, DataError
 from headrace_schemas.merge import grown, merged
+from headrace_schemas.shape import same, shaped
 from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
-from headrace_sinks.shape import same, shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

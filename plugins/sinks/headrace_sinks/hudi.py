@@ -13,10 +13,10 @@ from headrace.contracts.changes import DELETED, POSITION, PREFIX
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
 from headrace.engine.storage import Folder, qualified
 from headrace.errors import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_schemas.shape import shaped
 from headrace_sinks import hudi_timeline as timeline
 from headrace_sinks.asof import millis
 from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
-from headrace_sinks.shape import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,6 +15,7 @@ from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder, qualified
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.spark.sessions import read_once
+from headrace_schemas.shape import shaped
 from headrace_sinks.asof import millis
 from headrace_sinks.iceberg_catalog import (
     CATALOG,
@@ -28,7 +29,6 @@ from headrace_sinks.iceberg_catalog import (
 from headrace_sinks.iceberg_mark import MARK, is_applied, mark_of, marked
 from headrace_sinks.iceberg_partition import PartitionField, fields_of
 from headrace_sinks.iceberg_schema import grown
-from headrace_sinks.shape import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

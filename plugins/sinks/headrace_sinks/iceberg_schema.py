@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.changes import quoted
 from headrace.errors import DataError
 from headrace_schemas.merge import merged
-from headrace_sinks.shape import same
+from headrace_schemas.shape import same
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

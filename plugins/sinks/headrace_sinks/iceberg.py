@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.contracts.changes import DELETED, POSITION, quoted
+from headrace.contracts.changes import DELETED, POSITION, PREFIX, quoted
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
 from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder, qualified
@@ -64,7 +64,8 @@ class IcebergConfig(SinkConfig):
     catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
     #: How rows are replaced: merge-on-read writes less, copy-on-write reads faster.
     table_type: Literal["merge-on-read", "copy-on-write"] = Field("merge-on-read", alias="table.type")
-    #: How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of one, or ``bucket(16, column)``. The first rule that matches counts.
+    #: How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
+    #: one, or ``bucket(16, column)``. The first rule that matches counts.
     partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
 
     @field_validator("partition_by")
@@ -239,7 +240,8 @@ class IcebergSink(Sink):
             rows = rows.where(~F.col(DELETED))
         rows = rows.drop(DELETED)
         writer = rows.writeTo(name).using("iceberg")
-        if fields := fields_of(table.name, self.config.partition_by, rows.columns):
+        own = [column for column in rows.columns if not column.startswith(PREFIX)]
+        if fields := fields_of(table.name, self.config.partition_by, own):
             writer = writer.partitionedBy(*[field.spark() for field in fields])
         replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
         size = {"write.spark.advisory-partition-size-bytes": str(_WRITTEN_AT_ONCE)}

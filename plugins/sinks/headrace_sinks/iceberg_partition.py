@@ -47,7 +47,8 @@ class PartitionField:
 
         # The writer parses the name of a column once more, and has quoted it for that if it has a dot.
         column = F.col(quoted(self.column if "." in self.column else quoted(self.column)))
-        transform: Callable[..., Column] = getattr(F, self.transform, lambda identity: identity)
+        transforms = getattr(F, "partitioning", F)  # where Spark 4 has them
+        transform: Callable[..., Column] = getattr(transforms, self.transform, lambda identity: identity)
         return transform(self.buckets, column) if self.buckets else transform(column)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace import DataError, RetriableError
+from headrace import ConfigError, DataError, RetriableError
 from headrace.contracts.sink import Written
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
@@ -140,6 +140,20 @@ def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, tabl
         (4, "y", "d"),
     ]
     assert (tmp_path / table.name.replace(".", "/") / "z").is_dir()
+
+
+def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
+    tmp_path: Path, clones: Sessions, table_type: str
+) -> None:
+    options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
+    table = target(tmp_path, clones, **options)
+    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert "has no column 'city' to be partitioned by; it has id, name" in str(error)
+    # What only removes rows need not say their columns.
+    table.write("id int", gone(2, 1))
+    table.write("id int, city string", put(3, 2, "x"))
+    assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]
 
 
 def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) -> None:

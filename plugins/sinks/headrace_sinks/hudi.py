@@ -17,6 +17,7 @@ from headrace_schemas.shape import shaped
 from headrace_sinks import hudi_timeline as timeline
 from headrace_sinks.asof import millis
 from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace_sinks.partitions import lacking, not_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +75,8 @@ class HudiSink(Sink):
         last = timeline.last_commit(spark, path, batch.pipeline) if exists else None
         if last is not None and last.mark == timeline.mark_of(batch):
             return Written(version=last.instant, skipped=True)
+        if not exists and (lost := lacking(rows, self._partition_columns)):
+            return not_made(table, rows, batch, lost[0], f"sink hudi, {_PARTITION}")
         rows, operation = _fitted(rows, batch), "upsert"
         if not exists and self._buckets and _plain(rows, table, batch):
             rows, operation = _without_deleted(rows, batch), "bulk_insert"
@@ -140,6 +143,12 @@ class HudiSink(Sink):
     def _buckets(self) -> bool:
         """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
         return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partitioned
+
+    @property
+    def _partition_columns(self) -> list[str]:
+        """Of ``country``, ``made:timestamp,address.city`` and the like, as Hudi's key generators have them."""
+        fields = str(self.config.options().get(_PARTITION, "")).split(",")
+        return [field.split(":")[0].split(".")[0].strip() for field in fields if field.strip()]
 
     @property
     def _partitioned(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.contracts.changes import DELETED, POSITION, PREFIX, quoted
+from headrace.contracts.changes import DELETED, POSITION, quoted
 from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
 from headrace.engine.checkpoint import first_line
 from headrace.engine.storage import Folder, qualified
@@ -29,6 +29,7 @@ from headrace_sinks.iceberg_catalog import (
 from headrace_sinks.iceberg_mark import MARK, is_applied, mark_of, marked
 from headrace_sinks.iceberg_partition import PartitionField, fields_of
 from headrace_sinks.iceberg_schema import grown
+from headrace_sinks.partitions import lacking, not_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,8 +195,11 @@ class IcebergSink(Sink):
         spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
         java = load_table(spark, name)
         if java is None:
+            fields = fields_of(table.name, self.config.partition_by)
+            if lost := lacking(rows, [field.column for field in fields]):
+                return not_made(table, rows, batch, lost[0], "sink iceberg, partition.by")
             self._create_namespace(spark, name)
-            marked(spark, mark_of(batch), lambda: self._create(name, table, rows, batch))
+            marked(spark, mark_of(batch), lambda: self._create(name, fields, rows, batch))
             return _written(load_table(spark, name), batch, whole=True)
         applied = is_applied(java, batch)
         if applied:
@@ -233,15 +237,13 @@ class IcebergSink(Sink):
         if "." in namespace:
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
-    def _create(self, name: str, table: Table, rows: DataFrame, batch: Batch) -> None:
+    def _create(self, name: str, fields: Sequence[PartitionField], rows: DataFrame, batch: Batch) -> None:
         from pyspark.sql import functions as F
 
         if batch.mode == "upsert":
             rows = rows.where(~F.col(DELETED))
-        rows = rows.drop(DELETED)
-        writer = rows.writeTo(name).using("iceberg")
-        own = [column for column in rows.columns if not column.startswith(PREFIX)]
-        if fields := fields_of(table.name, self.config.partition_by, own):
+        writer = rows.drop(DELETED).writeTo(name).using("iceberg")
+        if fields:
             writer = writer.partitionedBy(*[field.spark() for field in fields])
         replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
         size = {"write.spark.advisory-partition-size-bytes": str(_WRITTEN_AT_ONCE)}

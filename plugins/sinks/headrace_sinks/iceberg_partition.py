@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from headrace.contracts.changes import quoted
-from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -52,15 +51,6 @@ class PartitionField:
         return transform(self.buckets, column) if self.buckets else transform(column)
 
 
-def fields_of(table: str, rules: Mapping[str, Sequence[str]], columns: Sequence[str]) -> list[PartitionField]:
-    """Those of the first rule whose glob is the table's. ConfigError when ``columns``, the table's, lack one."""
-    rule = next((rule for rule in rules if fnmatchcase(table, rule)), None)
-    fields = [PartitionField.parse(text) for text in rules[rule]] if rule is not None else []
-    for field in fields:
-        if field.column not in columns:
-            raise ConfigError(
-                f"the table {table!r} has no column {field.column!r} to be partitioned by; it has {', '.join(columns)}",
-                where=f"sink iceberg, partition.by, {rule}",
-                fix="correct the column, or name the table in a rule of its own before this one",
-            )
-    return fields
+def fields_of(table: str, rules: Mapping[str, Sequence[str]]) -> list[PartitionField]:
+    """Those of the first rule whose glob is the table's."""
+    return next(([PartitionField.parse(f) for f in rules[rule]] for rule in rules if fnmatchcase(table, rule)), [])

@@ -55,25 +55,23 @@ class Remembered:
         """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
         from pyspark.sql import DataFrame
 
-        wanted, alike = _kind(schema), dict[str, list[str]]()
+        wanted = _kind(schema)
+        self._schemas[wanted] = schema
+        alike: dict[str, list[str]] = {}
         for name in names:
             kind = name.split("-", 3)[-1]
-            if kind not in (wanted, *self._schemas) and not self._is_whole(name):
+            if kind not in self._schemas and not self._is_whole(name):
                 kind = wanted  # A kill left no file in it, from which it could be seen what it holds.
             alike.setdefault(kind, []).append(f"{self._folder.path}/{name}")
-        frames = [
-            session.read.schema(schema).parquet(*paths)
-            if kind == wanted
-            else shaped(self._read(session, kind, paths), schema)
-            for kind, paths in alike.items()
-        ]
-        return reduce(DataFrame.unionByName, frames)
+        frames = {kind: self._read(session, kind, paths) for kind, paths in alike.items()}
+        fitted = [rows if kind == wanted else shaped(rows, schema) for kind, rows in frames.items()]
+        return reduce(DataFrame.unionByName, fitted)
 
     def _read(self, session: SparkSession, kind: str, paths: Sequence[str]) -> DataFrame:
         """Rows in their own types: of Parquet Spark reads an int as an int alone. To ask the files for them takes a job."""
         reader = session.read.schema(self._schemas[kind]) if kind in self._schemas else session.read
         rows = reader.parquet(*paths)
-        self._schemas[kind] = rows.schema
+        self._schemas.setdefault(kind, rows.schema)
         return rows
 
     def _is_whole(self, name: str) -> bool:

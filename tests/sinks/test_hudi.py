@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import partitions
 
-from headrace import ConfigError, DataError, RetriableError
+from headrace import DataError, RetriableError
 from headrace.contracts.sink import Written
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
@@ -129,16 +130,7 @@ def test_rows_stay_right_when_logs_are_compacted(tmp_path: Path, clones: Session
 def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_type: str) -> None:
     options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
     table = target(tmp_path, clones, **options)
-    schema = "id int, city string, name string"
-    table.write(schema, put(1, 1, "x", "a"), put(1, 2, "x", "b"), put(1, 3, "y", "c"), put(9, 4, "y", "d"))
-    # A move, a delete that says no partition, an update in place, and a move that is late.
-    table.write(schema, put(2, 1, "y", "A"), gone(2, 2, None, None), put(2, 3, "y", "C"), put(8, 4, "x", "late"))
-    table.write(schema, gone(8, 4, None, None), put(3, 1, "z", "AA"))
-    assert [(row["id"], row["city"], row["name"]) for row in table.rows()] == [
-        (1, "z", "AA"),
-        (3, "y", "C"),
-        (4, "y", "d"),
-    ]
+    partitions.rows_move(table)
     assert (tmp_path / table.name.replace(".", "/") / "z").is_dir()
 
 
@@ -147,13 +139,7 @@ def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
 ) -> None:
     options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
     table = target(tmp_path, clones, **options)
-    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
-    assert isinstance(error, ConfigError)
-    assert "has no column 'city' to be partitioned by; it has id, name" in str(error)
-    # What only removes rows need not say their columns.
-    table.write("id int", gone(2, 1))
-    table.write("id int, city string", put(3, 2, "x"))
-    assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]
+    partitions.waits_for_its_column(table)
 
 
 def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) -> None:

@@ -17,7 +17,7 @@ from headrace_schemas.shape import shaped
 from headrace_sinks import hudi_timeline as timeline
 from headrace_sinks.asof import millis
 from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
-from headrace_sinks.partitions import lacking, not_made
+from headrace_sinks.partitions import not_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,8 +75,10 @@ class HudiSink(Sink):
         last = timeline.last_commit(spark, path, batch.pipeline) if exists else None
         if last is not None and last.mark == timeline.mark_of(batch):
             return Written(version=last.instant, skipped=True)
-        if not exists and (lost := lacking(rows, self._partition_columns)):
-            return not_made(table, rows, batch, lost[0], f"sink hudi, {_PARTITION}")
+        if not exists and (
+            nothing := not_made(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
+        ):
+            return nothing
         rows, operation = _fitted(rows, batch), "upsert"
         if not exists and self._buckets and _plain(rows, table, batch):
             rows, operation = _without_deleted(rows, batch), "bulk_insert"

@@ -29,7 +29,7 @@ from headrace_sinks.iceberg_catalog import (
 from headrace_sinks.iceberg_mark import MARK, is_applied, mark_of, marked
 from headrace_sinks.iceberg_partition import PartitionField, fields_of
 from headrace_sinks.iceberg_schema import grown
-from headrace_sinks.partitions import lacking, not_made
+from headrace_sinks.partitions import not_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -196,8 +196,9 @@ class IcebergSink(Sink):
         java = load_table(spark, name)
         if java is None:
             fields = fields_of(table.name, self.config.partition_by)
-            if lost := lacking(rows, [field.column for field in fields]):
-                return not_made(table, rows, batch, lost[0], "sink iceberg, partition.by")
+            columns = [field.column for field in fields]
+            if nothing := not_made(table, rows, batch, columns, "sink iceberg, partition.by"):
+                return nothing
             self._create_namespace(spark, name)
             marked(spark, mark_of(batch), lambda: self._create(name, fields, rows, batch))
             return _written(load_table(spark, name), batch, whole=True)

@@ -13,23 +13,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def lacking(rows: DataFrame, columns: Sequence[str]) -> list[str]:
-    """Those of the columns that the rows have not."""
-    return [column for column in columns if column not in rows.columns]
+def not_made(table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str], where: str) -> Written | None:
+    """What comes of a table's first batch that lacks one of ``columns``; None for one that has them all.
 
-
-def not_made(table: Table, rows: DataFrame, batch: Batch, column: str, where: str) -> Written:
-    """What comes of a table's first batch that lacks a column: nothing when it only removes rows, which need not say the others.
-
-    ConfigError when there is a row to be written.
+    Nothing, when it only removes rows, which need not say the others. ConfigError when there is a row to be written.
     """
     from pyspark.sql import functions as F
 
+    lost = next((column for column in columns if column not in rows.columns), None)
+    if lost is None:
+        return None
     living = rows.where(~F.col(DELETED)) if batch.mode == "upsert" else rows
     if living.count():
         have = ", ".join(c for c in rows.columns if not c.startswith(PREFIX))
         raise ConfigError(
-            f"the table {table.name!r} has no column {column!r} to be partitioned by; it has {have}",
+            f"the table {table.name!r} has no column {lost!r} to be partitioned by; it has {have}",
             where=where,
             fix="correct the column, or let the table have no partitions",
         )

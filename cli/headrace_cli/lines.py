@@ -72,10 +72,13 @@ def hints(totals: Totals, file: str) -> list[str]:
     if totals.unrouted:
         lines.append(f"left out, no rule of `tables:` names them: {', '.join(totals.unrouted)}")
     if totals.dead_letters:
-        lines.append(
-            f"{counted(totals.dead_letters, 'dead letter')}, kept with their bytes: headrace dead-letters {file}"
-        )
+        lines.append(letters_hint(totals.dead_letters, file))
     return lines
+
+
+def letters_hint(number: int, file: str) -> str:
+    """Where so many dead letters are."""
+    return f"{counted(number, 'dead letter')}, kept with their bytes: headrace dead-letters {file}"
 
 
 def summary_lines(totals: Totals, file: str) -> list[str]:

@@ -24,6 +24,7 @@ from headrace_cli.run import run
 from headrace_cli.schema import schema
 from headrace_cli.show import show
 from headrace_cli.signals import interruptible
+from headrace_cli.status import status
 from headrace_cli.version import version
 
 
@@ -63,7 +64,7 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (run, check, show, dead_letters, replay, epoch, plugins, schema, jars, version):
+for command in (run, check, status, show, dead_letters, replay, epoch, plugins, schema, jars, version):
     cli.add_command(command)
 
 

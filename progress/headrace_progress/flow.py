@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headrace_progress.progress import BatchProgress, TableProgress
 
@@ -29,25 +29,27 @@ class TableStatus:
     rows_per_second: float
     #: Why the table is not written, when it fails.
     error: str | None = None
+    #: The last batch that wrote it, and when that had ended: UTC, ISO 8601.
+    batch: int | None = None
+    ended: str | None = None
 
 
 def flow(batches: Sequence[BatchProgress], now: float | None = None) -> tuple[TableStatus, ...]:
     """The state of every table that the batches brought something for. ``now``: seconds since 1970."""
     now = time.time() if now is None else now
-    latest: dict[tuple[str, str], tuple[float, TableProgress]] = {}
+    latest: dict[tuple[str, str], tuple[BatchProgress, TableProgress]] = {}
     errors: dict[tuple[str, str], str | None] = {}
     rows: dict[tuple[str, str], int] = {}
     since = now
     for batch in batches:
-        began = datetime.fromisoformat(batch.started).timestamp()
         for table in batch.tables:
             name = table.table, table.sink
             errors[name] = table.error
             if table.error is None or name not in latest:
-                latest[name] = (began + batch.seconds, table)
-            if began + batch.seconds > now - WINDOW:
+                latest[name] = (batch, table)
+            if _ended(batch).timestamp() > now - WINDOW:
                 rows[name] = rows.get(name, 0) + (table.rows_in or 0)
-                since = min(since, began)
+                since = min(since, datetime.fromisoformat(batch.started).timestamp())
     spent = max(now - since, 0.001)
     return tuple(
         TableStatus(
@@ -55,12 +57,17 @@ def flow(batches: Sequence[BatchProgress], now: float | None = None) -> tuple[Ta
             table.latency_ms,
             table.latency_max_ms,
             table.lag,
-            _seconds(table, now - ended),
+            _seconds(table, now - _ended(batch).timestamp()),
             round(rows.get(name, 0) / spent, 1),
             errors[name],
+            *((None, None) if table.error else (batch.batch, _ended(batch).isoformat(timespec="milliseconds"))),
         )
-        for name, (ended, table) in latest.items()
+        for name, (batch, table) in latest.items()
     )
+
+
+def _ended(batch: BatchProgress) -> datetime:
+    return datetime.fromisoformat(batch.started) + timedelta(seconds=batch.seconds)
 
 
 def _seconds(table: TableProgress, age: float) -> float | None:

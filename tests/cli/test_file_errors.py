@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import SAMPLE, Headrace
 
 
-@pytest.mark.parametrize("command", ["run", "check", "show", "jars"])
+@pytest.mark.parametrize("command", ["run", "check", "status", "show", "jars"])
 def test_a_file_that_is_not_there(headrace: Headrace, sample: Path, command: str) -> None:
     result = headrace(command, "artist.yaml")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, P
 from headrace.hookspecs import hookimpl
 from headrace.registry import Registry
 
-BUILT_IN = ["run", "check", "show", "dead-letters", "replay", "epoch", "plugins", "schema", "jars", "version"]
+BUILT_IN = ["run", "check", "status", "show", "dead-letters", "replay", "epoch", "plugins", "schema", "jars", "version"]
 
 
 def commands(**targets: object) -> SimpleNamespace:

@@ -1,9 +1,10 @@
-"""``headrace show`` and ``headrace check``, in this process's Spark session."""
+"""``headrace show``, ``headrace status`` and ``headrace check``, in this process's Spark session."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.conftest import SAMPLE, Headrace, deliver
 
-from headrace import Pipeline
+from headrace import HeadraceError, Pipeline
 from headrace_cli import start as starting
 
 if TYPE_CHECKING:
@@ -159,10 +160,53 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
 
 
+def test_how_each_table_keeps_up(headrace: Headrace) -> None:
+    names, table = headrace("status", "artists.yaml").output.splitlines()
+    assert re.split(" {2,}", names) == ["table", "sink", "waiting", "rows/s", "behind", "last batch"]
+    assert re.match(r"moma\.artists +iceberg +– +\d+ +\d\.\d y +#1, [\d.]+ (s|min) ago$", table)
+    said = headrace("status", "people.yaml").output.splitlines()[-1]
+    assert said == "of the last 1 batch: 2 dead letters, kept with their bytes: headrace dead-letters people.yaml"
+    told = json.loads(headrace("status", "artists.yaml", "--format", "json").output)
+    assert (told["table"], told["sink"], told["batch"], told["error"]) == ("moma.artists", "iceberg", 1, None)
+
+
+def test_a_table_that_fails_is_seen_as_long_as_it_does(
+    headrace: Headrace, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.yaml").write_text(
+        f"name: shop\nsource: {{files: {{path: {tmp_path}/people, format: json}}}}\n"
+        f"sink: {{files: {{path: {tmp_path}/lake}}}}\ncheckpoint: {tmp_path}/checkpoint\n"
+    )
+    for topic in ("good", "bad"):
+        (tmp_path / "people" / topic).mkdir(parents=True)
+        (tmp_path / "people" / topic / "a.json").write_text('{"id": 1}')
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "bad").write_text("no folder")
+    with pytest.raises(HeadraceError, match="table bad"):
+        Pipeline.from_file("shop.yaml").run(spark)
+    waits = re.compile(r"bad: waits since 20\d\d-\d\d-\d\dT[\d:+]+: .*table bad")
+    _, bad, good, why, *_ = headrace("status", "shop.yaml").output.splitlines()
+    assert bad.split() == ["bad", "files", "–", "0", "–", "–"]
+    assert re.match(r"good +files .* #0, [\d.]+ (s|min) ago$", good)
+    assert waits.match(why)
+    # Also when it is long ago.
+    shutil.rmtree(tmp_path / "checkpoint" / "progress")
+    _, bad, why, *_ = headrace("status", "shop.yaml").output.splitlines()
+    assert bad.split() == ["bad", "files", "–", "0", "–", "–"]
+    assert waits.match(why)
+    (tmp_path / "lake" / "bad").unlink()
+    Pipeline.from_file("shop.yaml").run(spark)
+    assert "waits" not in headrace("status", "shop.yaml").output
+
+
 def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
     (lake / "new.yaml").write_text(absolute(SAMPLE.replace("lake/_checkpoints", "elsewhere"), lake))
     result = headrace("show", "new.yaml")
     assert (result.exit_code, result.stderr) == (0, "there are no tables yet: headrace run new.yaml\n")
+    result = headrace("status", "new.yaml")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "no table was written yet: headrace run new.yaml\n"
     assert not (lake / "elsewhere").exists()
 
 

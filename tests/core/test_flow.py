@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from headrace_progress.flow import TableStatus, flow
@@ -27,7 +28,8 @@ def test_no_batch_no_table() -> None:
 
 def test_a_table_that_keeps_up_is_no_second_old() -> None:
     (state,) = flow([batch(0, 20, table(300, 0)), batch(1, 10, table(100, 0))], NOW)
-    assert state == TableStatus("orders", "iceberg", 1500, 2500, lag=0, lag_seconds=0.0, rows_per_second=20.0)
+    seen = TableStatus("orders", "iceberg", 1500, 2500, lag=0, lag_seconds=0.0, rows_per_second=20.0)
+    assert state == replace(seen, batch=1, ended="2026-01-02T03:03:57.000+00:00")
 
 
 def test_records_that_wait_make_a_table_older_by_the_second() -> None:
@@ -52,8 +54,8 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
 
 def test_a_batch_that_failed_changes_nothing_but_the_rate() -> None:
     (state,) = flow([batch(0, 12, table(100, 0)), batch(1, 5, table(None, None, None, error="full"))], NOW)
-    assert (state.latency_ms, state.lag, state.error) == (1500, 0, "full")
+    assert (state.latency_ms, state.lag, state.error, state.batch) == (1500, 0, "full", 0)
     (state,) = flow([batch(0, 12, table(None, None, None, error="full"))], NOW)
-    assert (state.latency_ms, state.error) == (None, "full")
+    assert (state.latency_ms, state.error, state.batch, state.ended) == (None, "full", None, None)
     (state,) = flow([batch(0, 12, table(None, None, None, error="full")), batch(1, 5, table(100, 0))], NOW)
     assert (state.latency_ms, state.error) == (1500, None)

@@ -191,6 +191,7 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
     stopped = headrace("run", pipeline(kafka, folder, policy="stop"), "--available-now", "--traceback", code=4)
     assert "Traceback" in stopped
     assert "1 record: undecodable" in stopped
+    assert "1 record: undecodable" in headrace("status", file)
 
     events = [path.read_bytes() for path in (folder / "events").rglob("*") if path.is_file()]
     assert any(b"physicalPlanDescription" in text and b"MergeRows" in text for text in events)

@@ -107,6 +107,7 @@ def test_tables_are_made_for_small_commits(tmp_path: Path, clones: Sessions, tab
 
 def test_options_of_hudi_pass_through_and_win(tmp_path: Path, clones: Sessions) -> None:
     options = {"hoodie.bucket.index.num.buckets": 1, "hoodie.metadata.enable": True, "hoodie.table.name": "mine"}
+    options["hoodie.datasource.write.partitionpath.field"] = ""  # as a file says it that partitions in one place only
     table = target(tmp_path, clones, **options)
     table.write(PEOPLE, *[put(1, number, "a") for number in range(20)])
     table.write(PEOPLE, put(2, 1, "b"))

@@ -144,17 +144,13 @@ class HudiSink(Sink):
     @property
     def _buckets(self) -> bool:
         """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
-        return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partitioned
+        return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partition_columns
 
     @property
     def _partition_columns(self) -> list[str]:
-        """Of ``country``, ``made:timestamp,address.city`` and the like, as Hudi's key generators have them."""
+        """Of ``country``, ``made:timestamp,address.city`` and the like, as Hudi's key generators have them; none of an empty text."""
         fields = str(self.config.options().get(_PARTITION, "")).split(",")
         return [field.split(":")[0].split(".")[0].strip() for field in fields if field.strip()]
-
-    @property
-    def _partitioned(self) -> bool:
-        return _PARTITION in self.config.options()
 
     def _path(self, spark: SparkSession, table: Table) -> str:
         return "/".join([qualified(spark, self.config.path), *table.parts])
@@ -180,7 +176,7 @@ class HudiSink(Sink):
             # To look after each commit what may go costs a tenth of a small one.
             "hoodie.clean.trigger.max.commits": "10",
         }
-        if self._partitioned:
+        if self._partition_columns:
             # A row may move to another partition, and a delete need not say in which one its row is.
             options["hoodie.index.type"] = "GLOBAL_SIMPLE"
             options["hoodie.simple.index.update.partition.path"] = "true"

@@ -30,7 +30,7 @@ GIFT = PREFIX + "gift"
 #: What a position becomes when an older change gave its row a value: higher, and lower than every other that was.
 _TOUCHED = "!"
 _MARK = "<headrace-value-unchanged>"
-_RANK, _TOLD, _TAKEN = PREFIX + "rank", PREFIX + "told_", PREFIX + "taken_"
+_RANK, _RANK_REAL, _TOLD, _TAKEN = PREFIX + "rank", PREFIX + "rank_real", PREFIX + "told_", PREFIX + "taken_"
 _NEWER = PREFIX + "newer"
 _OURS, _THEIRS = PREFIX + "ours_", PREFIX + "theirs_"
 
@@ -99,7 +99,10 @@ def named(rows: DataFrame) -> DataFrame:
 
 
 def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The newest row of every key, with values that it left out from the next older one that has them, and ORIGIN."""
+    """The newest row of every key, with values that it left out from the next older one that has them, and ORIGIN.
+
+    A gift that is newer is a row beside it: the one that it is for came before, or will come.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -113,9 +116,13 @@ def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         ).over(so_far)
         for i, n in enumerate(names)
     }
-    real_first = [GIFT] if GIFT in rows.columns else []
-    rank = F.row_number().over(by_key.orderBy(*real_first, F.col(POSITION).desc()))
-    newest = rows.withColumns({**told, _RANK: rank}).where(F.col(_RANK) == 1)
+    latest = F.col(POSITION).desc()
+    ranks = {_RANK: F.row_number().over(by_key.orderBy(latest))}
+    chosen = F.col(_RANK) == 1
+    if GIFT in rows.columns:
+        ranks[_RANK_REAL] = F.row_number().over(by_key.orderBy(GIFT, latest))
+        chosen = (F.col(_RANK_REAL) == 1) | (F.col(GIFT) & chosen)
+    newest = rows.withColumns({**told, **ranks}).where(chosen)
     values = {
         n: F.when(left_out[n], F.col(f"{_TOLD}{i}.value")).otherwise(F.col(quoted(n))) for i, n in enumerate(names)
     }
@@ -131,6 +138,7 @@ def merged(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], names:
     An older row that has a newer value of such a column than the stored row becomes the stored row with that value.
     ``stored``: the table's own columns, POSITION and, once it was written, ORIGIN; ``names``: what may be left out.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     gift = F.col(GIFT) if GIFT in rows.columns else F.lit(False)
@@ -165,6 +173,9 @@ def merged(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], names:
     with read_once(both) as kept:
         gives_any = reduce(lambda a, b: a | b, [F.col(f"{_OURS}{i}") for i in range(len(names))], F.lit(False))
         giving = kept.where(gives_any)
+        if GIFT in rows.columns:  # What is older than a gift is of a row that had the key before.
+            first = F.row_number().over(Window.partitionBy(*[quoted(k) for k in key]).orderBy(F.col(GIFT).desc()))
+            giving = giving.withColumn(_RANK, first).where(F.col(_RANK) == 1)
         # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
         taking = _with_taken(kept.where(F.col(_NEWER) & ~gift), rows.columns, names, every)
         if giving.isEmpty():

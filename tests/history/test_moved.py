@@ -88,6 +88,36 @@ def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSessio
     assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
 
 
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_gift_comes_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, again: int) -> None:
+    """Those of a row that had the key before, and was removed: they come once more."""
+    database, mine = Database(), stream(spark, tmp_path)
+    database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
+    database.delete(TABLE, 2)
+    database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
+    database.rekey(TABLE, 1, 2, unchanged=["text"])
+    *removed, insert, delete, moved = database.log
+    mine.apply(*removed)
+    mine.apply(moved)
+    mine.apply(removed[again], insert, delete)
+    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+
+
+def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = Database(), stream(spark, tmp_path)
+    database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
+    database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
+    database.delete(TABLE, 2)
+    database.rekey(TABLE, 1, 2, unchanged=["text"])
+    before, insert, removed, delete, moved = database.log
+    mine.apply(before, insert, delete)
+    assert mine.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
+    mine.apply(removed)
+    assert mine.rows(TABLE) == []
+    mine.apply(moved)
+    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+
+
 def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
     database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})

@@ -7,6 +7,7 @@ written down before any table is: a batch that is repeated finds the old row gon
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 
 _TOLD, _STORED = PREFIX + "told_", PREFIX + "stored_"
 #: What a gift is kept as: the new key and the old one as texts, the position of the change, and of each column a struct with its
-#: value, null while nobody has told it: a key that was changed twice may be heard of in the wrong order.
-_NEW, _OLD, _AT, _VALUES = "key", "old", "position", "told"
+#: value and the position of the change that told it, null while none has; at last when it was made, milliseconds since 1970. A
+#: key that was changed twice may be heard of in the wrong order: then a gift is made again, and knows better.
+_NEW, _OLD, _AT, _VALUES, _MADE = "key", "old", "position", "told", "made"
+#: Whether a gift has to be made: for a move of this batch's, or one to which nobody could give all so far.
+_DUE = PREFIX + "due"
 
 
 class Moved:
@@ -70,45 +74,57 @@ class Moved:
             kept.unpersist()
 
     def _read(self, rows: DataFrame, key: Sequence[str], folders: Sequence[str]) -> DataFrame:
-        """What is kept, one gift for each move: what one could not give another may."""
-        from pyspark.sql import functions as F
-
-        whole = F.col(_VALUES)
+        """What is kept, one gift for each move."""
         names = _carried(rows, key)
-        given = F.struct(*[F.first(whole.getField(name), ignorenulls=True).alias(name) for name in names])
         every = self._kept.read(rows.sparkSession, _schema(rows, names), folders).coalesce(1)  # few: no shuffle
-        return every.groupBy(_NEW, _OLD, _AT).agg(given.alias(_VALUES))
+        return _best(every, names)
 
     @contextmanager
     def _gifts(
         self, rows: DataFrame, key: Sequence[str], stored: Callable[[], DataFrame | None]
     ) -> Iterator[DataFrame]:
-        """What the batch's moves, and older ones that nobody could give anything, have for their new keys."""
+        """What the batch's moves have for their new keys, and older moves that nobody could give all, or that it gives better."""
         from pyspark.sql import functions as F
 
-        names = _carried(rows, key)
+        names, table = _carried(rows, key), stored()
         new = F.array(*[F.col(NEW_KEY).getField(name).cast("string") for name in key])
         lines = rows.withColumns({_OLD: key_text(rows, key), _NEW: F.when(F.col(NEW_KEY).isNotNull(), new)})
-        if self._kept.names:
-            older = self._read(rows, key, self._kept.names)
-            waits = older.where(_any(F.col(_VALUES).getField(name).isNull() for name in names))
-            again = _keyed(waits, _OLD, rows, key).select(
-                "*", F.lit(True).alias(DELETED), F.col(_AT).alias(POSITION), F.col(_AT).alias(MOVED)
-            )
-            lines = _with(lines.unionByName(again.drop(_AT, _VALUES), allowMissingColumns=True), older, key)
-        table = stored()
+        lines, older = lines.withColumn(_DUE, F.lit(True)), None
         with ExitStack() as stack:
-            moves = stack.enter_context(read_once(lines.where(F.col(_NEW).isNotNull()).select(_OLD, _NEW, MOVED)))
-            reached, known = moves, lines
+            if self._kept.names:
+                older = stack.enter_context(read_once(self._read(rows, key, self._kept.names)))
+                again = _keyed(older, _OLD, rows, key).select(
+                    "*",
+                    F.lit(True).alias(DELETED),
+                    F.col(_AT).alias(POSITION),
+                    F.col(_AT).alias(MOVED),
+                    _any(F.col(_VALUES).getField(name).isNull() for name in names).alias(_DUE),
+                )
+                lines = lines.unionByName(again.drop(_AT, _VALUES, _MADE), allowMissingColumns=True)
+            moves = lines.where(F.col(_NEW).isNotNull()).select(_OLD, _NEW, MOVED, _DUE)
+            moves = stack.enter_context(read_once(moves))
+            known = lines if older is None else _with(lines, older, key)
+            reached = due = moves.where(_DUE).drop(_DUE)
             while True:  # once more for a row that was moved on: what it gives it was given itself
-                gifts = _given(known, table, key, names)
+                gifts = _given(known, table, key, names).withColumn(_MADE, F.lit(f"{time.time_ns() // 10**6:013d}"))
+                gifts = gifts if older is None else _best(gifts.unionByName(older), names)
                 before = reached.select(F.col(_NEW).alias(_OLD), F.col(MOVED).alias(_AT))
-                further = moves.join(before, _OLD).where(F.col(MOVED) > F.col(_AT)).drop(_AT).distinct()
+                further = moves.drop(_DUE).join(before, _OLD).where(F.col(MOVED) > F.col(_AT)).drop(_AT).distinct()
                 if further.isEmpty():
                     break
                 reached = stack.enter_context(read_once(further))
+                due = due.unionByName(reached)
                 known = _with(lines, stack.enter_context(read_once(gifts)), key)
-            yield gifts
+            yield gifts.join(due.withColumnRenamed(MOVED, _AT), [_NEW, _OLD, _AT], "left_semi")
+
+
+def _best(gifts: DataFrame, names: Sequence[str]) -> DataFrame:
+    """One gift for each move: of each column what was told last."""
+    from pyspark.sql import functions as F
+
+    told = {name: F.col(_VALUES).getField(name) for name in names}
+    last = F.struct(*[F.max_by(value, value.getField("at")).alias(name) for name, value in told.items()])
+    return gifts.groupBy(_NEW, _OLD, _AT).agg(last.alias(_VALUES), F.max(_MADE).alias(_MADE))
 
 
 def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names: Sequence[str]) -> DataFrame:
@@ -150,11 +166,13 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
         moves = moves.join(theirs, [*same, F.col(f"{_STORED}position") < F.col(POSITION)], "left")
     for i, name in enumerate(names):
         kind, last = lines.schema[name].dataType, F.col(f"{_TOLD}{i}")
-        held = F.when(last.isNotNull() & ~last.getField("gone"), F.struct(last.getField("value").alias("value")))
+        there = last.isNotNull() & ~last.getField("gone")
+        held = F.when(there, F.struct(last.getField("value").alias("value"), last.getField("at").alias("at")))
         if name.lower() in have:
             inner = F.col(f"{_STORED}{i}")
             newer = inner.isNotNull() & (last.isNull() | (inner.getField("at") > last.getField("at")))
-            held = F.when(newer, F.struct(inner.getField("value").cast(kind).alias("value"))).otherwise(held)
+            told_there = F.struct(inner.getField("value").cast(kind).alias("value"), inner.getField("at").alias("at"))
+            held = F.when(newer, told_there).otherwise(held)
         values[name] = held
     return moves.select(
         _NEW, _OLD, F.col(MOVED).alias(_AT), F.struct(*[c.alias(n) for n, c in values.items()]).alias(_VALUES)
@@ -163,7 +181,7 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
 
 def _with(lines: DataFrame, gifts: DataFrame, key: Sequence[str]) -> DataFrame:
     """The lines, and gifts as changes of the keys that they are for."""
-    plain = lines.drop(_OLD, _NEW, NEW_KEY, MOVED)
+    plain = lines.drop(_OLD, _NEW, NEW_KEY, MOVED, _DUE)
     more = _changes(gifts, plain, key).drop(GIFT)
     return lines.unionByName(more.withColumn(_OLD, key_text(more, key)), allowMissingColumns=True)
 
@@ -179,7 +197,8 @@ def _changes(gifts: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame
         *[quoted(k) for k in key],
         *[whole.getField(n).getField("value").alias(n) for n in names],
         F.struct(*[c.alias(n) for n, c in zip(fields, left_out, strict=True)]).alias(UNCHANGED),
-        F.col(_AT).alias(POSITION),
+        # One that was made again knows better, and is still older than the row that it is for.
+        F.concat(_AT, F.lit("!"), _MADE).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.lit(True).alias(GIFT),
     )
@@ -202,8 +221,10 @@ def _schema(rows: DataFrame, names: Sequence[str]) -> StructType:
     from pyspark.sql import types as T
 
     texts = T.ArrayType(T.StringType())
-    values = [T.StructField(n, T.StructType([T.StructField("value", rows.schema[n].dataType)])) for n in names]
-    fields = {_NEW: texts, _OLD: texts, _AT: T.StringType(), _VALUES: T.StructType(values)}
+    values = T.StructType()
+    for name in names:
+        values.add(name, T.StructType().add("value", rows.schema[name].dataType).add("at", T.StringType()))
+    fields = {_NEW: texts, _OLD: texts, _AT: T.StringType(), _VALUES: values, _MADE: T.StringType()}
     return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
 
 

@@ -118,6 +118,24 @@ def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark:
     assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
+    """A row is moved on, and its new row is there, before it is known what it was given; ``again``: and has an older row's text."""
+    database, mine = Database(), stream(spark, tmp_path)
+    database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
+    database.delete(TABLE, 2)
+    database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
+    database.rekey(TABLE, 1, 2, unchanged=["text"])
+    database.rekey(TABLE, 2, 3, unchanged=["text"])
+    before, removed, insert, first, second, leaves, third = database.log
+    for batch in [[before, removed], [before, second]] if again else [[before, removed, second]]:
+        mine.apply(*batch)
+    for change in (leaves, third):
+        mine.apply(change)
+    mine.apply(insert, first)
+    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
+
+
 def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
     database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})

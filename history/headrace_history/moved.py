@@ -115,7 +115,8 @@ class Moved:
                 reached = stack.enter_context(read_once(further))
                 due = due.unionByName(reached)
                 known = _with(lines, stack.enter_context(read_once(gifts)), key)
-            yield gifts.join(due.withColumnRenamed(MOVED, _AT), [_NEW, _OLD, _AT], "left_semi")
+            made = gifts.join(due.withColumnRenamed(MOVED, _AT), [_NEW, _OLD, _AT], "left_semi")
+            yield gifts if older is None else made
 
 
 def _best(gifts: DataFrame, names: Sequence[str]) -> DataFrame:

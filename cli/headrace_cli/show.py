@@ -98,6 +98,7 @@ def _progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:
     from headrace_cli.tables import plain_table, put, stdout
+    from headrace_progress.summary import Summary
 
     if not batches:
         click.echo(f"there are no tables yet: headrace run {file}", err=True)
@@ -108,8 +109,7 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
         table.add_row(name, sink, f"#{batch.batch}, {_time(batch)}", t.version or UNKNOWN)
     console = stdout()
     put(console, table)
-    letters = sum({(batch.batch, t.table): t.dead_letters for batch in batches for t in batch.tables}.values())
-    if letters:
+    if letters := Summary.of(batches[0].pipeline, batches).dead_letters:
         console.print(f"[yellow]dead_letters: {letters:,} in the last {len(batches):,} batches[/]")
 
 

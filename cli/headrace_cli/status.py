@@ -47,7 +47,7 @@ def status(file: str, *, form: str) -> None:
 
 def _read(pipeline: Pipeline, spark: SparkSession) -> tuple[list[TableStatus], Summary]:
     from headrace.engine.storage import Folder
-    from headrace_history.backlog import waiting
+    from headrace_history.behind import waiting
     from headrace_progress.flow import TableStatus, flow
     from headrace_progress.progress import ProgressLog
     from headrace_progress.summary import Summary
@@ -80,7 +80,6 @@ def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:
     put(console, shown)
     for name, error in dict.fromkeys((t.table, t.error) for t in tables if t.error):
         console.print(Text(f"{name}: {error}", style="red"), soft_wrap=True)
-    letters = sum({t.table: t.dead_letters for t in summary.tables}.values())
-    if letters:
+    if letters := summary.dead_letters:
         of = f"of the last {counted(summary.batches, 'batch', 'batches')}"
         console.print(Text(f"{of}: {letters_hint(letters, file)}", style="yellow"), soft_wrap=True)

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from headrace.engine.storage import Folder
@@ -72,12 +71,6 @@ class Backlog:
         with self._lock:
             self._parts.remove(part)
             self._folder.delete(_name(part))
-
-
-def waiting(folder: Folder) -> dict[str, Part]:
-    """The tables in a pipeline's ``behind/`` → the oldest part of what each has still to get."""
-    oldest = {unquote(name): Backlog(folder.folder(name)).oldest for name in folder.names()}
-    return {name: part for name, part in oldest.items() if part}
 
 
 def _name(part: Part) -> str:

@@ -87,6 +87,12 @@ class Behind:
             return left
 
 
+def waiting(folder: Folder) -> dict[str, Part]:
+    """The tables in a pipeline's ``behind/`` → the oldest part of what each has still to get."""
+    oldest = {unquote(name): Backlog(folder.folder(name)).oldest for name in folder.names()}
+    return {name: part for name, part in oldest.items() if part}
+
+
 class _CatchUp(threading.Thread):
     """Tries a table again until it has all that it missed."""
 

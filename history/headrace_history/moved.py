@@ -17,7 +17,7 @@ from headrace.contracts.changes import DELETED, MOVED, NEW_KEY, POSITION, PREFIX
 from headrace.spark.sessions import read_once
 from headrace_history.deleted import key_text
 from headrace_history.remembered import Remembered
-from headrace_history.unchanged import GIFT, ORIGIN, columns_of
+from headrace_history.unchanged import GIFT, ORIGIN, TOUCHED, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -115,8 +115,9 @@ class Moved:
                 reached = stack.enter_context(read_once(further))
                 due = due.unionByName(reached)
                 known = _with(lines, stack.enter_context(read_once(gifts)), key)
-            made = gifts.join(due.withColumnRenamed(MOVED, _AT), [_NEW, _OLD, _AT], "left_semi")
-            yield gifts if older is None else made
+            if older is not None:
+                gifts = gifts.join(due.withColumnRenamed(MOVED, _AT), [_NEW, _OLD, _AT], "left_semi")
+            yield gifts
 
 
 def _best(gifts: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -199,7 +200,7 @@ def _changes(gifts: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame
         *[whole.getField(n).getField("value").alias(n) for n in names],
         F.struct(*[c.alias(n) for n, c in zip(fields, left_out, strict=True)]).alias(UNCHANGED),
         # One that was made again knows better, and is still older than the row that it is for.
-        F.concat(_AT, F.lit("!"), _MADE).alias(POSITION),
+        F.concat(_AT, F.lit(TOUCHED), _MADE).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.lit(True).alias(GIFT),
     )

@@ -28,7 +28,7 @@ ORIGIN = PREFIX + "origin"
 #: boolean: a change that tells some columns of a row that came, or will come, with another (headrace_history.moved).
 GIFT = PREFIX + "gift"
 #: What a position becomes when an older change gave its row a value: higher, and lower than every other that was.
-_TOUCHED = "!"
+TOUCHED = "!"
 _MARK = "<headrace-value-unchanged>"
 _RANK, _RANK_REAL, _TOLD, _TAKEN = PREFIX + "rank", PREFIX + "rank_real", PREFIX + "told_", PREFIX + "taken_"
 _NEWER = PREFIX + "newer"
@@ -229,7 +229,7 @@ def _with_given(stored: DataFrame, giving: DataFrame, key: Sequence[str], kinds:
     origin = F.map_concat(others, F.coalesce(_map(origins), _nowhere()))
     return stored.join(gifts, same).select(
         *kept,
-        F.concat(stored[POSITION], F.lit(_TOUCHED)).alias(POSITION),
+        F.concat(stored[POSITION], F.lit(TOUCHED)).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.when(F.size(origin) > 0, origin).alias(ORIGIN),
     )

@@ -42,14 +42,15 @@ def flow(batches: Sequence[BatchProgress], now: float | None = None) -> tuple[Ta
     rows: dict[tuple[str, str], int] = {}
     since = now
     for batch in batches:
+        began = datetime.fromisoformat(batch.started).timestamp()
         for table in batch.tables:
             name = table.table, table.sink
             errors[name] = table.error
             if table.error is None or name not in latest:
                 latest[name] = (batch, table)
-            if _ended(batch).timestamp() > now - WINDOW:
+            if began + batch.seconds > now - WINDOW:
                 rows[name] = rows.get(name, 0) + (table.rows_in or 0)
-                since = min(since, datetime.fromisoformat(batch.started).timestamp())
+                since = min(since, began)
     spent = max(now - since, 0.001)
     return tuple(
         TableStatus(

@@ -31,6 +31,11 @@ class Summary:
     tables: tuple[TableSummary, ...]
     unrouted: tuple[str, ...] = ()
 
+    @property
+    def dead_letters(self) -> int:
+        """Kept once, however many sinks a table has."""
+        return sum({t.table: t.dead_letters for t in self.tables}.values())
+
     @classmethod
     def of(cls, pipeline: str, batches: Sequence[BatchProgress]) -> Self:
         """The sums of a pipeline's batches."""

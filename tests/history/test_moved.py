@@ -34,6 +34,17 @@ def moved_on(*, keys: tuple[int, ...]) -> Database:
     return database
 
 
+def moved_to_a_used_key(*, keys: tuple[int, ...]) -> Database:
+    """A row that goes from key to key, without its text; the second had a row before."""
+    database = Database()
+    database.insert(TABLE, {"id": keys[1], "name": "before", "text": "before"})
+    database.delete(TABLE, keys[1])
+    database.insert(TABLE, {"id": keys[0], "name": "a", "text": "large"})
+    for old, new in pairwise(keys):
+        database.rekey(TABLE, old, new, unchanged=["text"])
+    return database
+
+
 def stream(spark: SparkSession, folder: Path) -> Stream:
     return Stream(MemorySink(store=uuid.uuid4().hex), spark, folder)
 
@@ -91,11 +102,7 @@ def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSessio
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_gift_comes_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, again: int) -> None:
     """Those of a row that had the key before, and was removed: they come once more."""
-    database, mine = Database(), stream(spark, tmp_path)
-    database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
-    database.delete(TABLE, 2)
-    database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
-    database.rekey(TABLE, 1, 2, unchanged=["text"])
+    database, mine = moved_to_a_used_key(keys=(1, 2)), stream(spark, tmp_path)
     *removed, insert, delete, moved = database.log
     mine.apply(*removed)
     mine.apply(moved)
@@ -121,12 +128,7 @@ def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark:
 @pytest.mark.parametrize("again", [False, True])
 def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
     """A row is moved on, and its new row is there, before it is known what it was given; ``again``: and has an older row's text."""
-    database, mine = Database(), stream(spark, tmp_path)
-    database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
-    database.delete(TABLE, 2)
-    database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
-    database.rekey(TABLE, 1, 2, unchanged=["text"])
-    database.rekey(TABLE, 2, 3, unchanged=["text"])
+    database, mine = moved_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
     before, removed, insert, first, second, leaves, third = database.log
     for batch in [[before, removed], [before, second]] if again else [[before, removed, second]]:
         mine.apply(*batch)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run import KEY, SPARK, STEPS, Run
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, Window, functions as F
 
 _ICEBERG = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

@@ -124,7 +124,7 @@ _Database = tuple[Callable[[str], list[tuple[Any, ...]]], list[Printed], dict[st
 
 def _pagila(stack: ExitStack, _: Any) -> _Database:
     from headrace.testing.stack import Postgres
-    from headrace_live import pagila
+    from headrace_demo.live import pagila
 
     postgres = stack.enter_context(Postgres())
     with closing(postgres.connect()) as connection:

@@ -22,10 +22,10 @@ from benchmarks import prepare
 from benchmarks.run import KEY, SPARK, STEPS, Run
 
 from headrace import Pipeline
-from headrace.contracts.position import position
-from headrace_history import unchanged
-from headrace_sinks import iceberg
-from headrace_sources import debezium
+from headrace.sdk.positions import position
+from headrace.upsert import unavailable as unchanged
+from headrace_sinks.iceberg import sink as iceberg
+from headrace_sources.dialects import debezium
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

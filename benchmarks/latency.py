@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace import Pipeline
+from headrace.progress.model import BatchProgress
 from headrace.testing.stack import Connect, Kafka, Postgres
-from headrace_progress.progress import BatchProgress
 
 ROWS = 1000
 TABLE = "bench.orders"

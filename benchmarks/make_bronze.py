@@ -2,7 +2,7 @@
 
     python benchmarks/make_bronze.py --moma FOLDER --out OUT [--every N]
 
-FOLDER is the one that plugins/demo/make_data.py reads. OUT is emptied and gets, for step1 (snapshot of 2015-07-17),
+FOLDER is the one that plugins/demo/tools/make_data.py reads. OUT is emptied and gets, for step1 (snapshot of 2015-07-17),
 step2 (changes to 2015-07-23) and step3 (changes to 2015-08-15, with the new column ImageURL):
 
     OUT/<variant>/<step>/topics/moma.public.artworks/partition=0/moma.public.artworks+0+<start offset>.avro
@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "plugins" / "demo"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "plugins" / "demo" / "tools"))
 
 from moma_bronze.debezium import Connector, Event, Schema, envelope_schema, optional, row_fields
 from moma_bronze.history import DATES, History, Row, midnight_ms

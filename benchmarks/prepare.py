@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks import make_bronze
 from benchmarks.headrace_moma import pipeline
 
-from headrace_runtime.jars import resolve_jars
-from headrace_runtime.java import Java, find_java
-from headrace_runtime.session import coordinates, line_of, spark_version
+from headrace.runtime.jars import resolve_jars
+from headrace.runtime.java import Java, find_java
+from headrace.runtime.session import coordinates, line_of, spark_version
 
 _POM = Path(__file__).with_name("hudi_streamer_pom.xml")
 _STREAMER_SPARK = "3.4.4"

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.contracts.changes import DELETED, POSITION
-from headrace.engine.storage import Folder
-from headrace_history.deleted import DeletedKeys
-from headrace_runtime import session as sessions
+from headrace.runtime import session as sessions
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.spark.storage import Folder
+from headrace.upsert.deleted_keys import DeletedKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

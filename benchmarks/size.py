@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import Pipeline
-from headrace.contracts.changes import DELETED, POSITION
-from headrace.contracts.position import in_epoch, position, sortable
-from headrace.contracts.sink import Batch, Table
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.positions import in_epoch, position, sortable
+from headrace.sdk.sink import Batch, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,16 +26,15 @@ from urllib.request import Request, urlopen
 import fastavro
 from benchmarks.run import SPARK
 from confluent_kafka import Producer
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window, functions as F
 
 from headrace import Pipeline
-from headrace.contracts.sink import Batch, Capabilities, Sink, Table, Written
+from headrace.sdk.sink import Batch, Capabilities, Sink, Table, Written
 from headrace.testing.stack import Kafka, Registry
 from headrace_sinks.files import FilesSink
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sources.avro import AvroFormat
-from headrace_sources.kafka import KafkaSource
+from headrace_sources.formats.avro import AvroFormat
+from headrace_sources.transports.kafka import KafkaSource
 from headrace_transforms.unwrap import Unwrap
 
 TOPIC, BATCH = "bench.public.orders", 1_000_000

@@ -144,7 +144,7 @@ class Follower:
 
     def start(self, *more: str) -> None:
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "headrace_cli", "run", str(self.file), *more]
+            command = [sys.executable, "-m", "headrace", "run", str(self.file), *more]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def kill(self, number: int = signal.SIGKILL) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 from benchmarks.make_bronze import ARTWORKS
 from benchmarks.results import Check
 from benchmarks.run import KEY, SPARK, Run
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
 from moma_bronze.table import TEXT_ARRAY

@@ -18,11 +18,11 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from headrace.config.base import Config
-from headrace.config.pipeline import PipelineConfig, TableRule
-from headrace.contracts.plugin import Plugin
-from headrace.registry import registry
-from headrace_cli.jsonschema import comments
+from headrace.config.json_schema import comments
+from headrace.config.model import PipelineConfig, TableRule
+from headrace.sdk.config import Config
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugins import registry
 
 FILE = Path(__file__).with_name("options.md")
 KINDS = {"source": "Sources", "format": "Formats", "transform": "Transforms", "dialect": "Dialects", "sink": "Sinks"}

@@ -25,13 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from headrace.contracts.plugin import Plugin
-    from headrace_runtime import session as sessions
+    from headrace.runtime import session as sessions
+    from headrace.sdk.plugin import Plugin
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
     from headrace_sinks.iceberg import IcebergSink
-    from headrace_sources.avro import AvroFormat
-    from headrace_sources.kafka import KafkaSource
+    from headrace_sources.formats.avro import AvroFormat
+    from headrace_sources.transports.kafka import KafkaSource
 
     line = sessions.line_of(sessions.spark_version())
     kafka = KafkaSource({"bootstrap.servers": "localhost", "subscribe": "none"})

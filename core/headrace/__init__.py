@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
-    from headrace.hookspecs import hookimpl
     from headrace.pipeline import Pipeline
-    from headrace_progress.summary import Summary
+    from headrace.progress.summary import Summary
+    from headrace.sdk.hookspecs import hookimpl
 
 __version__ = "0.1.0"
 
@@ -32,8 +32,8 @@ __all__ = [
 # Imported on first use: `headrace --help` needs neither pydantic nor Spark.
 _HOME = {
     "Pipeline": "headrace.pipeline",
-    "Summary": "headrace_progress.summary",
-    "hookimpl": "headrace.hookspecs",
+    "Summary": "headrace.progress.summary",
+    "hookimpl": "headrace.sdk.hookspecs",
     **dict.fromkeys(
         ("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"
     ),

@@ -7,37 +7,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.config.base import option_text
-from headrace.config.interval import seconds_of
-from headrace.config.pipeline import TableRule
-from headrace.contracts.dialect import Dialect
-from headrace.contracts.format import Format
-from headrace.contracts.reason import Reason
-from headrace.contracts.sink import Sink, Table
-from headrace.contracts.source import Source
-from headrace.contracts.transform import Transform
-from headrace.engine import query
-from headrace.engine.checkpoint import Checkpoint
+from headrace.checkpoint.epochs import Epoch
+from headrace.checkpoint.layout import Checkpoint
+from headrace.config.dead_letters import Policy
+from headrace.config.loader import built
+from headrace.config.model import TableRule
+from headrace.config.yaml_document import Document, load
+from headrace.dead_letters import rows as letters
+from headrace.dead_letters.policy import Rules
+from headrace.dead_letters.table_store import letters_table
+from headrace.engine import preflight, query
+from headrace.engine.error_translation import explained
 from headrace.engine.plan import Plan
+from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query
 from headrace.engine.routing import Routes
-from headrace.engine.storage import Folder
-from headrace.engine.trouble import explained
 from headrace.errors import ConfigError
-from headrace.registry import Registry, registry
+from headrace.progress.model import BatchProgress
+from headrace.progress.summary import Summary
+from headrace.runtime import session as sessions
+from headrace.sdk.config import option_text
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.format import Format
+from headrace.sdk.interval import seconds_of
+from headrace.sdk.plugins import Registry, registry
+from headrace.sdk.reject_reason import Reason
+from headrace.sdk.sink import Sink, Table
+from headrace.sdk.source import Source
+from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
-from headrace_document.build import built
-from headrace_document.lines import Document, load
-from headrace_history.epochs import Epoch
-from headrace_letters import letters
-from headrace_letters.policy import Policy
-from headrace_letters.rules import Rules
-from headrace_letters.tables import letters_table
-from headrace_progress.progress import BatchProgress
-from headrace_progress.summary import Summary
-from headrace_runtime import preflight
-from headrace_runtime import session as sessions
-from headrace_runtime.preflight import CheckItem
+from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,8 +19,8 @@ import yaml
 from tests.support.bronze import Bronze
 
 from headrace import Pipeline
-from headrace.config.pipeline import PipelineConfig
-from headrace_cli.main import cli
+from headrace.cli.main import cli
+from headrace.config.model import PipelineConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,10 +107,10 @@ def test_pipeline_files(
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source that docs/plugins.md writes, as if it were installed."""
-    from headrace.registry import Registry
-    from headrace_document import build
+    from headrace.config import loader as build
+    from headrace.sdk.plugins import Registry
 
-    monkeypatch.syspath_prepend(ROOT / "tests/dist/headrace_acme")
+    monkeypatch.syspath_prepend(ROOT / "tests/packaging/headrace_acme")
     import headrace_acme  # type: ignore[import-not-found]
 
     found = Registry.from_entry_points()
@@ -215,7 +215,7 @@ def test_the_readme_has_the_commands() -> None:
 
 def test_the_readme_says_what_there_is() -> None:
     """Built-in plugins and the program's commands, each named where users look for it."""
-    from headrace.registry import registry
+    from headrace.sdk.plugins import registry
 
     readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
     own = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]
@@ -229,14 +229,14 @@ def test_the_readme_says_what_there_is() -> None:
 
 
 def test_progress_looks_as_the_page_says() -> None:
-    from headrace_progress.progress import BatchProgress
+    from headrace.progress.model import BatchProgress
 
     (block,) = [b for b in BLOCKS if b.page == "docs/checkpoint.md" and b.language == "json"]
     assert json.loads(BatchProgress.from_json(block.body).json()) == json.loads(block.body)
 
 
 def test_reasons_of_dead_letters_are_on_their_page() -> None:
-    from headrace.contracts.reason import Reason
+    from headrace.sdk.reject_reason import Reason
 
     page = (ROOT / "docs/dead-letters.md").read_text(encoding="utf-8")
     assert [reason for reason in Reason if f"| `{reason}` | {reason.meaning} |" not in page] == []

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from headrace import hookspecs
-from headrace.contracts.dialect import Dialect
-from headrace.contracts.format import Format
-from headrace.contracts.plugin import API_VERSION, Plugin
-from headrace.contracts.sink import Batch, Capabilities, Sink, Written
-from headrace.contracts.source import NativeSource, RangedSource, Source
-from headrace.contracts.transform import Transform
-from headrace.registry import KINDS
+from headrace.sdk import hookspecs
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.format import Format
+from headrace.sdk.plugin import API_VERSION, Plugin
+from headrace.sdk.plugins import KINDS
+from headrace.sdk.sink import Batch, Capabilities, Sink, Written
+from headrace.sdk.source import NativeSource, RangedSource, Source
+from headrace.sdk.transform import Transform
 
 ROOT = Path(__file__).parents[2]
-ACME = ROOT / "tests/dist/headrace_acme"
+ACME = ROOT / "tests/packaging/headrace_acme"
 PAGE = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
 FILES = sorted(str(path.relative_to(ACME)) for path in ACME.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml"))
@@ -55,6 +55,6 @@ def test_the_api_version_is_the_one_that_there_is() -> None:
 
 
 def test_what_the_page_imports_is_public() -> None:
-    public = ("headrace", "headrace.config.base", "headrace.testing")
+    public = ("headrace.sdk", "headrace.testing")
     for module in re.findall(r"^\s*(?:from|import) (headrace\S*)", PAGE, re.MULTILINE):
-        assert module in public or module.startswith(("headrace.contracts.", "headrace.testing.", "headrace_acme"))
+        assert module in public or module.startswith(("headrace.testing.", "headrace_acme"))

@@ -104,7 +104,7 @@ class Program:
     """The program, one command after the other in one process: to start Java for each would take minutes."""
 
     CALLS = (
-        "import json, sys\nfrom headrace_cli.main import main\nfor line in sys.stdin:\n"
+        "import json, sys\nfrom headrace.cli.main import main\nfor line in sys.stdin:\n"
         "    sys.argv = ['headrace', *json.loads(line)]\n    try: main()\n"
         "    except SystemExit as ended: print(f'\\nended with {ended.code or 0}', flush=True)"
     )

@@ -11,7 +11,7 @@ from tests.support import pipelines
 from tests.support.bronze import write_lines
 
 from headrace import DataError, Pipeline
-from headrace_cli.frames import collected, print_frame
+from headrace.cli.dataframe_output import collected, print_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

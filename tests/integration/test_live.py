@@ -13,7 +13,7 @@ from tests.support import pipelines
 from headrace import Pipeline
 from headrace.engine.query import Query
 from headrace.testing.stack import Connect, Kafka, Postgres, Registry
-from headrace_sources.avro import AvroFormat
+from headrace_sources.formats.avro import AvroFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

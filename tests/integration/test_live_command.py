@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace_live.changes import CHANGES
+from headrace_demo.live.changes import CHANGES
 
 pytestmark = [
     pytest.mark.one_spark,
@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, environment: Mapping[str,
 
 
 def headrace(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "headrace_cli", *arguments]
+    return [sys.executable, "-m", "headrace", *arguments]
 
 
 def digest(text: str) -> str:

@@ -15,7 +15,7 @@ from tests.support.databases import Printed, Query, ordered
 from headrace import Pipeline
 from headrace.engine.query import Query as Running
 from headrace.testing.stack import Connect, Kafka, MariaDb, Postgres, Registry
-from headrace_live import pagila
+from headrace_demo.live import pagila
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.sources.test_avro_records import PlayedRegistry, encoded, played
-from tests.sources.test_kafka import change, job, prefix
+from tests.plugins.sources.test_avro_records import PlayedRegistry, encoded, played
+from tests.plugins.sources.test_kafka import change, job, prefix
 from tests.support import pipelines
 
 from headrace.testing.stack.kafka import Kafka, Record
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace import Pipeline
-    from headrace_progress.progress import TableProgress
+    from headrace.progress.model import TableProgress
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 

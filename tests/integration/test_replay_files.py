@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
-from tests.testing.memory_sink import MemorySink
+from tests.support.memory_sink import MemorySink
 
 from headrace import Pipeline
+from headrace.engine.replay import Replayed, replay
 from headrace.errors import ConfigError
 from headrace.testing.stream import Stream
-from headrace_letters.replay import Replayed, replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError
-from headrace.contracts.sink import Table
+from headrace.sdk.sink import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace_progress.progress import TableProgress
+    from headrace.progress.model import TableProgress
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 

@@ -13,10 +13,10 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, DataError, HeadraceError, PluginError
-from headrace.engine.storage import Folder
 from headrace.errors import RuleError
 from headrace.pipeline import Pipeline
-from headrace_progress.progress import ProgressLog
+from headrace.progress.model import ProgressLog
+from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

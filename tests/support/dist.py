@@ -19,13 +19,6 @@ SOURCES = (
     "LICENSE",
     "README.md",
     "core",
-    "document",
-    "history",
-    "letters",
-    "progress",
-    "schemas",
-    "cli",
-    "runtime",
     "plugins",
 )
 

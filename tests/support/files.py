@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.events import OFFSET, PLACE, VALUE, Events
-from headrace.contracts.source import SourceContext
-from headrace.engine.schemas import SchemaLog
-from headrace_sources.files import FilesSource
+from headrace.sdk.events import OFFSET, PLACE, VALUE, Events
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import Pipeline, RetriableError
-from headrace.config.base import Config
-from headrace.contracts.sink import Batch, Sink, Table, Written
-from headrace.contracts.source import Offset, RangedSource
+from headrace.sdk.config import Config
+from headrace.sdk.sink import Batch, Sink, Table, Written
+from headrace.sdk.source import Offset, RangedSource
 from headrace_sinks.files import FilesSink
-from headrace_sources.json import JsonFormat
+from headrace_sources.formats.json.format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,21 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.changes import Changes
-from headrace.contracts.dialect import Dialect
-from headrace.contracts.source import SourceContext
-from headrace.engine.records import Records, decoded
-from headrace.engine.schemas import SchemaLog
+from headrace.engine.decode import Records, decoded
+from headrace.sdk.changes import Changes
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import moved
-from headrace_sources.debezium import DebeziumDialect
-from headrace_sources.json import JsonFormat
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.formats.json.format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Record = Mapping[str, Any]
 
-_SAMPLES = Path(__file__).parent.parent / "data" / "debezium"
+_SAMPLES = Path(__file__).parents[1] / "data" / "debezium"
 _KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 
 
@@ -73,7 +73,8 @@ def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:
     """The rows in the order of the records: the event's columns, or those that are named."""
     from pyspark.sql import functions as F
 
-    from headrace.contracts.changes import OFFSET, quoted
+    from headrace.sdk.changes import OFFSET
+    from headrace.spark.columns import quoted
 
     frame = changes.frame.orderBy(F.col(OFFSET)).select(*map(quoted, columns or changes.event_columns))
     return [row.asDict(recursive=True) for row in frame.collect()]

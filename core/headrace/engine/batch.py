@@ -1,6 +1,6 @@
 """One batch: route → decode → transform → one change per key → write all tables side by side → dead letters → mark.
 
-A table that fails alone is put behind (headrace_history.behind), and the others go on.
+A table that fails alone is put behind (headrace.engine.catch_up), and the others go on.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.events import Events
-from headrace.contracts.format import UnknownSchemaError
-from headrace.contracts.source import Offset, SourceContext
-from headrace.engine.checkpoint import Checkpoint
+from headrace.checkpoint.backlog import Part
+from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters.policy import Tally
+from headrace.engine.catch_up import Behind
+from headrace.engine.error_translation import explained
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.routing import Route, Routes
 from headrace.engine.table import TableWriter, Target
-from headrace.engine.trouble import explained
 from headrace.errors import HeadraceError, RetriableError, RuleError
-from headrace.spark.jobs import cancel, tagged
+from headrace.progress.model import BatchProgress, TableProgress
+from headrace.sdk.events import Events
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.source import Offset, SourceContext
+from headrace.spark.job_tags import cancel, tagged
 from headrace.spark.sessions import Sessions
-from headrace_history.backlog import Part
-from headrace_history.behind import Behind
-from headrace_letters.rules import Tally
-from headrace_progress.progress import BatchProgress, TableProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

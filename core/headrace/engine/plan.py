@@ -9,28 +9,28 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from headrace.config.suggest import did_you_mean
-from headrace.contracts.changes import ERROR, KEY, Changes
-from headrace.contracts.dialect import Dialect
-from headrace.contracts.events import Events
-from headrace.contracts.format import Format
-from headrace.contracts.plugin import Plugin
-from headrace.contracts.reason import UNREAD, Reason
-from headrace.contracts.sink import Sink, Table, Wanted
-from headrace.contracts.source import RangedSource, Source, SourceContext
-from headrace.contracts.transform import Transform
-from headrace.engine.records import Records, decoded
+from headrace.dead_letters.policy import Rules
+from headrace.engine.decode import Records, decoded
 from headrace.engine.routing import Route, Routes
 from headrace.errors import ConfigError, DataError, HeadraceError
-from headrace_history import unchanged
-from headrace_letters.rules import Rules
+from headrace.sdk.changes import ERROR, KEY, Changes
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.events import Events
+from headrace.sdk.format import Format
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.reject_reason import UNREAD, Reason
+from headrace.sdk.sink import Sink, Table, Wanted
+from headrace.sdk.source import RangedSource, Source, SourceContext
+from headrace.sdk.transform import Transform
+from headrace.suggestions import did_you_mean
+from headrace.upsert import unavailable as unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from headrace.engine.schemas import SchemaLog
-    from headrace_letters.tables import LettersTable
+    from headrace.dead_letters.table_store import LettersTable
+    from headrace.sdk.schema_log import SchemaLog
 
 #: Transform → the columns of all tables that it was given.
 SeenColumns = dict[Transform, set[str]]

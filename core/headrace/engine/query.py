@@ -11,19 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
-from headrace.config.interval import seconds_of
-from headrace.contracts.source import NativeSource, Offset, RangedSource, Source
+from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.offset_log import RangedLog
 from headrace.engine.batch import BatchRunner
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.error_translation import explained
 from headrace.engine.plan import Plan
-from headrace.engine.ranged import RangedLog
-from headrace.engine.storage import qualified
 from headrace.engine.table import PAUSE, TRIES
-from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.progress.model import KEEP, BatchProgress
+from headrace.progress.status import Status, ended, running
+from headrace.sdk.interval import seconds_of
+from headrace.sdk.source import NativeSource, Offset, RangedSource, Source
 from headrace.spark.sessions import Sessions
-from headrace_progress.progress import KEEP, BatchProgress
-from headrace_progress.status import Status, ended, running
+from headrace.spark.storage import qualified
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from headrace.config.pipeline import TableRule, check_table_name, is_regex
+from headrace.config.model import TableRule, check_table_name, is_regex
 from headrace.errors import DataError
 
 

@@ -11,38 +11,27 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from headrace.contracts.changes import (
-    COMMITTED,
-    DELETED,
-    ERROR,
-    MOVED,
-    NEW_KEY,
-    OP,
-    POSITION,
-    PREFIX,
-    UNCHANGED,
-    Changes,
-    quoted,
-)
-from headrace.contracts.events import Events
-from headrace.contracts.format import UnknownSchemaError
-from headrace.contracts.position import in_epoch
-from headrace.contracts.reason import Reason
-from headrace.contracts.sink import OPERATION, Batch, Sink, Table, Wanted, Written
-from headrace.engine.checkpoint import Checkpoint
+from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters import rows as letters
+from headrace.engine.compatibility import held_by
+from headrace.engine.error_translation import explained
+from headrace.engine.metrics import Count, outcome
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Route
-from headrace.engine.trouble import explained
 from headrace.errors import ConfigError, DataError, RetriableError
-from headrace.spark.jobs import tagged
+from headrace.progress.model import TableProgress
+from headrace.sdk.changes import COMMITTED, DELETED, ERROR, MOVED, NEW_KEY, OP, POSITION, PREFIX, UNCHANGED, Changes
+from headrace.sdk.events import Events
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.positions import in_epoch
+from headrace.sdk.reject_reason import Reason
+from headrace.sdk.sink import OPERATION, Batch, Sink, Table, Wanted, Written
+from headrace.spark.columns import quoted
+from headrace.spark.job_tags import tagged
 from headrace.spark.sessions import Sessions, moved
-from headrace_history import unchanged
-from headrace_history.fold import newest_per_key
-from headrace_history.memory import Memory
-from headrace_letters import letters
-from headrace_progress.counts import Count, outcome
-from headrace_progress.progress import TableProgress
-from headrace_schemas.against import held_by
+from headrace.upsert import unavailable as unchanged
+from headrace.upsert.deduplicate import newest_per_key
+from headrace.upsert.table_state import Memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace_runtime.jvm import ask_once
+from headrace.spark.jvm_cache import ask_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

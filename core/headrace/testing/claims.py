@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from headrace.contracts.sink import Capabilities
+from headrace.sdk.sink import Capabilities
 
 Test = TypeVar("Test", bound=Callable[..., None])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.contracts.sink import Sink
+from headrace.sdk.sink import Sink
 from headrace.testing.claims import claims
 from headrace.testing.stream import Database, Stream
 

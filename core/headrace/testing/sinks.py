@@ -30,13 +30,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from headrace.contracts.changes import POSITION, quoted
-from headrace.contracts.plugin import API_VERSION
-from headrace.contracts.sink import Sink, SinkConfig
-from headrace.contracts.transform import Transform
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace.sdk.changes import POSITION
+from headrace.sdk.plugin import API_VERSION
+from headrace.sdk.sink import Sink, SinkConfig
+from headrace.sdk.transform import Transform
+from headrace.spark.columns import quoted
 from headrace.spark.sessions import Sessions
 from headrace.testing.claims import claims, lacks
 from headrace.testing.histories import HistoryConformance
@@ -45,7 +46,7 @@ from headrace.testing.tables import VALUES, Target, gone, plain, put
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.contracts.changes import Changes
+    from headrace.sdk.changes import Changes
 
 _PEOPLE = "id int, name string"
 
@@ -214,8 +215,7 @@ class SinkConformance(HistoryConformance, ABC):
 
     @claims("single_pass")
     def test_rows_are_counted_on_their_way(self, target: Target) -> None:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
+        from pyspark.sql import Observation, functions as F
 
         for batch in range(2):
             seen, found = Observation(), dict[str, Any]()

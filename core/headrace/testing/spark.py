@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace_runtime import session as sessions
+from headrace.runtime import session as sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.contracts.plugin import Plugin
+    from headrace.sdk.plugin import Plugin
 
 
 @pytest.fixture(scope="session")

@@ -22,23 +22,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts import changes as C
-from headrace.contracts import events as E
-from headrace.contracts.changes import Changes
-from headrace.contracts.dialect import Dialect
-from headrace.contracts.events import Events
-from headrace.contracts.position import position, sortable
-from headrace.contracts.reason import Reason
-from headrace.contracts.sink import Sink, Table
-from headrace.contracts.source import Offset, RangedSource, SourceContext
+from headrace.checkpoint.layout import Checkpoint
 from headrace.engine.batch import BatchRunner
-from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import ConfigError, HeadraceError
+from headrace.progress.model import BatchProgress
+from headrace.sdk import changes as C, events as E
+from headrace.sdk.changes import Changes
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.events import Events
+from headrace.sdk.positions import position, sortable
+from headrace.sdk.reject_reason import Reason
+from headrace.sdk.sink import Sink, Table
+from headrace.sdk.source import Offset, RangedSource, SourceContext
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import plain
-from headrace_progress.progress import BatchProgress
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -267,8 +266,7 @@ def _events(table: str, changes: Sequence[Change], seen: Sequence[Change]) -> Ev
 
 def _load(session: SparkSession, schema: StructType, *, changes: Sequence[Change], key: StructType) -> DataFrame:
     """Written out as JSON, which the plan reads: rows given as Python objects would go through a Python process each time."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
+    from pyspark.sql import functions as F, types as T
 
     one = T.StructType([T.StructField(E.VALUE, schema), T.StructField(E.KEY, key)])
     told = [{E.VALUE: {"op": c.op, "at": c.at, "row": c.row, "new": c.new_key}, E.KEY: {KEY: c.key}} for c in changes]

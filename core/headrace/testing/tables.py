@@ -11,9 +11,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from headrace.contracts.changes import DELETED, POSITION, quoted
-from headrace.contracts.sink import Batch, Mode, Sink, Table, Written
 from headrace.errors import HeadraceError
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.sink import Batch, Mode, Sink, Table, Written
+from headrace.spark.columns import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,9 +1,12 @@
-"""The demonstration: the Museum of Modern Art's collection at three real dates, into two lakehouse tables."""
+"""The demonstrations: ``headrace demo`` and ``headrace live``."""
 
-from headrace.hookspecs import hookimpl
+from headrace.sdk.hookspecs import hookimpl
 
 
 @hookimpl
 def headrace_commands() -> dict[str, str]:
-    """``headrace demo``."""
-    return {"demo": "headrace_demo.command:demo|Run the main job on real data and show what came out."}
+    """Commands of the program."""
+    return {
+        "demo": "headrace_demo.museum.command:demo|Run the main job on real data and show what came out.",
+        "live": "headrace_demo.live.command:live|Follow a live PostgreSQL database into Iceberg and Hudi.",
+    }

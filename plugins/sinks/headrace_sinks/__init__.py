@@ -1,6 +1,6 @@
 """Built-in sinks."""
 
-from headrace.hookspecs import hookimpl
+from headrace.sdk import hookimpl
 
 
 @hookimpl

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.changes import DELETED, POSITION
-from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
-from headrace.errors import ConfigError
+from headrace.sdk import DELETED, POSITION, Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from headrace.contracts.changes import DELETED, POSITION
-from headrace.contracts.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
-from headrace.engine.schemas import SchemaLog
-from headrace.engine.storage import Folder
-from headrace.errors import ConfigError, DataError
-from headrace_schemas.merge import grown, merged
-from headrace_schemas.shape import same, shaped
-from headrace_sinks.formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace.sdk import (
+    DELETED,
+    POSITION,
+    Batch,
+    Capabilities,
+    ConfigError,
+    DataError,
+    Folder,
+    SchemaLog,
+    Sink,
+    SinkConfig,
+    Table,
+    Written,
+    grown,
+    merged,
+    same,
+    shaped,
+)
+from headrace_sinks.file_formats import ANCIENT_DATES, check_names, without_small_ints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

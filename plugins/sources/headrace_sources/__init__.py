@@ -1,14 +1,14 @@
 """Built-in sources, formats and dialects."""
 
-from headrace.hookspecs import hookimpl
+from headrace.sdk import hookimpl
 
 
 @hookimpl
 def headrace_sources() -> dict[str, str]:
     """Transports."""
     return {
-        "files": "headrace_sources.files:FilesSource",
-        "kafka": "headrace_sources.kafka:KafkaSource",
+        "files": "headrace_sources.transports.files:FilesSource",
+        "kafka": "headrace_sources.transports.kafka:KafkaSource",
     }
 
 
@@ -16,10 +16,10 @@ def headrace_sources() -> dict[str, str]:
 def headrace_formats() -> dict[str, str]:
     """Formats of files and of single records."""
     return {
-        "avro": "headrace_sources.avro:AvroFormat",
-        "json": "headrace_sources.json:JsonFormat",
-        "protobuf": "headrace_sources.protobuf:ProtobufFormat",
-        "parquet": "headrace_sources.parquet:ParquetFormat",
+        "avro": "headrace_sources.formats.avro:AvroFormat",
+        "json": "headrace_sources.formats.json.format:JsonFormat",
+        "protobuf": "headrace_sources.formats.protobuf:ProtobufFormat",
+        "parquet": "headrace_sources.formats.parquet:ParquetFormat",
     }
 
 
@@ -27,6 +27,6 @@ def headrace_formats() -> dict[str, str]:
 def headrace_dialects() -> dict[str, str]:
     """Shapes of events."""
     return {
-        "debezium": "headrace_sources.debezium:DebeziumDialect",
-        "flat": "headrace_sources.flat:FlatDialect",
+        "debezium": "headrace_sources.dialects.debezium:DebeziumDialect",
+        "flat": "headrace_sources.dialects.flat:FlatDialect",
     }

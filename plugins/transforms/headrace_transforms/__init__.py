@@ -1,6 +1,6 @@
 """Built-in transforms."""
 
-from headrace.hookspecs import hookimpl
+from headrace.sdk import hookimpl
 
 
 @hookimpl

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from headrace.config.base import Config
-from headrace.contracts.changes import Changes
-from headrace.contracts.transform import Transform
-from headrace.errors import DataError
-from headrace.spark.literals import hidden
+from headrace.sdk import Changes, Config, DataError, Transform, hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

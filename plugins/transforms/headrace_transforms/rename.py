@@ -6,9 +6,7 @@ from collections.abc import Collection
 
 from pydantic import Field, field_validator
 
-from headrace.config.base import Config
-from headrace.contracts.changes import PREFIX, Changes
-from headrace.contracts.transform import Transform
+from headrace.sdk import PREFIX, Changes, Config, Transform
 
 
 class RenameConfig(Config):

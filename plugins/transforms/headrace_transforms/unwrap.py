@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from headrace.config.base import Config
-from headrace.contracts.changes import DELETED, KEY, Changes, quoted
-from headrace.contracts.transform import Transform
-from headrace.errors import DataError
+from headrace.sdk import DELETED, KEY, Changes, Config, DataError, Transform, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -17,6 +17,7 @@ from typing import IO, Any
 import click
 
 from headrace.errors import HeadraceError
+from headrace.runtime.jars import cache_home
 from headrace.testing.stack import (
     Connect,
     Kafka,
@@ -30,7 +31,6 @@ from headrace.testing.stack import (
     lock,
 )
 from headrace.testing.stack.server import lives
-from headrace_runtime.jars import cache_home
 
 #: Seconds that `down` waits.
 _PATIENCE = 60

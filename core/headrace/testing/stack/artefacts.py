@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import ConfigError, RetriableError
-from headrace_runtime.jars import cache_home
+from headrace.runtime.jars import cache_home
 
 LOCK = Path(__file__).with_name("artefacts.lock")
 CENTRAL = "https://repo.maven.apache.org/maven2"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.errors import ConfigError
-from headrace_runtime.java import Java, find_java
+from headrace.runtime.java import Java, find_java
 
 #: Everything to standard output.
 LOG = Path(__file__).with_name("log4j2.xml")

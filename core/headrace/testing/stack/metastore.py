@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from headrace.runtime.ivy import spark_home
 from headrace.testing.stack import jvm
 from headrace.testing.stack.server import Server
-from headrace_runtime.ivy import spark_home
 
 #: What it looks into by reflection.
 _OPEN = (

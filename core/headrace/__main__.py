@@ -1,0 +1,5 @@
+"""``python -m headrace``: the same program as ``headrace``."""
+
+from headrace.cli.main import main
+
+main()

@@ -1,0 +1,93 @@
+"""The checkpoint folder. docs/checkpoint.md describes its layout.
+
+``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
+``epochs.json``    the epochs that the user raised
+``stream/``        Spark's own checkpoint of a native source
+``ranged/``        offsets/ and commits/ of a ranged source
+``schemas/``       the schema of each topic
+``progress/``      the last batches
+``deleted/``       the keys of removed rows, by table
+``truncated/``     where each table was last emptied
+``behind/``        what tables that fail have still to get
+``dead_letters/``  records that could not become a change or a row
+``replay/``        those that are on their way through the pipeline again
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.epochs import Epochs
+from headrace.errors import ConfigError, HeadraceError
+from headrace.progress.model import ProgressLog
+from headrace.sdk.schema_log import SchemaLog
+from headrace.spark.error_text import first_line
+from headrace.spark.storage import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LAYOUT = 1
+_HEAD = "headrace.json"
+
+
+class Checkpoint:
+    """A pipeline's checkpoint, made when it is not there."""
+
+    def __init__(self, spark: SparkSession, path: str, pipeline: str) -> None:
+        self.folder = Folder(spark, path)
+        self.id = self._open(pipeline)
+        self.schemas = SchemaLog(self.folder.folder("schemas"))
+        self.progress = ProgressLog(self.folder.folder("progress"))
+        self.epochs = Epochs(self.folder)
+
+    @property
+    def stream(self) -> Folder:
+        return self.folder.folder("stream")
+
+    @property
+    def next_batch(self) -> int:
+        """The first batch that was not planned yet."""
+        planned = [name for log in ("stream", "ranged") for name in self.folder.folder(f"{log}/offsets").names()]
+        return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
+
+    @property
+    def dead_letters(self) -> Folder:
+        return self.folder.folder("dead_letters")
+
+    def _open(self, pipeline: str) -> str:
+        path = self.folder.path
+        try:
+            text = self.folder.read(_HEAD)
+            if text is None:
+                head = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
+                self.folder.write(_HEAD, json.dumps(head))
+            else:
+                head = json.loads(text)
+        except HeadraceError:
+            raise
+        except ValueError:
+            raise ConfigError(
+                f"{_HEAD} is damaged", where=f"checkpoint {path}", fix="restore it, or use a new checkpoint folder"
+            ) from None
+        except Exception as error:
+            raise ConfigError(
+                f"cannot be used: {first_line(error)}",
+                where=f"checkpoint {path}",
+                fix="check the path and its permissions",
+            ) from error
+        if head.get("layout") != LAYOUT:
+            raise ConfigError(
+                f"has layout {head.get('layout')}, this headrace knows {LAYOUT}",
+                where=f"checkpoint {path}",
+                fix="use the headrace that wrote it, or a new checkpoint folder",
+            )
+        if head["pipeline"] != pipeline:
+            raise ConfigError(
+                f"belongs to the pipeline {head['pipeline']!r}, this one is {pipeline!r}",
+                where=f"checkpoint {path}",
+                fix="give every pipeline a checkpoint of its own",
+            )
+        return str(head["id"])

@@ -1,0 +1,96 @@
+"""The offset log of a ranged source: a range is written down before it is read, and marked when it is applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.errors import ConfigError, FatalError
+from headrace.sdk.source import Offset
+from headrace.spark.storage import Folder
+
+#: Ranges whose files are kept.
+KEEP = 100
+
+
+@dataclass(frozen=True)
+class Range:
+    """A batch: the records after ``start`` up to and including ``end``."""
+
+    id: int
+    start: Offset
+    end: Offset
+
+
+class RangedLog:
+    """``offsets/<batch>`` and ``commits/<batch>``, as Spark keeps them for its own sources, and ``initial``."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder, self._offsets, self._commits = folder, folder.folder("offsets"), folder.folder("commits")
+        self._initial: Offset | None = None
+        self._last: Range | None = None
+        self._open: Range | None = None
+        planned = self._newest(self._offsets)
+        if planned is not None:
+            text = self._read(self._offsets, str(planned), ("start", "end"))
+            self._last = Range(planned, text["start"], text["end"])
+            if self._newest(self._commits) != planned:
+                self._open = self._last
+
+    @property
+    def applied(self) -> Offset | None:
+        """The end of the last range when that one is in the tables."""
+        return self._last.end if self._last and not self._open else None
+
+    def next(self, initial: Callable[[], Offset], latest: Callable[[Offset], Offset]) -> Range | None:
+        """The range to apply now: the one a crash left open, else the next there is. Nothing is written when idle."""
+        if self._open is not None:
+            return self._open
+        start = self._last.end if self._last else self._first(initial)
+        end = latest(start)
+        if _same(start, end):
+            return None
+        found = Range(self._last.id + 1 if self._last else 0, start, end)
+        if not self._offsets.create(str(found.id), json.dumps({"start": start, "end": end}, sort_keys=True)):
+            raise FatalError(
+                f"batch {found.id} was planned by another run",
+                where=f"checkpoint {self._folder.path}",
+                fix="let one run at a time use it",
+            )
+        self._last = self._open = found
+        return found
+
+    def commit(self, applied: Range) -> None:
+        """Notes that a range is in the tables."""
+        self._commits.write(str(applied.id), "{}")
+        self._open = None
+        if applied.id >= KEEP:
+            self._offsets.delete(str(applied.id - KEEP))
+            self._commits.delete(str(applied.id - KEEP))
+
+    def _first(self, initial: Callable[[], Offset]) -> Offset:
+        """The source's initial offset. Kept: "from the newest record on" means the newest at the first start."""
+        if self._initial is None:
+            if self._folder.read("initial") is None:
+                self._folder.write("initial", json.dumps({"start": initial()}, sort_keys=True))
+            self._initial = self._read(self._folder, "initial", ("start",))["start"]
+        return self._initial
+
+    @staticmethod
+    def _read(folder: Folder, name: str, keys: tuple[str, ...]) -> dict[str, Offset]:
+        try:
+            text = json.loads(folder.read(name) or "")
+            return {key: text[key] for key in keys}
+        except (ValueError, TypeError, KeyError):
+            raise ConfigError(
+                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
+            ) from None
+
+    @staticmethod
+    def _newest(folder: Folder) -> int | None:
+        return max((int(name) for name in folder.names() if name.isdigit()), default=None)
+
+
+def _same(first: Offset, second: Offset) -> bool:
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)

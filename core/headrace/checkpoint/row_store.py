@@ -1,0 +1,106 @@
+"""What a table's batches leave to later ones: folders of Parquet files, few of them, each kept for a time.
+
+``<level>-<batch>-<milliseconds>-<kind>/`` has what a batch added, and ``kind`` stands for its columns and their types. Sixteen
+of one level become one of the next, so that there are few to read; what is older than the retention goes as a whole.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.schema.projection import shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from headrace.spark.storage import Folder
+
+#: Folders of one level that become one of the next, and the level that stays as it is: a day's.
+_WIDTH, _LAST = 16, 3
+
+
+class Remembered:
+    """The rows that one table's batches added. One run at a time uses the folder."""
+
+    def __init__(self, folder: Folder, retention: float) -> None:
+        """``retention``: seconds for which a row is kept at least."""
+        self._folder, self._retention = folder, retention
+        self._names: list[str] | None = None
+        self._sizes: dict[str, int] = {}
+        self._schemas: dict[str, StructType] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The folders, as they were when this run first asked, and what it has made of them."""
+        if self._names is None:
+            self._names = self._folder.names()
+        return self._names
+
+    def size(self) -> int:
+        """Bytes of them all."""
+        self._sizes = {name: self._sizes.get(name) or self._folder.size(name) for name in self.names}
+        return sum(self._sizes.values())
+
+    def of(self, batch: int) -> list[str]:
+        """The folders that a batch wrote to their end."""
+        return [name for name in self.names if int(name.split("-")[1]) == batch and self._is_whole(name)]
+
+    def read(self, session: SparkSession, schema: StructType, names: Sequence[str]) -> DataFrame:
+        """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
+        from pyspark.sql import DataFrame
+
+        wanted = _kind(schema)
+        self._schemas[wanted] = schema
+        alike: dict[str, list[str]] = {}
+        for name in names:
+            kind = name.split("-", 3)[-1]
+            if kind not in self._schemas and not self._is_whole(name):
+                kind = wanted  # A kill left no file in it, from which it could be seen what it holds.
+            alike.setdefault(kind, []).append(f"{self._folder.path}/{name}")
+        frames = {kind: self._read(session, kind, paths) for kind, paths in alike.items()}
+        fitted = [rows if kind == wanted else shaped(rows, schema) for kind, rows in frames.items()]
+        return reduce(DataFrame.unionByName, fitted)
+
+    def _read(self, session: SparkSession, kind: str, paths: Sequence[str]) -> DataFrame:
+        """Rows in their own types: of Parquet Spark reads an int as an int alone. To ask the files for them takes a job."""
+        reader = session.read.schema(self._schemas[kind]) if kind in self._schemas else session.read
+        rows = reader.parquet(*paths)
+        self._schemas.setdefault(kind, rows.schema)
+        return rows
+
+    def _is_whole(self, name: str) -> bool:
+        return self._folder.read(f"{name}/_SUCCESS") is not None
+
+    def add(self, rows: DataFrame, batch: int, joined: Callable[[DataFrame], DataFrame]) -> None:
+        """Adds rows. ``joined``: makes the rows of several folders those of one."""
+        self._write(rows, 0, batch, int(time.time() * 1000))
+        for level in range(_LAST):
+            full = [name for name in self.names if int(name.split("-")[0]) == level]
+            if len(full) < _WIDTH:
+                break
+            both = joined(self.read(rows.sparkSession, rows.schema, full))
+            self._write(both, level + 1, batch, max(int(name.split("-")[2]) for name in full))
+            self._forget(full)
+        oldest = (time.time() - self._retention) * 1000
+        self._forget([n for n in self.names if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
+
+    def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
+        names, name = self.names, f"{level}-{batch}-{newest}-{_kind(rows.schema)}"
+        rows.write.parquet(f"{self._folder.path}/{name}")
+        self._names = [*names, name]
+
+    def _forget(self, names: list[str]) -> None:
+        self._names = [name for name in self.names if name not in names]
+        for name in names:
+            self._folder.delete(name)
+
+
+def _kind(schema: StructType) -> str:
+    """Of columns and types."""
+    return f"{zlib.crc32(schema.simpleString().encode()):08x}"

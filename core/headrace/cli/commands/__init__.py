@@ -1,0 +1,1 @@
+"""The commands of the ``headrace`` program, one module each."""

@@ -1,0 +1,39 @@
+"""``headrace check``."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("file")
+@click.option("--connect", is_flag=True, help="Also try brokers, registry, topics, credentials and sinks.")
+def check(file: str, *, connect: bool) -> None:
+    """Look at everything that can be known before a run.
+
+    The file, its plugins and references, Java, jars, paths, and the tables that come out. Nothing is written; with
+    --connect every folder that a run would write to gets a file for a moment.
+    """
+    from rich.text import Text
+
+    from headrace.cli.startup import Spinner, opened, started
+    from headrace.cli.table_output import plain_table, put, stdout
+
+    with Spinner() as spinner:
+        pipeline = opened(file)
+        spark = started(pipeline, spinner)
+        spinner.doing("looking at the source and the sinks")
+        items = pipeline.check(spark, connect=connect)
+    table = plain_table("what", "found")
+    # A registry that has keys and values is asked for both, and is one line.
+    for item in {(item.what, item.found): item for item in items}.values():
+        style = "red" if item.error else ""
+        failed = "FAILED: " if item.error else ""
+        table.add_row(Text(pipeline.redact(item.what)), Text(pipeline.redact(failed + item.found)), style=style)
+    console = stdout()
+    put(console, table)
+    errors = [item.error for item in items if item.error]
+    if errors:
+        raise errors[0]
+    console.print(Text(f"{file} can be run", style="green"))
+    spark.stop()

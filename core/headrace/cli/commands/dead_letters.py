@@ -1,0 +1,55 @@
+"""``headrace dead-letters``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headrace.cli.dataframe_output import collected, print_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@click.command("dead-letters")
+@click.argument("file")
+@click.option("--reason", metavar="REASON", help="Those of one reason, with their bytes.")
+@click.option("--table", metavar="TABLE", help="Those of one table, with their bytes.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Dead letters to show.")
+@click.option(
+    "--format", "form", type=click.Choice(["record", "table", "json"]), help="A line per column, per row, JSON."
+)
+def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int, form: str | None) -> None:
+    """Show the records that could not become a row: how many of which kind, or each with its bytes and its place."""
+    from headrace.cli.startup import Spinner, opened, started
+
+    rows: list[list[Any]] = []
+    each = bool(reason or table or form)
+    with Spinner() as spinner:
+        pipeline = opened(file)
+        spark = started(pipeline, spinner)
+        spinner.doing("reading")
+        frame = pipeline.read_dead_letters(spark)
+        if frame is not None:
+            for column, wanted in (("reason", reason), ("table", table)):
+                frame = frame.where(frame[column] == wanted) if wanted else frame
+            frame = frame if each else _counted(frame)
+            rows = collected(pipeline, frame, limit + 1)
+    if frame is None:
+        click.echo("there are no dead letters", err=True)
+    else:
+        print_frame(frame, rows, limit, form or ("record" if each else "table"))
+        if not each:
+            click.echo(f"each with its bytes: headrace dead-letters {file} --reason REASON", err=True)
+    spark.stop()
+
+
+def _counted(letters: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    counts = letters.groupBy("table", "reason", "error").agg(
+        F.count("*").alias("records"), F.min("seen").alias("first seen"), F.max("seen").alias("last seen")
+    )
+    shown = ("table", "reason", "records", "first seen", "last seen", "error")
+    return counts.orderBy("table", F.desc("records")).select(*shown)

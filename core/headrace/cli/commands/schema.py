@@ -1,0 +1,19 @@
+"""``headrace schema``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of pipeline files.
+
+    With the options of all installed plugins, for editors that complete and check YAML by it.
+    """
+    from headrace.config.json_schema import pipeline_schema
+    from headrace.sdk.plugins import registry
+
+    click.echo(json.dumps(pipeline_schema(registry()), indent=2, ensure_ascii=False))

@@ -1,0 +1,133 @@
+"""``headrace show``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headrace.cli.dataframe_output import collected, print_frame
+from headrace.cli.formatting import UNKNOWN, count
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.pipeline import Pipeline
+    from headrace.progress.model import BatchProgress
+
+_AS_OF = 'The table as it was: "2015-07-17 12:00:00" (UTC), or one of --versions.'
+
+
+@click.command()
+@click.argument("file")
+@click.argument("table", required=False)
+@click.option("--as-of", metavar="TIMESTAMP|VERSION", help=_AS_OF)
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "record", "json"]), help="A line per row, per column, JSON."
+)
+@click.option("--sink", metavar="NAME", help="Which sink, when there are several. Default: the first.")
+@click.option("--own-columns", is_flag=True, help="headrace's own columns and the table format's too.")
+@click.option("--versions", is_flag=True, help="The table's last versions instead of its rows.")
+def show(
+    file: str,
+    table: str | None,
+    *,
+    as_of: str | None,
+    limit: int,
+    form: str | None,
+    sink: str | None,
+    own_columns: bool,
+    versions: bool,
+) -> None:
+    """Show a table as a reader sees it.
+
+    TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
+    """
+    from headrace.cli.startup import Spinner, opened, started
+    from headrace.dead_letters.rows import TABLE as DEAD_LETTERS
+
+    batches: list[BatchProgress] = []
+    frame: DataFrame | None = None
+    rows: list[list[Any]] = []
+    with Spinner() as spinner:
+        pipeline = opened(file)
+        spark = started(pipeline, spinner)
+        spinner.doing("reading")
+        if table is None or versions:
+            batches = _progress(pipeline, spark)
+        else:
+            frame = _frame(pipeline, spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
+            rows = collected(pipeline, frame, limit + 1) if frame else []
+    if table is None:
+        _print_tables(batches, file)
+    elif versions:
+        _print_versions(batches, table, sink)
+    elif frame is None:
+        click.echo("there are no dead letters", err=True)
+    else:
+        print_frame(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
+    spark.stop()
+
+
+def _frame(
+    pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
+) -> DataFrame | None:
+    """The table; None for dead letters when there are none."""
+    from headrace.dead_letters.rows import TABLE as DEAD_LETTERS
+    from headrace.suggestions import did_you_mean
+
+    if table == DEAD_LETTERS:
+        return pipeline.read_dead_letters(spark)
+    try:
+        return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
+    except ConfigError as error:
+        known = [t.table for batch in _progress(pipeline, spark) for t in batch.tables]
+        if known and table not in known:
+            error.fix = did_you_mean(table, known)
+        raise
+
+
+def _progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
+    from headrace.progress.model import ProgressLog
+    from headrace.spark.storage import Folder
+
+    return ProgressLog(Folder(spark, pipeline.checkpoint).folder("progress")).all()
+
+
+def _print_tables(batches: list[BatchProgress], file: str) -> None:
+    from headrace.cli.table_output import plain_table, put, stdout
+    from headrace.progress.summary import Summary
+
+    if not batches:
+        click.echo(f"there are no tables yet: headrace run {file}", err=True)
+        return
+    table = plain_table("table", "sink", "last batch (UTC)", "version")
+    newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}
+    for (name, sink), (batch, t) in sorted(newest.items()):
+        table.add_row(name, sink, f"#{batch.batch}, {_time(batch)}", t.version or UNKNOWN)
+    console = stdout()
+    put(console, table)
+    if letters := Summary.of(batches[0].pipeline, batches).dead_letters:
+        console.print(f"[yellow]dead_letters: {letters:,} in the last {len(batches):,} batches[/]")
+
+
+def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -> None:
+    from headrace.cli.table_output import plain_table, put, stdout
+
+    known = [
+        (b, t) for b in reversed(batches) for t in b.tables if t.table == name and sink in (None, t.sink) and t.version
+    ]
+    if not known:
+        raise ConfigError(
+            f"no version of {name!r} is known", fix="without a TABLE, `headrace show` lists those there are"
+        )
+    table = plain_table("version", "sink", "batch (UTC)", right=("applied", "late"))
+    for batch, t in known:
+        table.add_row(str(t.version), t.sink, f"#{batch.batch}, {_time(batch)}", count(t.applied), count(t.late))
+    put(stdout(), table)
+
+
+def _time(batch: BatchProgress) -> str:
+    return batch.started[:19].replace("T", " ")

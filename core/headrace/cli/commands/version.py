@@ -1,0 +1,47 @@
+"""``headrace version``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version as installed
+
+import click
+
+from headrace import __version__
+from headrace.errors import ConfigError
+
+
+@click.command()
+def version() -> None:
+    """Say which headrace, Python, PySpark and Java there are."""
+    click.echo(f"headrace  {__version__}")
+    click.echo(f"Python    {platform.python_version()} in {sys.prefix}")
+    try:
+        pyspark = _pyspark()
+        home = os.environ.get("SPARK_HOME")
+        click.echo(f"PySpark   {pyspark}" + (f", SPARK_HOME is {home}" if home else ""))
+        click.echo(f"Java      {_java(pyspark)}")
+    except ConfigError as error:
+        click.echo(f"PySpark   {error}")
+
+
+def _pyspark() -> str:
+    try:
+        return installed("pyspark")
+    except PackageNotFoundError:
+        # A Spark that a cluster brings has its PySpark on the path, and no package that says so.
+        from headrace.runtime.session import spark_version
+
+        return spark_version()
+
+
+def _java(spark_version: str) -> str:
+    from headrace.runtime.java import find_java
+
+    try:
+        java = find_java(spark_version)
+    except ConfigError as error:
+        return str(error)
+    return f"{java.version} in {java.home} ({java.origin})"

@@ -1,0 +1,48 @@
+"""A DataFrame's first rows on the screen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.pipeline import Pipeline
+
+
+def collected(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
+    """The first rows of a DataFrame, as people read values."""
+    from headrace.cli.json_values import plain
+    from headrace.engine.error_translation import explained
+
+    try:
+        rows = frame.limit(limit).collect()
+    except Exception as error:
+        raise explained(error, pipeline.plan) from error
+    kinds = [field.dataType for field in frame.schema]
+    return [[plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows]
+
+
+def print_frame(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) -> None:
+    """Rows on stdout: ``table``, ``record`` or ``json``."""
+    from pyspark.sql.types import NumericType
+
+    if form == "json":
+        for row in rows[:limit]:
+            click.echo(json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, default=str))
+        return
+    from headrace.cli.table_output import print_records, print_rows, stdout
+
+    console = stdout()
+    if form == "record":
+        print_records(console, frame.columns, rows[:limit])
+    else:
+        numbers = {field.name for field in frame.schema if isinstance(field.dataType, NumericType)}
+        print_rows(console, frame.columns, rows[:limit], numbers)
+    if not rows:
+        console.print("[dim]no rows[/]")
+    elif len(rows) > limit:
+        console.print(f"[dim]there are more than these {limit:,} (--limit)[/]")

@@ -1,0 +1,79 @@
+"""How an error ends the program: a sentence and an exit code; the traceback when it is asked for. docs/exit-codes.md."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from headrace.cli.formatting import visible
+from headrace.errors import HeadraceError
+
+UNEXPECTED, INTERRUPTED = 1, 130
+_TRACEBACK, _REDACT = "headrace.traceback", "headrace.redact"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+    if value:
+        ctx.meta[_TRACEBACK] = True
+
+
+def traceback_option(command: Decorated) -> Decorated:
+    """Adds ``--traceback``; its value is for ``report`` alone."""
+    return click.option(
+        "--traceback",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember,
+        help="Show the whole traceback of an error.",
+    )(command)
+
+
+def with_traceback_option(command: click.Command) -> click.Command:
+    """The command with ``--traceback``, which may stand behind its name too."""
+    if not any(param.name == "traceback" for param in command.params):
+        traceback_option(command)
+    return command
+
+
+def redact_with(redact: Callable[[str], str]) -> None:
+    """From now on errors of this program are shown through ``redact``."""
+    click.get_current_context().meta[_REDACT] = redact
+
+
+def report(error: Exception) -> int:
+    """Prints an error on stderr; the exit code it asks for."""
+    meta = click.get_current_context().meta
+    redact: Callable[[str], str] = meta.get(_REDACT, str)
+    if meta.get(_TRACEBACK):
+        click.echo(redact("".join(traceback.format_exception(error))), err=True)
+    if isinstance(error, HeadraceError):
+        what, where, fix, code = error.what, error.where, error.fix, error.exit_code
+    else:
+        what, where, code = f"{type(error).__name__}: {_first_line(error)}", None, UNEXPECTED
+        fix = None if meta.get(_TRACEBACK) else "run with --traceback to see where it comes from"
+    _say("error", what, redact, fg="red")
+    if where:
+        _say("where", where, redact)
+    if fix:
+        _say("fix", fix, redact)
+    return code
+
+
+def _say(word: str, text: str, redact: Callable[[str], str], fg: str | None = None) -> None:
+    lines = redact(text).splitlines() or [""]
+    label = click.style(f"{word + ':':>6}", fg=fg, bold=True)
+    for line in lines:
+        click.echo(f"{label} {click.style(visible(line.expandtabs(2)), fg=fg)}", err=True)
+        label = " " * 6
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
+    return lines[0].strip() if lines else "no message"

@@ -1,0 +1,92 @@
+"""The ``headrace`` program: its commands, those of plugins, and how every error ends."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import warnings
+from typing import Any
+
+import click
+
+from headrace import __version__
+from headrace.cli import error_report as failure
+from headrace.cli.commands.check import check
+from headrace.cli.commands.dead_letters import dead_letters
+from headrace.cli.commands.epoch import epoch
+from headrace.cli.commands.jars import jars
+from headrace.cli.commands.plugins import plugins
+from headrace.cli.commands.replay import replay
+from headrace.cli.commands.run import run
+from headrace.cli.commands.schema import schema
+from headrace.cli.commands.show import show
+from headrace.cli.commands.status import status
+from headrace.cli.commands.version import version
+from headrace.cli.lazy_command import Later
+from headrace.cli.signals import interruptible
+
+
+class Program(click.Group):
+    """The built-in commands in the order they are met, then those that plugins register."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands, *(name for name in _of_plugins() if name not in self.commands)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = self.commands.get(cmd_name) or _of_plugins().get(cmd_name)
+        return failure.with_traceback_option(command) if command else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with interruptible():
+                return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except KeyboardInterrupt:
+            ctx.exit(failure.INTERRUPTED)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `| head` has seen enough; click ends quietly
+                raise
+            ctx.exit(failure.report(error))
+        except Exception as error:  # noqa: BLE001 - whatever a plugin or Spark raises, the user gets a sentence
+            ctx.exit(failure.report(error))
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, package_name="headrace", message="headrace %(version)s")
+@failure.traceback_option
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Keep lakehouse tables true to databases: change events in, lakehouse tables out."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+for command in (run, check, status, show, dead_letters, replay, epoch, plugins, schema, jars, version):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """The console script."""
+    if not sys.warnoptions:
+        # Meant for those who write code; a user of the program can do nothing about them.
+        warnings.simplefilter("ignore")
+    # py4j logs what it raises as well, and reports a JVM that was told to end.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    cli(prog_name="headrace")
+
+
+def _of_plugins() -> dict[str, click.Command]:
+    from headrace.sdk.plugins import registry
+
+    found: dict[str, click.Command] = {}
+    for item in registry().registrations():
+        if item.kind == "command":
+            found[item.name] = item.target if isinstance(item.target, click.Command) else Later(item)
+    return found

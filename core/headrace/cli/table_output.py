@@ -1,0 +1,112 @@
+"""Tables on the screen: small ones of headrace's own, and rows of a user's table cut to the width there is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.formatting import counted, visible
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+#: The widths that long values are cut to, the widest that fits.
+_CUTS = (60, 40, 32, 24, 20, 16, 12)
+_GAP = 2
+#: Characters of one value in a record.
+_LONGEST = 2000
+
+
+def stdout() -> Console:
+    """As wide as the terminal; where there is none, as wide as the longest row: nothing is cut for a file or a pipe."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 100_000)
+
+
+def put(console: Console, table: Table) -> None:
+    """Prints a table; for a file or a pipe without the spaces that fill its last column."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        console.print(Text(line.rstrip()), soft_wrap=True)
+
+
+def plain_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> Table:
+    """A table without lines: columns to the left, then those of numbers."""
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def print_rows(
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Collection[str]
+) -> None:
+    """A table of values, one line a row. Columns that do not fit are named below it."""
+    cells = [[_text(value) for value in row] for row in rows]
+    natural = [max([cell_len(name), *(cell_len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
+    whole = {i for i, name in enumerate(columns) if name in numbers}
+    widths = _widths(natural, whole, console.width) if console.is_terminal else natural
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for name, width in zip(columns, widths, strict=False):
+        justify: JustifyMethod = "right" if name in numbers else "left"
+        table.add_column(Text(_text(name)), justify=justify, no_wrap=True, overflow="ellipsis", max_width=width)
+    for row, values in zip(cells, rows, strict=True):
+        shown = zip(row[: len(widths)], values, strict=False)
+        table.add_row(*[Text(cell, style="dim" if value is None else "") for cell, value in shown])
+    put(console, table)
+    if hidden := columns[len(widths) :]:
+        more = f"{counted(len(hidden), 'more column')}, from {visible(hidden[0])} on: --format record shows them"
+        console.print(Text(more, style="dim"))
+
+
+def print_records(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A block per row, one line a column."""
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        table = Table.grid(padding=(0, _GAP, 0, 0))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in zip(columns, row, strict=True):
+            table.add_row(Text(_text(name)), Text(_cut(_text(value)), style="dim" if value is None else ""))
+        put(console, table)
+
+
+def _widths(natural: Sequence[int], whole: Collection[int], room: int) -> list[int]:
+    """A width for each column from the left, fewer than there are when they do not fit even in their narrowest.
+
+    The columns in ``whole`` are not cut: half a number is another number.
+    """
+    for cut in _CUTS:
+        widths = [width if i in whole else min(width, cut) for i, width in enumerate(natural)]
+        if sum(widths) + _GAP * (len(widths) - 1) <= room:
+            return widths
+    while len(widths) > 1 and sum(widths) + _GAP * (len(widths) - 1) > room:
+        widths.pop()
+    return widths
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}… ({len(text):,} characters, --format json has them all)"
+
+
+def _text(value: Any) -> str:
+    """A value on one line."""
+    if value is None:
+        return "null"
+    text = json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, bool | dict | list) else str(value)
+    return visible(text)

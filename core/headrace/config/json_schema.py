@@ -1,0 +1,189 @@
+"""JSON Schema of the pipeline file, with the options of every plugin that is installed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema as core
+
+from headrace.config.model import PipelineConfig
+from headrace.sdk.config import Config
+from headrace.sdk.plugins import Registry
+
+Schema = dict[str, Any]
+
+#: Kinds of plugins that have a block in the file.
+_KINDS = ("source", "format", "transform", "dialect", "sink", "auth")
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^${}]*\}"}
+#: What a passed-through option may be.
+_OPTION: Schema = {"type": ["string", "number", "boolean"]}
+
+
+def pipeline_schema(registry: Registry) -> Schema:
+    """The schema of a pipeline file. Plugins that are broken have no part in it.
+
+    A field of a plugin's config that holds another plugin says so by ``json_schema_extra={"x-plugin-block": kind}``.
+    """
+    root = config_schema(PipelineConfig)
+    properties, definitions = root["properties"], root["$defs"]
+    for kind in _KINDS:
+        plugins = registry.all(kind)
+        definitions[f"block.{kind}"] = _block(kind, [name for name, _ in plugins])
+        for name, plugin in plugins:
+            definitions[f"{kind}.{name}"] = _embedded(config_schema(plugin.Config), f"{kind}.{name}")
+    properties["source"] |= _source([name for name, _ in registry.all("source")])
+    properties["transforms"]["items"] = _ref("block.transform")
+    dialects = {name: _options("dialect", name) for name, _ in registry.all("dialect")}
+    properties["dialects"] |= {"properties": dialects, "additionalProperties": False}
+    properties["sink"] = {"description": properties["sink"].get("description", ""), **_ref("block.sink")}
+    properties["sinks"] |= {"items": _ref("block.sink"), "minItems": 1}
+    # A validator of the model lets a single key column stand without brackets.
+    definitions["TableRule"]["properties"]["key"]["type"] = ["string", "array"]
+    properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
+    root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]
+    return {"$schema": _DIALECT, **root, "title": "headrace pipeline"}
+
+
+def config_schema(model: type[Config]) -> Schema:
+    """The schema of one block: keys as they are written, unknown ones refused, ``#:`` comments as descriptions."""
+    return model.model_json_schema(by_alias=True, schema_generator=_Generator)
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's schema for what stands in a file: references for values, options that pass through."""
+
+    def model_schema(self, schema: core.ModelSchema) -> JsonSchemaValue:
+        built = super().model_schema(schema)
+        model = schema["cls"]
+        if not issubclass(model, Config):
+            return built
+        properties = built.setdefault("properties", {})
+        for name, text in comments(model).items():
+            key = model.model_fields[name].alias or name
+            if key in properties:
+                properties[key].setdefault("description", text)
+        patterns = {}
+        for option in model.passed({}):  # what an empty block lets pass is what any block may let pass
+            if "*" in option or "?" in option:
+                patterns[_regex(option)] = _OPTION
+            else:
+                properties.setdefault(option, _OPTION)
+        if patterns:
+            built["patternProperties"] = patterns
+        return {**built, "additionalProperties": False}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
+        return {}  # a type of a plugin's own: the model checks it, the schema lets it pass
+
+    def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
+        return _or_reference(super().int_schema(schema))
+
+    def float_schema(self, schema: core.FloatSchema) -> JsonSchemaValue:
+        return _or_reference(super().float_schema(schema))
+
+    def bool_schema(self, schema: core.BoolSchema) -> JsonSchemaValue:
+        return _or_reference(super().bool_schema(schema))
+
+    def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
+        return _or_reference(super().literal_schema(schema))
+
+    def enum_schema(self, schema: core.EnumSchema) -> JsonSchemaValue:
+        return _or_reference(super().enum_schema(schema))
+
+    def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
+        built = super().str_schema(schema)
+        return _or_reference(built) if built.keys() & {"pattern", "maxLength"} else built
+
+
+def comments(model: type[Config]) -> dict[str, str]:
+    """The ``#:`` comments above a model's fields, its base classes' included."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if issubclass(cls, Config) and cls is not Config:
+            found |= _comments(cls)
+    return {name: text for name, text in found.items() if name in model.model_fields}
+
+
+def _comments(cls: type) -> dict[str, str]:
+    try:
+        lines = inspect.getsource(cls).splitlines()
+    except (OSError, TypeError):
+        return {}
+    found: dict[str, str] = {}
+    said: list[str] = []
+    for line in map(str.strip, lines):
+        if line.startswith("#:"):
+            said.append(line[2:].strip())
+            continue
+        if said and (field := re.match(r"(\w+)\s*:", line)):
+            found[field[1]] = " ".join(said).replace("``", "`")
+        said = []
+    return found
+
+
+def _source(names: list[str]) -> Schema:
+    """One source by its name, and beside it the formats of key and value."""
+    blocks = {name: _options("source", name) for name in names}
+    formats = {key: _ref("block.format") for key in PipelineConfig.FORMAT_KEYS}
+    one: list[Any] = [{"required": [name]} for name in names] or [False]
+    return {"properties": blocks | formats, "additionalProperties": False, "oneOf": one}
+
+
+def _block(kind: str, names: list[str]) -> Schema:
+    """One plugin with its options, or its bare name."""
+    blocks = {name: _options(kind, name) for name in names}
+    one = {
+        "type": "object",
+        "properties": blocks,
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+    return {"anyOf": [one, {"enum": names}]} if names else one
+
+
+def _options(kind: str, name: str) -> Schema:
+    return {"anyOf": [_ref(f"{kind}.{name}"), {"type": "null"}]}
+
+
+def _ref(definition: str) -> Schema:
+    return {"$ref": f"#/$defs/{definition}"}
+
+
+def _embedded(schema: Schema, name: str) -> Schema:
+    """A plugin's schema as the definition ``name`` of a larger one: its own definitions are found there."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if isinstance(kind := value.get("x-plugin-block"), str):
+            return {"description": value.get("description", ""), **_ref(f"block.{kind}")}
+        if isinstance(target := value.get("$ref"), str):
+            return {**value, "$ref": target.replace("#", f"#/$defs/{name}", 1)}
+        return {key: walk(item) for key, item in value.items()}
+
+    embedded: Schema = walk(schema)
+    return embedded
+
+
+def _or_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """A value or ``${env:…}`` in its place: references are replaced before the model sees them."""
+    return {"anyOf": [schema, _REFERENCE]}
+
+
+def _regex(option: str) -> str:
+    """``write.*`` as the regular expression that JSON Schema wants."""
+    special: Iterable[tuple[str, str]] = ((r"([.^$+()\[\]{}|\\])", r"\\\1"), (r"\*", ".*"), (r"\?", "."))
+    for pattern, replacement in special:
+        option = re.sub(pattern, replacement, option)
+    return f"^{option}$"

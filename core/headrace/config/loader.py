@@ -1,0 +1,111 @@
+"""A pipeline from its document: every plugin that it names, with the line in every complaint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from headrace.config.model import Block, PipelineConfig
+from headrace.config.references import PROVIDERS, Resolver
+from headrace.errors import ConfigError, HeadraceError, PluginError
+from headrace.sdk.plugins import registry
+
+if TYPE_CHECKING:
+    from headrace.config.yaml_document import Document
+    from headrace.sdk.plugin import Plugin
+
+Built = TypeVar("Built")
+
+
+def built(document: Document, make: Callable[..., Built]) -> Built:
+    """What ``make`` makes of the document's pipeline: it is given what ``headrace.Pipeline`` takes."""
+    return _Builder(document).build(make)
+
+
+class _Builder:
+    """Finds the plugins that a document names and builds them, with the line in every error."""
+
+    def __init__(self, document: Document) -> None:
+        self._registry = registry()
+        self._resolver = Resolver({**PROVIDERS, **dict(self._registry.all("secret"))})
+        data = self._resolver.resolve(document.data if document.data is not None else {}, document.where)
+        self._document = replace(document, data=data)
+
+    def build(self, make: Callable[..., Built]) -> Built:
+        try:
+            return self._build(make)
+        except HeadraceError as error:  # what a model refuses may have come from a reference
+            error.what = self._resolver.redact(error.what)
+            error.fix = self._resolver.redact(error.fix) if error.fix else None
+            raise
+
+    def _build(self, make: Callable[..., Built]) -> Built:
+        data = self._document.data
+        if not isinstance(data, dict):
+            raise ConfigError(
+                "a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`"
+            )
+        try:
+            config = PipelineConfig.model_validate(data)
+        except ValidationError as error:
+            raise self._document.invalid(error) from None
+        source_name = next(key for key in config.source if key not in PipelineConfig.FORMAT_KEYS)
+        formats = {
+            key: self._format(config.source[key], ("source", key))
+            for key in PipelineConfig.FORMAT_KEYS
+            if key in config.source
+        }
+        sinks = [
+            self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i))
+            for i, block in enumerate(config.all_sinks)
+        ]
+        try:
+            return make(
+                name=config.name,
+                source=self._plugin("source", {source_name: config.source[source_name]}, ("source",)),
+                sinks=sinks,
+                checkpoint=config.checkpoint,
+                tables=config.tables,
+                transforms=[
+                    self._plugin("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)
+                ],
+                dialects=[
+                    self._plugin("dialect", {name: block}, ("dialects",)) for name, block in config.dialects.items()
+                ],
+                spark=config.spark,
+                trigger=config.trigger,
+                min_sync_interval=config.min_sync_interval,
+                delete_retention=config.delete_retention,
+                table_timeout=config.table_timeout,
+                dead_letters=config.dead_letters,
+                max_dead_letters=config.max_dead_letters,
+                dead_letters_table=config.dead_letters_table,
+                redact=self._resolver.redact,
+                **formats,
+            )
+        except ConfigError as error:
+            error.where = error.where or self._document.origin
+            raise
+
+    def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
+        block = {block: {}} if isinstance(block, str) else block
+        if not isinstance(block, dict) or len(block) != 1:
+            raise self._document.error(loc, "name exactly one format", "write it like `value: {json: {}}`")
+        return self._plugin("format", block, loc)
+
+    def _plugin(self, kind: str, block: Block, loc: tuple[Any, ...]) -> Any:
+        name, config = next(iter(block.items()))
+        try:
+            plugin: type[Plugin] = self._registry.get(kind, name)
+        except PluginError as error:
+            error.where = error.where or self._document.where((*loc, name))
+            raise
+        if config is not None and not isinstance(config, dict):
+            raise self._document.error((*loc, name), f"the options of {name!r} are a mapping", f"write `{name}: {{…}}`")
+        try:
+            return plugin(plugin.Config.model_validate(config or {}))
+        except ValidationError as error:
+            raise self._document.invalid(error, (*loc, name)) from None

@@ -1,0 +1,184 @@
+"""The pipeline file: its keys, and how their plugins are found."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from headrace.config.dead_letters import Limit, Policy
+from headrace.sdk.config import Config
+from headrace.sdk.interval import Interval
+from headrace.sdk.reject_reason import Reason
+
+
+def _block(item: Any) -> Any:
+    if isinstance(item, str):
+        return {item: {}}
+    if isinstance(item, dict) and len(item) != 1:
+        named = ", ".join(map(repr, item)) or "none"
+        raise ValueError(
+            f"one item names one plugin, not {named}: indent a plugin's options below its name, and give every plugin a '-'"
+        )
+    return item
+
+
+#: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.
+Block = Annotated[dict[str, Any], BeforeValidator(_block)]
+
+_NAME = re.compile(r"[\w][\w.-]*")
+_PART = re.compile(r"\w[\w-]*")
+
+
+class TableRule(Config):
+    """Which topics become which table."""
+
+    #: A topic, a glob (``moma.public.*``) or a ``/regular expression/``.
+    source: str
+    #: The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name.
+    target: str | None = None
+    #: Key columns, named as in the event. Only where the event carries no key.
+    key: tuple[str, ...] = ()
+    #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, or the name that the
+    #: connector has for what the value means.
+    columns: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("source")
+    @classmethod
+    def _regular_expression(cls, value: str) -> str:
+        if is_regex(value):
+            try:
+                re.compile(value[1:-1])
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from None
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _fields(cls, value: str | None) -> str | None:
+        if value is not None:
+            if not _only_fields(value):
+                fields = ", ".join("{" + f + "}" for f in TARGET_FIELDS)
+                raise ValueError(f"{value!r} uses a field that does not exist; there are {fields}")
+            check_table_name(value.format(**dict.fromkeys(TARGET_FIELDS, "x")))
+        return value
+
+
+TARGET_FIELDS = ("topic", "prefix", "db", "schema", "table")
+
+
+class PipelineConfig(Config):
+    """A pipeline file."""
+
+    #: Names the pipeline in tables, logs and the checkpoint.
+    name: str
+    #: One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes.
+    source: dict[str, Any]
+    #: Which topics become which tables. Default: every topic becomes a table of its own name.
+    tables: tuple[TableRule, ...] = ()
+    #: In this order.
+    transforms: tuple[Block, ...] = ()
+    #: Options of dialects, which know shapes of events, by their names. The events say which dialect reads them.
+    dialects: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    #: One sink.
+    sink: Block | None = None
+    #: Several sinks, fed from one read.
+    sinks: tuple[Block, ...] = ()
+    #: Folder for what has been read, progress and dead letters.
+    checkpoint: str = Field(min_length=1)
+    #: Settings of Spark (``spark.…``), under their own names.
+    spark: dict[str, Any] = Field(default_factory=dict)
+    #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
+    trigger: Interval | None = None
+    #: The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
+    #: pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
+    min_sync_interval: Interval | None = Field(default=None, alias="min.sync.interval")
+
+    #: How long keys of removed rows are remembered: a change older than the removal that comes within that time does not
+    #: bring its row back. ``"0 seconds"`` remembers none.
+    delete_retention: Interval = Field("7 days", alias="delete.retention")
+
+    #: How long a table may take in a batch. One that takes longer is left behind, and catches up when it can be written.
+    table_timeout: Interval = Field("30 minutes", alias="table.timeout")
+
+    #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
+    #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
+    #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
+    #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
+    dead_letters: dict[Reason, Policy] = Field(default_factory=dict, alias="dead.letters")
+    #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
+    #: it has read a hundred.
+    max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")
+    #: A table that keeps the dead letters, as ``ops.dead_letters``, in the first sink that replaces and removes rows; several
+    #: pipelines may share it. Default: they are files in the checkpoint.
+    dead_letters_table: str | None = Field(default=None, alias="dead.letters.table")
+
+    FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is not a name: letters, digits, '_', '-' and '.'")
+        return value
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _source(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            named = [key for key in value if key not in cls.FORMAT_KEYS]
+            if len(named) != 1:
+                raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
+        return value
+
+    @field_validator("dead_letters_table")
+    @classmethod
+    def _table(cls, value: str | None) -> str | None:
+        return value if value is None else check_table_name(value)
+
+    @field_validator("spark")
+    @classmethod
+    def _spark(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for key in value:
+            if not str(key).startswith("spark."):
+                raise ValueError(f"{key!r} is not a setting of Spark: they start with 'spark.'")
+        return value
+
+    @model_validator(mode="after")
+    def _one_or_several_sinks(self) -> PipelineConfig:
+        if bool(self.sink) == bool(self.sinks):
+            raise ValueError(
+                "write either `sink:` or `sinks:` with a list" + ("" if self.sink else "; there is neither")
+            )
+        return self
+
+    @property
+    def all_sinks(self) -> tuple[Block, ...]:
+        return (self.sink,) if self.sink else self.sinks
+
+
+def is_regex(pattern: str) -> bool:
+    """Whether a source is a ``/regular expression/``; else it is a name or a glob."""
+    return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
+
+
+def _only_fields(target: str) -> bool:
+    try:
+        parts = list(Formatter().parse(target))
+    except ValueError:
+        return False
+    return all(name is None or (name in TARGET_FIELDS and not spec and not how) for _, name, spec, how in parts)
+
+
+def check_table_name(name: str) -> str:
+    """A dotted table name, or ValueError: names become paths and SQL identifiers."""
+    if not name or not all(_PART.fullmatch(part) for part in name.split(".")):
+        raise ValueError(f"{name!r} is not a table name: parts of letters, digits, '_' and '-', joined by '.'")
+    return name

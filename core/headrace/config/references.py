@@ -1,0 +1,133 @@
+"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, and those that plugins bring.
+
+``$${`` stands for a ``${`` that is none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import ConfigError, HeadraceError
+from headrace.sdk.secrets import SecretProvider
+from headrace.suggestions import did_you_mean
+
+_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
+
+#: Path of a value → the words for its place.
+Where = Callable[[tuple[Any, ...]], str]
+
+
+def from_env(name: str) -> str:
+    """``${env:NAME}``: an environment variable."""
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise LookupError(f"the environment has no variable {name!r}") from None
+
+
+def from_file(name: str) -> str:
+    """``${file:PATH}``: the text of a file, without the line break at its end."""
+    try:
+        return Path(name).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise LookupError(f"the file {name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+#: Always there; plugins add more.
+PROVIDERS: Mapping[str, SecretProvider] = {"env": from_env, "file": from_file}
+
+
+@dataclass
+class Resolver:
+    """Replaces references and remembers their values, so that no text made later shows one."""
+
+    providers: Mapping[str, SecretProvider]
+    secrets: set[str] = field(default_factory=set, repr=False)
+
+    def resolve(self, data: Any, where: Where) -> Any:
+        """``data`` with every reference replaced; raises one ConfigError that names all that are missing."""
+        missing: list[str] = []
+        resolved = self._walk(data, (), where, missing)
+        if missing:
+            count = "1 reference" if len(missing) == 1 else f"{len(missing)} references"
+            raise ConfigError(
+                "\n  ".join([f"{count} cannot be resolved:", *missing]),
+                fix="set them, or write the value into the file",
+            )
+        return resolved
+
+    def redact(self, text: str) -> str:
+        """``text`` without the value of any reference."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, "******")
+        return text
+
+    def _walk(self, data: Any, loc: tuple[Any, ...], where: Where, missing: list[str]) -> Any:
+        if isinstance(data, dict):
+            return {key: self._walk(value, (*loc, key), where, missing) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self._walk(value, (*loc, i), where, missing) for i, value in enumerate(data)]
+        if not isinstance(data, str):
+            return data
+        problems: list[str] = []
+        text = self._expanded(data, problems)
+        missing += [f"{where(loc)}: {problem}" for problem in problems]
+        return text
+
+    def _expanded(self, text: str, problems: list[str]) -> str:
+        """``text`` with its references replaced. A reference's name may hold references; a value that comes may not."""
+        done, rest = "", text
+        while (start := _START.search(rest)) is not None:
+            done += rest[: start.start()]
+            if start["escaped"]:
+                done, rest = done + start["escaped"], rest[start.end() :]
+                continue
+            end = _closing(rest, start.end())
+            if end is None:
+                problems.append(f"{rest[start.start() :]}: it has no closing brace")
+                return ""
+            done += self._value(start["provider"], rest[start.end() : end], problems)
+            rest = rest[end + 1 :]
+        return done + rest
+
+    def _value(self, provider: str, written: str, problems: list[str]) -> str:
+        before = len(problems)
+        name = self._expanded(written, problems)
+        if len(problems) > before:
+            return ""
+        if provider not in self.providers:
+            problems.append(
+                f"${{{provider}:{written}}}: no secret provider {provider!r}; {did_you_mean(provider, self.providers)}"
+            )
+            return ""
+        try:
+            value = self.providers[provider](name)
+        except Exception as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are told at once
+            problems.append(f"${{{provider}:{written}}}: {_said(error)}")
+            return ""
+        if value:
+            self.secrets.add(value)
+        return value
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, HeadraceError):
+        return f"{error.what}; {error.fix}" if error.fix else error.what
+    if isinstance(error, LookupError):
+        return str(error.args[0]) if error.args else "not found"
+    return f"{type(error).__name__}: {error}"
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace closes that opened before ``start``."""
+    depth = 1
+    for i, character in enumerate(text[start:], start):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth == 0:
+            return i
+    return None

@@ -1,1 +1,0 @@
-"""What a plugin is: one module per kind."""

@@ -1,0 +1,76 @@
+"""Errors of Spark, Hadoop and the JVM in headrace's words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from headrace.errors import FatalError, HeadraceError, RetriableError
+from headrace.spark.error_text import causes, first_line, full_text
+
+if TYPE_CHECKING:
+    from headrace.engine.plan import Plan
+    from headrace.sdk.plugin import Plugin
+
+_KNOWN = (
+    (
+        "No space left on device|Disk quota exceeded",
+        "there is no space left on the disk",
+        "free some and start again: nothing is lost",
+    ),
+    (
+        "Permission denied|AccessDeniedException|AccessControlException|Mkdirs failed|Read-only file system",
+        "it may not be written there",
+        "give this user the right to write, or use another path",
+    ),
+    (
+        "OutOfMemoryError|GC overhead limit",
+        "the memory is used up",
+        "raise spark.driver.memory under `spark:`, or limit the batch",
+    ),
+)
+#: What Java, Thrift and HTTP clients say of a server that went away: a catalog, an object store.
+_AWAY = (
+    "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
+    "|TTransportException|failed to respond|No route to host"
+)
+
+
+class SparkEndedError(FatalError):
+    """The JVM behind this process is gone."""
+
+
+def spark_ended() -> SparkEndedError:
+    """For people."""
+    fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
+    return SparkEndedError("the Java process of Spark has ended", fix=fix)
+
+
+def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
+    """``error`` as one of ours: by the plugin concerned, by the source, by what the machine says, else as it is."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    for link in causes(error):
+        if isinstance(link, HeadraceError):
+            return link
+        # What Java says itself is of the other class, or has a trace.
+        if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
+            return spark_ended()
+    for candidate in [plugin, plan.source, plan.value_format, plan.key_format, *plan.sinks]:
+        if candidate is not None and (found := candidate.explain(error)) is not None:
+            return found
+    text = full_text(error)
+    for signs, what, fix in _KNOWN:
+        if line := _line_with(signs, text):
+            return FatalError(f"{what}: {line}", fix=fix)
+    if away := _line_with(_AWAY, text):
+        return RetriableError(
+            f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
+        )
+    return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
+
+
+def _line_with(signs: str, text: str) -> str:
+    """The first line in which the pattern is found, empty when there is none."""
+    found = next((line for line in text.splitlines() if re.search(signs, line)), "")
+    return found.strip(": \t").removeprefix("Caused by: ")

@@ -1,0 +1,132 @@
+"""What a pipeline finds before it runs: its plugins, the topics and columns, and whether everything answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.engine.decode import Records
+from headrace.engine.error_translation import explained
+from headrace.engine.plan import Plan, SeenColumns
+from headrace.errors import HeadraceError
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace.spark.storage import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.sdk.events import Events
+
+
+@dataclass(frozen=True)
+class CheckItem:
+    """One thing that ``check`` looked at and what it found; ``error`` where that stands in the way of a run."""
+
+    what: str
+    found: str
+    error: HeadraceError | None = None
+
+
+def plugins(plan: Plan) -> CheckItem:
+    """The plugins that the pipeline names."""
+    names = dict.fromkeys(p.name for p in plan.plugins if not isinstance(p, Dialect))
+    return CheckItem("plugins", ", ".join(names))
+
+
+def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
+    """What every plugin finds at the other end, and then what a few records of each topic would become."""
+    broken = False
+    try:
+        yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
+    except Exception as raised:  # noqa: BLE001 - the others are tried as well
+        yield _failed(raised, plan, "checkpoint")
+    for plugin in plan.plugins:
+        try:
+            for what, found in plugin.connect(session):
+                yield CheckItem(what, found)
+        except Exception as raised:  # noqa: BLE001
+            broken = True
+            yield _failed(raised, plan, plugin.name)
+    if broken or not plan.source.gives_records:
+        return
+    context = _context(plan, session)
+    samples: Mapping[str, Records] = {}
+    try:
+        samples = plan.source.sample(context)
+    except Exception as raised:  # noqa: BLE001
+        yield _failed(raised, plan, f"source {plan.source.name}")
+    for topic, records in samples.items():
+        try:
+            events = plan.decoded(context, {topic: records})
+            yield from (_topic(plan, session, one, {}) for one in events)
+            if not events:
+                kind = plan.value_format.name if plan.value_format else ""
+                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
+        except Exception as raised:  # noqa: BLE001
+            yield _failed(raised, plan, f"topic {topic}")
+
+
+def names_found(plan: Plan, session: SparkSession) -> bool:
+    """Whether the columns that transforms name were looked for and found; ConfigError when one is in no topic there is.
+
+    Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
+    it stays as it is when it is applied again.
+    """
+    wanted = {name for transform in plan.transforms for name in transform.reads()}
+    if not wanted or columns(plan, session):
+        return True
+    if not plan.source.gives_records:
+        return False
+    seen: SeenColumns = {}
+    try:
+        context = _context(plan, session)
+        for topic, records in plan.source.sample(context).items():
+            for events in plan.decoded(context, {topic: records}, apart=True):
+                if events.error is not None:  # its table says so itself, and might have had the columns
+                    return False
+                _topic(plan, session, events, seen)
+            if wanted <= {name for found in seen.values() for name in found}:
+                break
+    except Exception as error:
+        raise explained(error, plan) from error
+    if seen:
+        plan.check_names(seen)
+    return bool(seen)
+
+
+def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
+    """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
+    seen: SeenColumns = {}
+    try:
+        items = [_topic(plan, session, one, seen) for one in plan.source.peek(_context(plan, session))]
+    except Exception as error:
+        raise explained(error, plan) from error
+    plan.check_names(seen)
+    return items
+
+
+def _context(plan: Plan, session: SparkSession) -> SourceContext:
+    schemas = SchemaLog()
+    plan.tell(schemas, session)
+    return SourceContext(session, schemas)
+
+
+def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> CheckItem:
+    name = f"topic {events.topic}"
+    if about := plan.about(events):
+        return CheckItem(name, f"{about}: no table")
+    route = plan.routes.of(events.topic)
+    if route is None:
+        return CheckItem(name, "no rule of `tables:` names it: left out")
+    changes = plan.changes(session, events, route, seen=seen)
+    key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
+    return CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")
+
+
+def _failed(raised: Exception, plan: Plan, what: str) -> CheckItem:
+    error = explained(raised, plan)
+    error.where = error.where or what
+    return CheckItem(what, error.what, error)

@@ -1,0 +1,51 @@
+"""Dialects: where an event keeps its op, key, images and position."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.sdk.plugin import Plugin
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.sdk.changes import Changes
+    from headrace.sdk.events import Events
+
+
+class Dialect(Plugin, ABC):
+    """Reads events of one shape. The first dialect that recognises a topic's schema gets it."""
+
+    #: Dialects are asked from low to high: a shape that says more goes first.
+    priority: int = 50
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, schema: StructType) -> bool:
+        """Whether events of this schema are of this dialect."""
+
+    def about(self, topic: str, schema: StructType) -> str | None:
+        """What a topic of this schema tells of the stream itself ("heartbeats"), for which there is no table; else None."""
+        return None
+
+    def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+        """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
+        return schema
+
+    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+        """Row column → whether a value says that it is as it was, and was left out; empty where no event does so.
+
+        Such values are kept from older changes and from the stored row, and never come into a table.
+        """
+        return {}
+
+    @abstractmethod
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
+
+        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither. NEW_KEY
+        and MOVED, where ``unchanged`` says that values are left out and records tell of changes of the key.
+        """

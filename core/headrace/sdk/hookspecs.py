@@ -1,0 +1,68 @@
+"""The hooks by which a distribution brings plugins. Hooks register; data never goes through them.
+
+A hook returns names and classes. Instead of a class it may give ``"package.module:Class"``: then the module is
+imported when the plugin is first used, which keeps ``headrace --help`` quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from headrace.sdk.dialect import Dialect
+    from headrace.sdk.format import Format
+    from headrace.sdk.plugin import Plugin
+    from headrace.sdk.secrets import SecretProvider
+    from headrace.sdk.sink import Sink
+    from headrace.sdk.source import Source
+    from headrace.sdk.transform import Transform
+
+PROJECT = "headrace"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def headrace_sources() -> Mapping[str, type[Source] | str]:  # type: ignore[empty-body]
+    """Transports, by the name used under ``source:``."""
+
+
+@hookspec
+def headrace_formats() -> Mapping[str, type[Format] | str]:  # type: ignore[empty-body]
+    """Wire and file formats, by the name used under ``format:``, ``value:`` and ``key:``."""
+
+
+@hookspec
+def headrace_dialects() -> Mapping[str, type[Dialect] | str]:  # type: ignore[empty-body]
+    """Shapes of events; chosen by what they recognise."""
+
+
+@hookspec
+def headrace_transforms() -> Mapping[str, type[Transform] | str]:  # type: ignore[empty-body]
+    """Transforms, by the name used under ``transforms:``."""
+
+
+@hookspec
+def headrace_sinks() -> Mapping[str, type[Sink] | str]:  # type: ignore[empty-body]
+    """Sinks, by the name used under ``sink:`` and ``sinks:``."""
+
+
+@hookspec
+def headrace_auth_providers() -> Mapping[str, type[Plugin] | str]:  # type: ignore[empty-body]
+    """Ways to log in to a source, by the name used under ``auth:``."""
+
+
+@hookspec
+def headrace_secret_providers() -> Mapping[str, SecretProvider | str]:  # type: ignore[empty-body]
+    """Functions behind ``${name:…}``: text in, value out, LookupError with where it looked."""
+
+
+@hookspec
+def headrace_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]
+    """Commands of the ``headrace`` program; ``"package.module:command|What it does."`` is listed without an import."""

@@ -1,0 +1,111 @@
+"""Sinks: where tables are kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from headrace.sdk.changes import PREFIX
+from headrace.sdk.config import Config
+from headrace.sdk.plugin import Plugin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: What a sink is asked to do with a batch.
+Mode = Literal["upsert", "append"]
+#: What a pipeline asks for: a changelog is appended, with what each change did in ``OPERATION``.
+Wanted = Literal["upsert", "append", "changelog"]
+OPERATION = "__op"
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a sink can keep; ``headrace.testing.sinks`` tests each that it claims."""
+
+    #: One row per key, the newest by position. Without it ``mode: upsert`` is refused before a stream starts.
+    upsert: bool = False
+    #: Rows are removed. Without it a pipeline that asks for deletes is refused before a stream starts.
+    delete: bool = False
+    #: New columns, of structs too, are added; older rows have null there.
+    schema_evolution: bool = False
+    #: A batch that is written again changes nothing, also in mode ``append``.
+    exactly_once: bool = False
+    #: ``read_back`` takes ``as_of``. Without it ``as_of`` is a ConfigError.
+    time_travel: bool = False
+    #: It evaluates its input exactly once, inside a Spark SQL action: the batch need not be cached for it.
+    single_pass: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A target: its dotted name (``moma.artists``) and its key columns; no key means append."""
+
+    name: str
+    key: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.name.split("."))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a sink knows of the batch: ``pipeline`` and ``id`` together name it for ever."""
+
+    pipeline: str
+    id: int
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of a write."""
+
+    #: Rows inserted or updated; None when the sink cannot know without reading the table.
+    upserted: int | None = None
+    bytes: int | None = None
+    #: What ``read_back`` takes as ``as_of`` to see the table as it was after this write.
+    version: str | None = None
+    #: The batch was in the table already: nothing was written.
+    skipped: bool = False
+
+
+class SinkConfig(Config):
+    """Options that every sink has."""
+
+    #: ``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
+    #: ``op`` in ``__op``. Default: upsert for rows with a key, changelog for rows without one, append for envelopes.
+    mode: Wanted | None = None
+
+
+class Sink(Plugin, ABC):
+    """Writes tables. ``write`` gets rows with the columns POSITION and DELETED of ``headrace.sdk.changes``.
+
+    In mode ``upsert`` there is one row per key. A row loses against a stored one of a higher position; a row whose
+    DELETED is true removes the stored one; the others replace it whole, with null in columns that they lack. In mode
+    ``append`` every row is kept. A write happens whole or not at all, and writing the same batch again changes nothing.
+
+    What a table cannot hold (a type that does not fit its column's, a name that the format does not know) is a DataError
+    that names the column, and the table stays as it was.
+    """
+
+    Config: ClassVar[type[Config]] = SinkConfig
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    #: Columns that begin so are not the business's.
+    hidden_prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
+
+    @abstractmethod
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        """Applies ``rows`` in the rows' own session; creates the table when it is not there.
+
+        A RetriableError is tried again with the same arguments.
+        """
+
+    @abstractmethod
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        """The table as a reader sees it, headrace's columns included. ``as_of``: a timestamp or a version.
+
+        ConfigError when there is no such table or version.
+        """

@@ -1,0 +1,42 @@
+"""Transforms: changes → changes, as Column expressions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import TYPE_CHECKING, ClassVar
+
+from headrace.sdk.changes import IMAGES, PREFIX, Changes
+from headrace.sdk.plugin import Plugin
+from headrace.spark.columns import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Transform(Plugin, ABC):
+    """Maps changes. What it does to a column it does to every row image and to the key."""
+
+    #: True when it hides values: dead letters are then made from what it gives, not from what came in.
+    hides: ClassVar[bool] = False
+    #: True when it turns envelopes into rows: then the row before the change need not be read.
+    makes_rows: ClassVar[bool] = False
+    #: True when it uses columns of the row before the change, beyond its key.
+    needs_before: bool = False
+    #: True when a delete leaves it as "remove the row", so that a sink has to be able to delete.
+    asks_deletes: bool = False
+
+    @abstractmethod
+    def apply(self, changes: Changes) -> Changes:
+        """The mapped changes."""
+
+    def reads(self) -> Collection[str]:
+        """Columns it names: each must exist in at least one table."""
+        return ()
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        """The transform on a DataFrame of your own: envelopes when it has ``op`` and a row image, rows otherwise."""
+        envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
+        changes = self.apply(Changes(frame, envelope))
+        kept = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
+        return changes.frame.select(*map(quoted, kept))

@@ -1,0 +1,33 @@
+"""What an error of Spark, Python or the JVM says."""
+
+from __future__ import annotations
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error and what Python says it came from."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    return chain
+
+
+def full_text(error: BaseException) -> str:
+    """Everything an error says, the JVM's causes included."""
+    texts = []
+    for link in causes(error):
+        texts.append(str(link))
+        java = getattr(link, "java_exception", None)
+        seen = 0
+        while java is not None and seen < 20:
+            texts.append(str(java.toString()))
+            java, seen = java.getCause(), seen + 1
+    return "\n".join(texts)
+
+
+def first_line(error: BaseException) -> str:
+    """The sentence in an error of the JVM, without Python's and Java's stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString() if java is not None else error)
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

@@ -1,0 +1,1 @@
+"""A whole PostgreSQL database, followed by Debezium and Kafka into two lakes."""

@@ -1,0 +1,60 @@
+"""Make the live demonstration's database from Pagila's own dump. A developer's script, not part of the wheel.
+
+    python plugins/demo/tools/make_pagila.py --pagila FOLDER [--out plugins/demo/headrace_demo/live/data]
+
+FOLDER holds pagila-schema.sql and pagila-data.sql, the git blobs that are named below. It writes pagila.sql.xz: tables,
+rows, then keys, indexes and triggers. SOURCE.md beside it says what in it is not Pagila's. The same input and the same
+liblzma give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import lzma
+import re
+from pathlib import Path
+
+BLOBS = {
+    "pagila-schema.sql": "762d0a82dec3c3d8a56e1970c5581dc77ec0a650",
+    "pagila-data.sql": "709baeb73c4749f2fbe7430ec7c52a2a2370bf12",
+}
+#: The schema's partitions are those of 2022, the rows are of 2020.
+PARTITIONS = ("p2022_", "p2020_"), ("'2022-", "'2020-")
+#: Pagila has it since its later versions. Without a key PostgreSQL refuses updates of a table that is replicated.
+PAYMENT_KEY = "ALTER TABLE public.payment ADD CONSTRAINT payment_pkey PRIMARY KEY (payment_date, payment_id);\n"
+#: Behind the tables, before the first key: where pg_dump has the rows.
+FIRST_KEY = "ALTER TABLE ONLY public.actor\n    ADD CONSTRAINT actor_pkey"
+
+
+def main() -> None:
+    """Read, check, put together, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pagila", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "headrace_demo/live/data")
+    arguments = parser.parse_args()
+    schema, rows = (read(arguments.pagila / name, blob) for name, blob in BLOBS.items())
+    for old, new in PARTITIONS:
+        schema = schema.replace(old, new)
+    tables, key, rest = schema.partition(FIRST_KEY)
+    assert key
+    text = plain(tables) + plain(rows) + PAYMENT_KEY + plain(key + rest)
+    (arguments.out / "pagila.sql.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def read(file: Path, blob: str) -> str:
+    """A file's text; it must be that blob of Pagila's repository."""
+    content = file.read_bytes()
+    found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 - git's own
+    if found != blob:
+        raise SystemExit(f"{file} is the blob {found}, not {blob}")
+    return content.decode()
+
+
+def plain(sql: str) -> str:
+    """Without comments, empty lines and owners."""
+    return re.sub(r"^(--.*|ALTER .* OWNER TO postgres;)?\n", "", sql, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""``as_of`` as users write it: a version, or a timestamp in the session's time zone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.sdk import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def millis(spark: SparkSession, timestamp: str) -> int:
+    """Milliseconds since 1970. ConfigError when it is no timestamp."""
+    from pyspark.sql import functions as F
+
+    row = spark.range(1).select(F.unix_millis(F.try_to_timestamp(F.lit(timestamp))).alias("ms")).first()
+    if row is None or row["ms"] is None:
+        raise ConfigError(
+            f"{timestamp!r} is neither a version nor a timestamp",
+            fix='write it like "2015-07-17 12:00:00", or take a version from the progress of a batch',
+        )
+    return int(row["ms"])

@@ -1,0 +1,5 @@
+"""Hudi tables."""
+
+from headrace_sinks.hudi.sink import HudiSink
+
+__all__ = ["HudiSink"]

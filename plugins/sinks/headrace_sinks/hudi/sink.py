@@ -1,0 +1,237 @@
+"""Hudi tables: upsert by record key, ordered by position, the batch's mark in the commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from headrace.sdk import (
+    DELETED,
+    POSITION,
+    PREFIX,
+    Batch,
+    Capabilities,
+    ConfigError,
+    DataError,
+    Folder,
+    HeadraceError,
+    RetriableError,
+    Sink,
+    SinkConfig,
+    Table,
+    Written,
+    qualified,
+    shaped,
+)
+from headrace_sinks.as_of import millis
+from headrace_sinks.file_formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace_sinks.hudi import timeline
+from headrace_sinks.partitioning import not_made
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_IS_DELETED = "_hoodie_is_deleted"
+_PARTITION = "hoodie.datasource.write.partitionpath.field"
+_SCHEMA_ERROR = re.compile(
+    r"HoodieSchemaException|SchemaParseException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
+)
+#: Key types that Hudi's writer of whole files spells as its upsert does; others would be found under two keys.
+_PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
+
+
+class HudiConfig(SinkConfig):
+    """Hudi tables; options of Hudi's (``hoodie.…``) pass through under their own names and win over headrace's."""
+
+    passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*",)
+
+    #: The folder in which every table has one.
+    path: str
+    table_type: Literal["MERGE_ON_READ", "COPY_ON_WRITE"] = Field("MERGE_ON_READ", alias="table.type")
+
+
+class HudiSink(Sink):
+    """``hudi: {path: lake/, table.type: MERGE_ON_READ}``."""
+
+    name = "hudi"
+    api_version = 1
+    Config = HudiConfig
+    config: HudiConfig
+    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True)
+    hidden_prefixes = (PREFIX, "_hoodie_")
+    sql_conf = ANCIENT_DATES
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)}
+    refuses: ClassVar[Mapping[str, str]] = {
+        "4.0": "no Hudi bundle for Spark 4 is published where jars are resolved from"
+    }
+    jvm_class = "org.apache.hudi.DefaultSource"
+
+    def session_conf(self) -> dict[str, str]:
+        return {
+            "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+            "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+            # The other structure, Parquet's oldest, cannot hold an array with a null in it.
+            "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+        }
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        yield "sink hudi", Folder(spark, self.config.path).probe()
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
+        _hush(spark)
+        exists = Folder(spark, f"{path}/.hoodie").exists()
+        last = timeline.last_commit(spark, path, batch.pipeline) if exists else None
+        if last is not None and last.mark == timeline.mark_of(batch):
+            return Written(version=last.instant, skipped=True)
+        if not exists and (
+            nothing := not_made(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
+        ):
+            return nothing
+        rows, operation = _fitted(rows, batch), "upsert"
+        if not exists and self._buckets and _plain(rows, table, batch):
+            rows, operation = _without_deleted(rows, batch), "bulk_insert"
+        rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
+        done = timeline.last_commit(spark, path, batch.pipeline)
+        return Written(upserted=done.upserted, bytes=done.bytes, version=done.instant) if done else Written()
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        path = self._path(spark, table)
+        missing = ConfigError(
+            f"there is no table {table.name!r}",
+            where=f"sink hudi, path {self.config.path}",
+            fix="run the pipeline, or correct the name",
+        )
+        if not Folder(spark, f"{path}/.hoodie").exists():
+            raise missing
+        _hush(spark)
+        # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
+        reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
+        if as_of is not None:
+            is_instant = as_of.isdigit() and len(as_of) in (14, 17)
+            instant = as_of if is_instant else timeline.instant_of(spark, path, millis(spark, as_of))
+            oldest = timeline.oldest_instant(spark, path)
+            if oldest is None or instant < oldest:
+                raise ConfigError(
+                    f"the table {table.name!r} keeps no version as old as {as_of!r}; its oldest is of {oldest}",
+                    where=f"sink hudi, path {self.config.path}",
+                    fix="name a later time; `hoodie.clean.commits.retained` and `hoodie.keep.min.commits` keep more",
+                )
+            reader = reader.option("as.of.instant", instant)
+        try:
+            frame = reader.load(path)
+        except Exception as error:
+            if "TableNotFoundException" in str(error):  # the folder is there, and what makes it a table not yet
+                raise missing from error
+            raise
+        if not frame.columns:  # its first commit is under way, or never came to an end
+            raise missing
+        return frame
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        from headrace.sdk import full_text
+
+        lines = [line.strip() for line in full_text(error).splitlines()]
+        if any("HoodieWriteConflictException" in line or "HoodieLockException" in line for line in lines):
+            return RetriableError(
+                "another writer committed to the table at the same time",
+                fix="nothing is lost; start the pipeline again",
+            )
+        if any("HoodieKeyException" in line for line in lines):
+            return DataError(
+                "Hudi cannot keep a row whose key is empty text",
+                fix="name further key columns under `tables:`, or use another sink",
+            )
+        schema = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
+        if schema:
+            return DataError(
+                f"Hudi cannot keep a column so: {schema}",
+                fix="give it another type where the events are made, or leave it out",
+            )
+        return None
+
+    @property
+    def _buckets(self) -> bool:
+        """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
+        return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partition_columns
+
+    @property
+    def _partition_columns(self) -> list[str]:
+        """Of ``country``, ``made:timestamp,address.city`` and the like, as Hudi's key generators have them; none of an empty text."""
+        fields = str(self.config.options().get(_PARTITION, "")).split(",")
+        return [field.split(":")[0].split(".")[0].strip() for field in fields if field.strip()]
+
+    def _path(self, spark: SparkSession, table: Table) -> str:
+        return "/".join([qualified(spark, self.config.path), *table.parts])
+
+    def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
+        options = {
+            "hoodie.table.name": "_".join(table.parts),
+            "hoodie.datasource.write.table.type": self.config.table_type,
+            "hoodie.datasource.write.operation": operation,
+            # A position is unique: with it as key, appending a batch again changes nothing.
+            "hoodie.datasource.write.recordkey.field": ",".join(table.key) if batch.mode == "upsert" else POSITION,
+            "hoodie.table.ordering.fields": POSITION,
+            # The batch has one row per key already.
+            "hoodie.combine.before.upsert": "false",
+            "hoodie.write.set.null.for.missing.columns": "true",
+            # docs/decisions: a bucket finds a key without reading, and small commits need neither a metadata table nor a
+            # server that tells tasks of files.
+            "hoodie.index.type": "BUCKET",
+            "hoodie.bucket.index.num.buckets": "4",
+            "hoodie.metadata.enable": "false",
+            "hoodie.embed.timeline.server": "false",
+            "hoodie.write.markers.type": "DIRECT",
+            # To look after each commit what may go costs a tenth of a small one.
+            "hoodie.clean.trigger.max.commits": "10",
+        }
+        if self._partition_columns:
+            # A row may move to another partition, and a delete need not say in which one its row is.
+            options["hoodie.index.type"] = "GLOBAL_SIMPLE"
+            options["hoodie.simple.index.update.partition.path"] = "true"
+        marked = {
+            "hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX,
+            timeline.MARK: timeline.mark_of(batch),
+        }
+        return {**options, **self.config.options(), **marked}
+
+
+def _fitted(rows: DataFrame, batch: Batch) -> DataFrame:
+    """The rows as Hudi wants them: with deletes marked its way, and no integers of which its writers disagree."""
+    check_names(rows.schema, "Hudi")
+    rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
+    return shaped(rows, without_small_ints(rows.schema))
+
+
+def _without_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
+    return rows.where(f"NOT {_IS_DELETED}") if batch.mode == "upsert" else rows
+
+
+def _plain(rows: DataFrame, table: Table, batch: Batch) -> bool:
+    if batch.mode == "append":
+        return True
+    kinds = [rows.schema[column].dataType.simpleString() for column in table.key]
+    # It takes an empty text among several key columns for a key that is not there.
+    return all(kind in _PLAIN_KEYS for kind in kinds) and not (len(kinds) > 1 and "string" in kinds)
+
+
+def _hush(spark: SparkSession) -> None:
+    """Keeps a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    system = jvm.java.lang.System
+    if system.getProperty("jol.skipHotspotSAAttach") is not None:
+        return
+    # Nor shall it try to attach to the JVM as a debugger, which takes a second.
+    for name in ("HotspotSAAttach", "DynamicAttach", "InstallAttach"):
+        system.setProperty(f"jol.skip{name}", "true")
+    out = system.out
+    system.setOut(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    try:
+        with suppress(Exception):  # another Hudi may have it under another name
+            jvm.org.apache.hudi.org.openjdk.jol.vm.VM.current()
+    finally:
+        system.setOut(out)

@@ -1,0 +1,5 @@
+"""Iceberg tables."""
+
+from headrace_sinks.iceberg.sink import IcebergSink
+
+__all__ = ["IcebergSink"]

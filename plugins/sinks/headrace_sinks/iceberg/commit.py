@@ -1,0 +1,71 @@
+"""The mark of a batch in the snapshot that it commits: what makes applying it again do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The snapshot property that names the batch.
+MARK = "headrace.batch"
+#: Snapshots that are searched for one of the pipeline's own: other writers and maintenance commit in between.
+DEPTH = 50
+
+
+def mark_of(batch: Batch) -> str:
+    """The value that names a batch for ever."""
+    return f"{batch.pipeline}:{batch.id}"
+
+
+def marked(spark: SparkSession, mark: str, work: Callable[[], None]) -> None:
+    """Runs ``work`` so that every snapshot it commits carries the mark.
+
+    Spark 3.5 has no setting for it: Iceberg takes the properties from the thread that commits, inside this call.
+    """
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    jvm: Any = spark._jvm  # noqa: SLF001
+    raised: list[BaseException] = []
+
+    class Call:
+        def call(self) -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - a Python error must not cross the JVM; it is raised below
+                raised.append(error)
+
+        class Java:
+            implements = ["java.util.concurrent.Callable"]  # noqa: RUF012 - py4j reads it
+
+    properties = jvm.java.util.HashMap()
+    properties.put(MARK, mark)
+    jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(
+        properties, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
+    )
+    if raised:
+        raise raised[0]
+
+
+def is_applied(java: Any, batch: Batch) -> bool | None:
+    """Whether the pipeline's newest snapshot is of this batch: only its last batch can come again.
+
+    None when it cannot be told: none is the pipeline's among the newest, and older ones are expired or too many.
+    """
+    snapshot, pipeline = java.currentSnapshot(), f"{batch.pipeline}:"
+    for _ in range(DEPTH):
+        if snapshot is None:
+            return None
+        mark = snapshot.summary().get(MARK)
+        if mark is not None and mark.startswith(pipeline):
+            return bool(mark == mark_of(batch))
+        parent = snapshot.parentId()
+        if parent is None:
+            return False
+        snapshot = java.snapshot(parent)
+    return None

@@ -1,0 +1,309 @@
+"""Iceberg tables: MERGE by position, one commit per batch, the batch's mark in the snapshot."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from headrace.sdk import (
+    DELETED,
+    POSITION,
+    Batch,
+    Capabilities,
+    ConfigError,
+    Folder,
+    HeadraceError,
+    RetriableError,
+    Sink,
+    SinkConfig,
+    Table,
+    Written,
+    first_line,
+    qualified,
+    quoted,
+    read_once,
+    shaped,
+)
+from headrace_sinks.as_of import millis
+from headrace_sinks.iceberg.catalog import (
+    CATALOG,
+    SESSION_CATALOG,
+    active,
+    catalog_of_folder,
+    load_table,
+    schema_of,
+    sql_of,
+)
+from headrace_sinks.iceberg.commit import MARK, is_applied, mark_of, marked
+from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
+from headrace_sinks.iceberg.schema import grown
+from headrace_sinks.partitioning import not_made
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Shuffled bytes of one task that writes. Iceberg's own way, a task for each file of 512 MB, leaves the other cores idle.
+_WRITTEN_AT_ONCE = 16 * 1024 * 1024
+
+#: What Iceberg says when somebody else committed between the read and the commit of a write.
+_CONFLICTS = (
+    "CommitFailedException",
+    "CommitStateUnknownException",
+    "AlreadyExistsException",
+    "TableAlreadyExistsException",
+    "ValidationException: Found conflicting files",
+    "ValidationException: Found new conflicting delete files",
+    "ValidationException: Found new delete for replaced data file",
+    "ValidationException: Cannot commit, missing data files",
+)
+
+
+class IcebergConfig(SinkConfig):
+    """Iceberg tables; table properties pass through under their own names and are set when a table is created."""
+
+    passthrough: ClassVar[tuple[str, ...]] = (
+        "write.*", "commit.*", "history.*", "read.*", "format-version", "gc.*", "compatibility.*", "snapshot-property.*", "schema.*", "encryption.*",
+    )  # fmt: skip
+
+    #: The folder of a catalog that is nothing but this folder (Iceberg's ``hadoop`` catalog).
+    warehouse: str | None = None
+    #: A catalog of the Spark session instead, by its name.
+    catalog: str | None = None
+    #: Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session.
+    catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
+    #: How rows are replaced: merge-on-read writes less, copy-on-write reads faster.
+    table_type: Literal["merge-on-read", "copy-on-write"] = Field("merge-on-read", alias="table.type")
+    #: How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
+    #: one, or ``bucket(16, column)``. The first rule that matches counts.
+    partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
+
+    @field_validator("partition_by")
+    @classmethod
+    def _fields(cls, rules: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for fields in rules.values():
+            for field in fields:
+                PartitionField.parse(field)
+        return rules
+
+    @model_validator(mode="after")
+    def _warehouse_or_catalog(self) -> IcebergConfig:
+        if bool(self.warehouse) == bool(self.catalog):
+            raise ValueError("name either a `warehouse:` folder or a `catalog:` of the session")
+        return self
+
+
+class IcebergSink(Sink):
+    """``iceberg: {warehouse: lake/, mode: upsert}``."""
+
+    name = "iceberg"
+    api_version = 1
+    Config = IcebergConfig
+    config: IcebergConfig
+    capabilities = Capabilities(
+        upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
+    )
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "3.5": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),
+        "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
+    }
+    jvm_class = CATALOG
+
+    def session_conf(self) -> dict[str, str]:
+        if self.config.catalog is None:
+            return {}
+        prefix = f"spark.sql.catalog.{self.config.catalog}"
+        return {prefix: self._class, **{f"{prefix}.{k}": value for k, value in self.config.catalog_properties.items()}}
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        if spark is None or self.config.catalog is None:
+            return
+        try:
+            spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}")
+        except Exception as error:
+            prefix = f"spark.sql.catalog.{self.config.catalog}"
+            raise ConfigError(
+                f"the session's catalog {self.config.catalog!r} does not work: {first_line(error)}",
+                where="sink iceberg",
+                fix="describe it under `catalog.properties`, or where the session is built, for example:"
+                f'\n      .config("{prefix}", "{self._class}")'
+                f'\n      .config("{prefix}.type", "hadoop")'
+                f'\n      .config("{prefix}.warehouse", "s3a://lake/warehouse")',
+            ) from error
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        if self.config.catalog is not None:
+            found = spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}").count()
+            yield "sink iceberg", f"catalog {self.config.catalog}: answers, {found} namespaces"
+        else:
+            yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
+
+    @property
+    def _class(self) -> str:
+        return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        with active(rows.sparkSession):
+            return self._write(table, rows, batch)
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        reader = spark.read.format("iceberg")
+        if as_of is not None and as_of.isdigit() and len(as_of) > 8:
+            reader = reader.option("snapshot-id", as_of)
+        elif as_of is not None:
+            reader = reader.option("as-of-timestamp", str(millis(spark, as_of)))
+        with active(spark):
+            address, exists = self._address(spark, table)
+            missing = ConfigError(
+                f"there is no table {table.name!r}",
+                where=f"sink iceberg, {self.config.warehouse or self.config.catalog}",
+                fix="run the pipeline, or correct the name",
+            )
+            if not exists:
+                raise missing
+            try:
+                return reader.load(address)
+            except Exception as error:
+                if "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # its first commit is under way, or never came to an end
+                    raise missing from error
+                raise self.explain(error) or error from error
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        from headrace.sdk import full_text
+
+        lines = full_text(error).splitlines()
+        conflict = next((line.strip() for line in lines if any(sign in line for sign in _CONFLICTS)), None)
+        if conflict:
+            return RetriableError(
+                f"another writer committed at the same time: {conflict}",
+                fix="nothing is lost; start the pipeline again",
+            )
+        absent = next(
+            (line.strip() for line in lines if "Cannot find snapshot" in line or "Cannot find a snapshot" in line), None
+        )
+        if absent:
+            return ConfigError(
+                f"there is no such version: {absent}", fix="take a version from `headrace show`, or a later time"
+            )
+        unfit = next((line for line in lines if "Invalid source type" in line), None)
+        if unfit:
+            return ConfigError(
+                f"the table cannot be partitioned so: {unfit.split('Exception: ')[-1].strip()}",
+                where="sink iceberg, partition.by",
+                fix="years, months and days are of dates or timestamps, hours of timestamps; name another column",
+            )
+        blocked = next((line.strip(": \t") for line in lines if "ParentNotDirectoryException" in line), None)
+        if blocked:
+            return ConfigError(
+                f"the tables' folder cannot be made, a file stands in its way: {blocked.split('Exception: ')[-1]}",
+                fix="correct `warehouse`, or remove that file",
+            )
+        return None
+
+    def _write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
+        java = load_table(spark, name)
+        if java is None:
+            fields = fields_of(table.name, self.config.partition_by)
+            columns = [field.column for field in fields]
+            if nothing := not_made(table, rows, batch, columns, "sink iceberg, partition.by"):
+                return nothing
+            self._create_namespace(spark, name)
+            marked(spark, mark_of(batch), lambda: self._create(name, fields, rows, batch))
+            return _written(load_table(spark, name), batch, whole=True)
+        applied = is_applied(java, batch)
+        if applied:
+            return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+        fitted = _fitted(spark, name, java, rows)
+        merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
+        if batch.mode == "append":
+            # A position is unique: the table itself says which rows it has.
+            new = fitted if applied is False else fitted.join(spark.table(name).select(POSITION), POSITION, "left_anti")
+            marked(spark, mark_of(batch), lambda: new.select(*fitted.columns).drop(DELETED).writeTo(name).append())
+        elif merges_on_read:
+            marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
+        else:
+            with read_once(fitted) as kept:  # it looks first for the files that the rows change
+                marked(spark, mark_of(batch), lambda: _merge(spark, name, table, kept))
+        java.refresh()
+        return _written(java, batch, whole=merges_on_read or batch.mode == "append")
+
+    def _name(self, spark: SparkSession, table: Table) -> str:
+        catalog = self.config.catalog or catalog_of_folder(spark, qualified(spark, str(self.config.warehouse)))
+        return ".".join(map(quoted, [catalog, *table.parts]))
+
+    def _address(self, spark: SparkSession, table: Table) -> tuple[str, bool]:
+        """Where a reader finds a table, and whether there is one."""
+        if self.config.warehouse is None:
+            name = self._name(spark, table)
+            return name, bool(spark._jsparkSession.catalog().tableExists(name))  # noqa: SLF001
+        # By its path: nothing need be set in a session that is not headrace's.
+        path = "/".join([qualified(spark, self.config.warehouse), *table.parts])
+        return path, Folder(spark, f"{path}/metadata").exists()
+
+    @staticmethod
+    def _create_namespace(spark: SparkSession, name: str) -> None:
+        namespace, _, _ = name.rpartition(".")
+        if "." in namespace:
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+
+    def _create(self, name: str, fields: Sequence[PartitionField], rows: DataFrame, batch: Batch) -> None:
+        from pyspark.sql import functions as F
+
+        if batch.mode == "upsert":
+            rows = rows.where(~F.col(DELETED))
+        writer = rows.drop(DELETED).writeTo(name).using("iceberg")
+        if fields:
+            writer = writer.partitionedBy(*[field.spark() for field in fields])
+        replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
+        size = {"write.spark.advisory-partition-size-bytes": str(_WRITTEN_AT_ONCE)}
+        for key, value in {"format-version": "2", **size, **replaced, **self.config.options()}.items():
+            writer = writer.tableProperty(key, value)
+        writer.create()
+
+
+def _fitted(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataFrame:
+    """The table grown by what is new in the rows, and the rows in the table's columns and types."""
+    have = schema_of(spark, java)
+    if spark.conf.get("spark.sql.caseSensitive") != "true":
+        known = {column.lower(): column for column in have.names}
+        rows = rows.withColumnsRenamed({c: known.get(c.lower(), c) for c in rows.columns})
+    want, growth = grown(have, rows.drop(DELETED).schema, partial(sql_of, spark))
+    for clause in growth.clauses:
+        spark.sql(f"ALTER TABLE {name} {clause}")
+    return shaped(rows, want.add(DELETED, "boolean"))
+
+
+def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
+    view = f"_headrace_{uuid.uuid4().hex}"
+    rows.createTempView(view)
+    columns = [quoted(c) for c in rows.columns if c != DELETED]
+    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
+    try:
+        spark.sql(
+            f"MERGE INTO {name} t USING {view} s "  # noqa: S608 - names are quoted, and there are no values
+            f"ON {' AND '.join(f't.{quoted(k)} = s.{quoted(k)}' for k in table.key)} "
+            f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
+            f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} "
+            f"THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
+            f"WHEN NOT MATCHED AND NOT s.{DELETED} "
+            f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
+        )
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def _written(java: Any, batch: Batch, *, whole: bool) -> Written:
+    """``whole``: what was added is what was written; copy-on-write adds the rows beside those that changed as well."""
+    snapshot = java.currentSnapshot()
+    if snapshot is None or snapshot.summary().get(MARK) != mark_of(batch):
+        return Written(upserted=0, version=str(snapshot.snapshotId()) if snapshot is not None else None)
+    summary = snapshot.summary()
+    return Written(
+        upserted=int(summary.get("added-records") or 0) if whole else None,
+        bytes=int(summary.get("added-files-size") or 0),
+        version=str(snapshot.snapshotId()),
+    )

@@ -1,0 +1,1 @@
+"""What Kafka Connect's schemas mean as types of Spark."""

@@ -1,0 +1,1 @@
+"""Shapes of events: where op, key, images and position are."""

@@ -1,0 +1,128 @@
+"""Flat rows, as ExtractNewRecordState leaves them: op, deletion and position in fields that start with ``__``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.sdk import Changes, DataError, Dialect, changes as C, did_you_mean, events as E
+from headrace_sources.dialects.debezium import (
+    DebeziumConfig,
+    moved,
+    record_columns,
+    record_key_columns,
+    source_position,
+)
+from headrace_sources.dialects.unavailable import unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.sdk import Events
+
+_OP, _FLAG = "__op", "__deleted"
+_POSITION_FIELDS = ("sequence", "lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no")
+
+
+class FlatDialect(Dialect):
+    """Any record is a row; ``__op``, ``__deleted``, ``__lsn`` and the like say more, with or without ``source_``.
+
+    Rows without ``__deleted`` say by a tombstone that they are gone.
+    """
+
+    name = "flat"
+    api_version = 1
+    priority = 100
+    Config = DebeziumConfig
+    config: DebeziumConfig
+
+    @classmethod
+    def recognises(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
+        return True
+
+    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+        if {"file", "pos"} <= _position_fields(schema.names).keys():  # MySQL's log has whole rows
+            return {}
+        fields = {field.name: field.dataType for field in schema}
+        return unavailable(fields, self.config.unavailable_value_placeholder)
+
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        from pyspark.sql import functions as F
+
+        value, names = F.col(E.VALUE), events.schema.names
+        keyed = record_key_columns(frame)
+        tombstones = bool(keyed) and _FLAG not in names
+        tombstone = value.isNull() & F.col(E.ERROR).isNull() & F.lit(tombstones)
+
+        def cell(name: str) -> Column:
+            own = value.getField(name)
+            held = tombstones and name in keyed
+            return F.coalesce(own, F.col(E.KEY).getField(name)).alias(name) if held else own.alias(name)
+
+        # A tombstone carries no position of the database's: where tombstones count, the place orders all.
+        fields = {} if tombstones else _position_fields(names)
+
+        def of_source(name: str) -> Column:
+            return value.getField(fields[name])
+
+        return Changes(
+            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | tombstone).select(
+                *[cell(name) for name in names],
+                _text(value, names, _OP).alias(C.OP),
+                (tombstone | _says(value, names, _FLAG, "true") | _says(value, names, _OP, "d")).alias(C.DELETED),
+                *_key(events, frame, key),
+                source_position(fields, of_source, F.col(E.PLACE)).alias(C.POSITION),
+                *moved(
+                    frame,
+                    source_position(fields, of_source, F.lit("")),
+                    partial=bool(fields and self.unchanged(events.schema)),
+                ),
+                _committed(value, names).alias(C.COMMITTED),
+                F.col(E.ERROR).alias(C.ERROR),
+                *record_columns(events.topic, frame),
+            ),
+            envelope=False,
+        )
+
+
+def _position_fields(names: Collection[str]) -> dict[str, str]:
+    """What a source block calls it → the column it was added as."""
+    return {
+        name: column for name in _POSITION_FIELDS for column in (f"__source_{name}", f"__{name}") if column in names
+    }
+
+
+def _text(value: Column, names: Collection[str], name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return (value.getField(name) if name in names else F.lit(None)).cast("string")
+
+
+def _says(value: Column, names: Collection[str], name: str, text: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.coalesce(_text(value, names, name) == text, F.lit(False))
+
+
+def _committed(value: Column, names: Collection[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    found = next((value.getField(name) for name in ("__source_ts_ms", "__ts_ms") if name in names), F.lit(None))
+    return found.cast("bigint")
+
+
+def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]:
+    """The KEY column: the record's own key, else the named columns; none when there is neither."""
+    from pyspark.sql import functions as F
+
+    if record_key_columns(frame):
+        return [F.col(E.KEY).alias(C.KEY)]
+    for name in key:
+        if name not in events.schema.names:
+            raise DataError(
+                f"there is no key column {name!r}",
+                where=f"topic {events.topic}",
+                fix=did_you_mean(name, events.schema.names),
+            )
+    return [F.struct(*[F.col(E.VALUE).getField(name).alias(name) for name in key]).alias(C.KEY)] if key else []

@@ -1,0 +1,70 @@
+"""What Debezium sends for a value that the database did not: ``unavailable.value.placeholder``, in the column's own type.
+
+PostgreSQL leaves large values out that an update did not touch (TOAST), SQL Server large ones of the row as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def unavailable(columns: Mapping[str, DataType], placeholder: str) -> dict[str, Callable[[Column], Column]]:
+    """Column → whether a value of it is the placeholder; without the columns that cannot have one."""
+    found = {name: _test(kind, placeholder) for name, kind in columns.items()}
+    return {name: test for name, test in found.items() if test is not None}
+
+
+def _test(kind: DataType, placeholder: str) -> Callable[[Column], Column] | None:
+    from pyspark.sql import functions as F, types as T
+
+    data = placeholder.encode()
+    if isinstance(kind, T.StringType):
+        return lambda value: value.isin(*_texts(placeholder))
+    if isinstance(kind, T.BinaryType):
+        return lambda value: value == F.lit(data)
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+        return lambda value: (F.size(value) == 1) & value.getItem(placeholder).eqNullSafe(placeholder)
+    return _array_test(kind.elementType, placeholder) if isinstance(kind, T.ArrayType) else None
+
+
+def _array_test(element: DataType, placeholder: str) -> Callable[[Column], Column] | None:
+    from pyspark.sql import functions as F, types as T
+
+    data = placeholder.encode()
+    if isinstance(element, T.StringType):
+        texts = placeholder, str(_uuid(data))
+        return lambda value: (F.size(value) == 1) & F.coalesce(value.getItem(0).isin(*texts), F.lit(False))
+    if isinstance(element, T.BinaryType):
+        return lambda value: (F.size(value) == 1) & value.getItem(0).eqNullSafe(F.lit(data))
+    # Of an array of something else, an element for each of the placeholder's bytes, as a number.
+    if isinstance(element, T.NumericType):
+        numbers = [F.lit(byte).cast(element) for byte in data]
+    elif isinstance(element, T.DateType):
+        numbers = [F.date_from_unix_date(F.lit(byte)) for byte in data]
+    else:
+        return None
+    return lambda value: value == F.array(*numbers)
+
+
+def _texts(placeholder: str) -> list[str]:
+    """As text: itself, what ``binary.handling.mode`` makes of its bytes, an hstore as JSON."""
+    data = placeholder.encode()
+    binary = [encode(data).decode() for encode in (base64.b64encode, base64.urlsafe_b64encode)]
+    hstore = json.dumps({placeholder: placeholder}, separators=(",", ":"))
+    return list(dict.fromkeys([placeholder, *binary, data.hex(), hstore]))
+
+
+def _uuid(data: bytes) -> uuid.UUID:
+    """Java's UUID.nameUUIDFromBytes: a name's MD5 without a namespace."""
+    return uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)

@@ -1,0 +1,1 @@
+"""How bytes become a struct."""

@@ -1,0 +1,1 @@
+"""JSON, with schemas beside it or without."""

@@ -1,0 +1,47 @@
+"""Parquet files. Spark merges the schemas of a batch's files; where it cannot, they are read schema by schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from headrace.sdk import DataError, Format, Scan, full_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class ParquetFormat(Format):
+    """``format: parquet``."""
+
+    name = "parquet"
+    api_version = 1
+    container = True
+    # Databases hold dates before 1582; Spark 3 refuses to read them unless it is told that no Spark 2 wrote them.
+    sql_conf: ClassVar[Mapping[str, str]] = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
+
+    def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
+        try:
+            return [Scan(tuple(files), self._schema(spark, files, options))]
+        except Exception as error:
+            if "PATH_NOT_FOUND" in full_text(error):
+                raise
+        # Some files differ in a type, or are none: one by one they tell which.
+        groups: dict[str, Scan] = {}
+        for file in files:
+            try:
+                schema = self._schema(spark, [file], options)
+            except Exception as error:
+                fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
+                raise DataError("this is not a whole Parquet file", where=file, fix=fix) from error
+            before = groups.get(schema.json())
+            groups[schema.json()] = Scan((*(before.files if before else ()), file), schema)
+        return list(groups.values())
+
+    def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+        return spark.read.schema(schema).options(**options).parquet(*scan.files)
+
+    @staticmethod
+    def _schema(spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> StructType:
+        return spark.read.options(**options).option("mergeSchema", "true").parquet(*files).schema

@@ -1,0 +1,1 @@
+"""Schema registries: records that name their writer schema by an id."""

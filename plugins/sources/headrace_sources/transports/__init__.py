@@ -1,0 +1,1 @@
+"""Where records lie: files and Kafka topics."""

@@ -1,0 +1,369 @@
+"""Records of Kafka topics. Spark's own Kafka stream plans the offsets of a batch and keeps them.
+
+The stream itself is never read: each topic of a batch is read by a query of its own over the offsets that the stream
+planned, so that twenty tables of twenty topics read each record once, and nothing has to be kept in memory in between.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from headrace.sdk import (
+    Config,
+    ConfigError,
+    DataError,
+    HeadraceError,
+    NativeSource,
+    RetriableError,
+    SourceContext,
+    did_you_mean,
+    full_text,
+    option_text,
+)
+from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.sdk import Folder
+
+#: Partition → the first offset of a range, and the one after its last.
+Ranges = dict[str, tuple[int, int]]
+
+_EARLIEST = -2
+_CHOICES = ("subscribe", "subscribePattern", "assign")
+#: Options that say how much a batch takes and where the first one starts: the stream's alone.
+_STREAM_OPTIONS = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+)
+#: Records that a batch takes at most when the file says nothing: a backlog is applied, and seen, in parts that end.
+BATCH = 1_000_000
+#: Newest records of each partition that `headrace check --connect` looks at.
+SAMPLE = 10
+#: Records of one topic in one batch from which on more tasks than its partitions read it.
+_MANY = 50_000
+#: What a batch reads is there. A broker that waits for more holds the connection up, and with it the batch's end. And
+#: Spark asks for a partition's first and last offset after every poll, which is 500 records unless more are allowed; the
+#: bytes of one are still limited by ``max.partition.fetch.bytes``.
+_QUICK = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
+#: How often the cluster is asked before a stream starts, each time for as long as the admin client waits.
+_TRIES = 3
+_READER_OPTIONS = (
+    "minPartitions",
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+)
+
+
+class KafkaConfig(Config):
+    """Kafka topics. Options of Spark's Kafka source and of Kafka's consumer (``kafka.*``) stand beside these."""
+
+    passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
+
+    #: The brokers to ask first: ``host:port``, with commas or as a list.
+    bootstrap_servers: str | list[str] = Field(alias="bootstrap.servers", min_length=1)
+    #: The topics: a name, names with commas, or a list. One of ``subscribe``, ``subscribePattern`` and ``assign``.
+    subscribe: str | list[str] | None = None
+    #: A Java regular expression of topic names; a topic that appears later joins by itself.
+    subscribePattern: str | None = None  # noqa: N815 - Spark's name
+    #: Partitions by topic: ``{orders: [0, 1]}``.
+    assign: dict[str, list[int]] | None = None
+    #: Where a stream without a checkpoint starts: ``earliest``, ``latest``, or offsets by topic and partition.
+    startingOffsets: Literal["earliest", "latest"] | Offsets = "earliest"  # noqa: N815 - Spark's name
+    #: Stop when records are gone that were not read. ``false``: go on with the oldest there are.
+    failOnDataLoss: bool = True  # noqa: N815 - Spark's name
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> KafkaConfig:
+        named = [name for name in _CHOICES if getattr(self, name)]
+        if len(named) != 1:
+            raise ValueError(f"needs one of {', '.join(_CHOICES)}, and has {' and '.join(named) or 'none'}")
+        return self
+
+
+class KafkaSource(NativeSource):
+    """``kafka: {bootstrap.servers: "broker:9092", subscribePattern: 'shop[.].*'}``."""
+
+    name = "kafka"
+    api_version = 1
+    Config = KafkaConfig
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "3.5": ("org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",),
+        "4.0": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",),
+    }
+    jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+    _client: KafkaAdmin | None = None
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        self._reach(spark)
+        name, value = self._choice
+        options = {"maxOffsetsPerTrigger": f"{BATCH}", **self._options(_READER_OPTIONS + _STREAM_OPTIONS)}
+        reader = spark.readStream.format("kafka").options(**options)
+        reader = reader.option(name, option_text(value))
+        reader = reader.option("startingOffsets", option_text(self.config.startingOffsets))
+        return reader.load()
+
+    def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+        if context.again is not None:
+            return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in context.again.items()}
+        ranges = self._ranges(context)
+        return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items()}
+
+    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
+        ranges = self._ranges(context)
+        return {topic: ranges[topic] for topic in topics}
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        admin = self._admin(spark)
+        cluster, brokers = admin.cluster()
+        protocol = self.config.options().get("kafka.security.protocol", "PLAINTEXT")
+        mechanism = self.config.options().get("kafka.sasl.mechanism")
+        how = f"{protocol}, {mechanism}: the login is accepted" if mechanism and "SASL" in protocol else protocol
+        yield "source kafka", f"{self._servers}: cluster {cluster}, {brokers} broker{'s' * (brokers != 1)}, {how}"
+        partitions, others = self._there(spark)
+        first, last = admin.earliest(partitions), admin.latest(partitions)
+        for topic, numbers in partitions.items():
+            records = sum(last[topic][p] - first[topic][p] for p in numbers)
+            yield f"topic {topic}", f"{len(numbers)} partition{'s' * (len(numbers) != 1)}, {records} records"
+        if not partitions:
+            there = (
+                f"the cluster has {', '.join(others[:10])}" if others else "the cluster shows no topic to this login"
+            )
+            yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for one; {there}"
+
+    def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+        admin, (partitions, _) = self._admin(context.spark), self._there(context.spark)
+        first, last = admin.earliest(partitions), admin.latest(partitions)
+        found = {}
+        for topic in partitions:
+            ranges = {
+                p: (max(first[topic][p], end - SAMPLE), end) for p, end in last[topic].items() if end > first[topic][p]
+            }
+            if ranges:
+                found[topic] = partial(self._read, topic=topic, offsets=ranges)
+        return found
+
+    def lag(self, context: SourceContext) -> Mapping[str, int]:
+        assert context.stream is not None
+        assert context.batch is not None
+        end = _end(context.stream, context.batch)
+        latest = self._admin(context.spark).latest(end)
+        return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        text = full_text(error)
+        for signs, kind, what, fix in _TROUBLE:
+            if (found := re.search(signs, text)) is not None:
+                detail = _plain(next(line for line in text.splitlines() if found[0] in line))
+                name, value = self._choice
+                where = f"source kafka, {self._servers}, {name} {option_text(value)}"
+                return kind(f"{what}: {detail}", where=where, fix=fix)
+        return None
+
+    @property
+    def _choice(self) -> tuple[str, Any]:
+        """Which of the three options says which topics, and what it says."""
+        name = next(name for name in _CHOICES if getattr(self.config, name))
+        return name, getattr(self.config, name)
+
+    @property
+    def _servers(self) -> str:
+        return option_text(self.config.bootstrap_servers)
+
+    def _options(self, names: tuple[str, ...]) -> dict[str, str]:
+        """What both the stream and the queries over its offsets are told."""
+        options = {k: v for k, v in self.config.options().items() if k in names or k.startswith("kafka.")}
+        return {
+            # Records of a transaction that was given up never happened.
+            "kafka.isolation.level": "read_committed",
+            **options,
+            "kafka.bootstrap.servers": self._servers,
+            "failOnDataLoss": option_text(self.config.failOnDataLoss),
+            "includeHeaders": "true",
+        }
+
+    def _reach(self, spark: SparkSession) -> None:
+        """Asks whether somebody is there; Spark's stream would take three minutes to say that nobody is."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self._admin(spark).cluster()
+            except Exception as error:
+                if not left or "TimeoutException" not in full_text(error):
+                    raise
+            else:
+                return
+
+    def _admin(self, spark: SparkSession) -> KafkaAdmin:
+        """The one client of this source; it lives as long as the source does."""
+        if self._client is None:
+            options = {k.removeprefix("kafka."): v for k, v in self._options(()).items() if k.startswith("kafka.")}
+            self._client = KafkaAdmin(spark, options)
+        return self._client
+
+    def _there(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:
+        """The topics of this source that there are, with their partitions, and the names of the others."""
+        admin, config = self._admin(spark), self.config
+        names = admin.topics()
+        if config.subscribePattern:
+            pattern: Any = spark._jvm.java.util.regex.Pattern.compile(config.subscribePattern)  # type: ignore[union-attr]  # noqa: SLF001 - Kafka's client uses Java's
+            wanted = [name for name in names if pattern.matcher(name).matches()]
+        else:
+            wanted = list(config.assign or option_text(config.subscribe).split(","))
+            for name in wanted:
+                if name not in names:
+                    fix = did_you_mean(name, names)
+                    raise ConfigError(f"there is no topic {name!r}", where=f"source kafka, {self._servers}", fix=fix)
+        partitions = admin.partitions(wanted)
+        if config.assign:
+            partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
+        return partitions, [name for name in names if name not in wanted]
+
+    def _ranges(self, context: SourceContext) -> dict[str, Ranges]:
+        """Topic → what the batch has of it."""
+        assert context.stream is not None
+        assert context.batch is not None
+        start, end = _planned(context.stream, context.batch)
+        ranges = {topic: self._range(start.get(topic, {}), end[topic]) for topic in sorted(end)}
+        return {topic: found for topic, found in ranges.items() if found}
+
+    @staticmethod
+    def _range(start: dict[str, int], end: dict[str, int]) -> Ranges:
+        """The partitions of a topic that have something new."""
+        found = {}
+        for partition, last in end.items():
+            first = start.get(partition, _EARLIEST)
+            if last < first:  # the topic was made anew: with failOnDataLoss, Spark has stopped before
+                first = _EARLIEST
+            if last > 0 and first != last:
+                found[partition] = (first, last)
+        return found
+
+    def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:
+        frames = [self._read(session, topic=topic, offsets=offsets) for offsets in _joined(parts)]
+        return reduce(lambda a, b: a.unionByName(b), frames)
+
+    def _read(self, session: SparkSession, *, topic: str, offsets: Ranges) -> DataFrame:
+        options = {**_QUICK, **self._options(_READER_OPTIONS)}
+        reader = session.read.format("kafka").options(**options)
+        if sum(last - max(first, 0) for first, last in offsets.values()) > _MANY and not self.config.options().get(
+            "minPartitions"
+        ):
+            reader = reader.option("minPartitions", session.sparkContext.defaultParallelism)
+        starts, ends = ({p: pair[i] for p, pair in offsets.items()} for i in (0, 1))
+        return (
+            reader.option("assign", json.dumps({topic: [int(partition) for partition in offsets]}))
+            .option("startingOffsets", json.dumps({topic: starts}))
+            .option("endingOffsets", json.dumps({topic: ends}))
+            .load()
+        )
+
+
+def _joined(parts: Sequence[Ranges]) -> list[Ranges]:
+    """One batch's ranges after the other as few: where one ends, the next begins, unless the topic was made anew."""
+    found: list[Ranges] = []
+    for part in parts:
+        if found and all(found[-1].get(partition, (0, first))[1] == first for partition, (first, _) in part.items()):
+            found[-1] |= {p: (found[-1].get(p, (first, last))[0], last) for p, (first, last) in part.items()}
+        else:
+            found.append(dict(part))
+    return found
+
+
+def _planned(stream: Folder, batch: int) -> tuple[Offsets, Offsets]:
+    """Where a batch starts and ends, from the stream's own log. A partition that is new has no start."""
+    start = _end(stream, batch - 1) if batch > 0 else _logged(stream.folder("sources").folder("0").read("0"))
+    return start, _end(stream, batch)
+
+
+def _end(stream: Folder, batch: int) -> Offsets:
+    """Where a batch ends."""
+    return _logged(stream.folder("offsets").read(f"{batch}"))
+
+
+def _logged(text: str | None) -> Offsets:
+    """The offsets in a file of Spark's: the last line that is JSON of topics."""
+    if text is None:
+        raise ConfigError("Spark's log of offsets lacks a batch", fix="restore the checkpoint, or use a new one")
+    last = text.strip().splitlines()[-1]
+    found: Offsets = json.loads(last[last.index("{") :])
+    return found
+
+
+def _plain(line: str) -> str:
+    """A line of an error, without Spark's ids of a query and Java's names of exceptions."""
+    line = re.sub(r"^.*\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", "", line)
+    line = re.sub(r"\b(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)
+    return re.sub(r"\.\.$", ".", line.strip(": \t"))
+
+
+_GONE: tuple[type[HeadraceError], str, str] = (
+    DataError,
+    "records are gone that were not read",
+    "start with a new checkpoint, or set `failOnDataLoss: false` to go on with the oldest there are",
+)
+_TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
+    (
+        r"SaslAuthenticationException|Authentication failed|invalid credentials",
+        ConfigError,
+        "the broker refused the login",
+        "correct the user and password in `kafka.sasl.jaas.config`, or `kafka.sasl.mechanism`",
+    ),
+    (
+        r"SslAuthenticationException|SSL handshake failed|SSLHandshakeException",
+        ConfigError,
+        "no TLS connection came about",
+        "set `kafka.security.protocol` to what that port speaks, and a truststore that knows the broker's certificate",
+    ),
+    (
+        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
+        ConfigError,
+        "the broker does not allow it",
+        "give this user Read and Describe on the topics",
+    ),
+    (
+        r"UnknownTopicOrPartitionException|does not host this topic-partition",
+        ConfigError,
+        "a topic is not there",
+        "correct the topic's name, or make it",
+    ),
+    (
+        r"Partitions? \S+ have been deleted|\S+\) are gone\.|Some of partitions in Kafka topic\(s\) have been lost",
+        DataError,
+        "a topic was deleted, and with it what was not read of it",
+        "if all of it was read, set `failOnDataLoss: false` to go on; else start with a new checkpoint",
+    ),
+    # Which records, where Spark says so; its sentence that some are gone may stand on a line without their place.
+    (
+        r"Partitions? \S+ offset was changed from|Added partition \S+ starts from|Could not read records in",
+        *_GONE,
+    ),
+    (
+        r"OffsetOutOfRangeException|Some data may have been lost",
+        *_GONE,
+    ),
+    (
+        r"No resolvable bootstrap urls",
+        ConfigError,
+        "the name of no broker is known",
+        "correct `bootstrap.servers`",
+    ),
+    (
+        r"TimeoutException|Failed to get offset|DisconnectException|BrokerNotAvailableException",
+        RetriableError,
+        "no broker answers as one",
+        "look whether it runs, and whether that port speaks the `kafka.security.protocol` of the pipeline",
+    ),
+)

@@ -1,1 +1,0 @@
-"""What batches did: counted on the way, kept beside the checkpoint, and how fast changes flow."""

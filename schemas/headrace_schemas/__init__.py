@@ -1,1 +1,0 @@
-"""How the types of several records become one."""

@@ -1,0 +1,80 @@
+"""The backlog of a table, against a list of what was added: whatever is added, begun, applied and reopened in between."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import given, strategies as st
+
+from headrace.checkpoint.backlog import BATCHES, Backlog, Part
+from headrace.spark.storage import Folder
+
+
+class Files:
+    """A folder in memory."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def names(self) -> list[str]:
+        return sorted(self.texts)
+
+    def read(self, name: str) -> str | None:
+        return self.texts.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        self.texts[name] = text
+
+    def delete(self, name: str) -> None:
+        self.texts.pop(name, None)
+
+
+def places(batch: int) -> dict[str, list[Any]]:
+    return {"orders": [{"0": [batch, batch + 1]}], **({"items": [batch]} if batch % 3 == 0 else {})}
+
+
+@given(st.lists(st.sampled_from(["add", "add", "add", "repeat", "skip", "begin", "done", "restart"]), max_size=60))
+def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
+    files = Files()
+    backlog = Backlog(cast("Folder", files))
+    batch, added, applied = 0, list[int](), list[Part]()
+    begun: Part | None = None
+    for step in steps:
+        if step in ("add", "skip"):
+            batch += 1
+        # Of a table that has caught up, a batch that comes again is written as any other.
+        waits = added and not (applied and applied[-1].last >= added[-1])
+        if step == "add" or (step == "repeat" and waits):
+            backlog.add(batch if step == "add" else added[-1], places(batch), "now", "full")
+            added += [batch] if step == "add" else []
+        elif step == "begin":
+            again, begun = begun, backlog.begin()
+            assert again is None or again == begun  # what somebody has begun with stays as it is
+        elif step == "done" and begun:
+            applied.append(begun)
+            backlog.done(begun)
+            begun = None
+        elif step == "restart":
+            backlog = Backlog(cast("Folder", files))
+    while part := backlog.begin():
+        applied.append(part)
+        backlog.done(part)
+    assert [place for part in applied for place in part.places.get("orders", [])] == [
+        place for number in added for place in places(number)["orders"]
+    ]
+    assert [p for part in applied for p in part.places.get("items", [])] == [b for b in added if b % 3 == 0]
+    assert [part.last for part in applied] == sorted(part.last for part in applied)
+    assert files.texts == {}
+
+
+def test_a_part_ends_after_a_hundred_batches() -> None:
+    backlog = Backlog(cast("Folder", Files()))
+    for batch in range(BATCHES + 1):
+        backlog.add(batch, places(batch), "now", "full")
+    first = backlog.begin()
+    assert first is not None
+    assert (first.first, first.last) == (0, BATCHES - 1)
+    backlog.done(first)
+    second = backlog.begin()
+    assert second is not None
+    assert (second.first, second.last) == (BATCHES, BATCHES)

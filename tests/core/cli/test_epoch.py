@@ -1,0 +1,60 @@
+"""``headrace epoch``, in this process's Spark session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.core.conftest import Headrace
+from tests.support.bronze import Bronze
+from tests.support.pipelines import COLUMNS, TOPIC, pipeline, rows
+
+from headrace import Pipeline
+from headrace.cli import startup as starting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+FILE = """\
+name: artists
+source:
+  files: {{path: {folder}/bronze, format: avro}}
+tables:
+  - {{source: moma.public.artists, key: [artist_id], target: moma.artists}}
+transforms: [unwrap]
+sink:
+  iceberg: {{warehouse: {folder}/lake/iceberg}}
+checkpoint: {folder}/checkpoint
+"""
+
+
+def test_after_a_restore(
+    tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "started", lambda pipeline, voice: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    file = tmp_path / "artists.yaml"
+    file.write_text(FILE.format(folder=tmp_path))
+    nothing = headrace("epoch", str(file))
+    assert nothing.exit_code == 2
+    assert "nothing was read yet" in nothing.output
+    assert not (tmp_path / "checkpoint").exists()
+
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "German"})
+    bronze.flush()
+    Pipeline.from_file(file).run(spark)
+    raised = headrace("epoch", str(file), "--reason", "restored")
+    assert (raised.exit_code, raised.output) == (
+        0,
+        "epoch 1: from batch 1 on every change is newer than all before\n",
+    )
+    bronze.lsn = 1
+    artists.snapshot({"artist_id": 1, "name": "Hans Arp", "nationality": "German"})
+    bronze.flush()
+    Pipeline.from_file(file).run(spark)
+    assert rows(pipeline(tmp_path), spark)[0]["name"] == "Hans Arp"

@@ -1,0 +1,81 @@
+"""What is wrong with a pipeline file is said with its line, before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.core.conftest import SAMPLE, Headrace
+
+
+@pytest.mark.parametrize("command", ["run", "check", "status", "show", "jars"])
+def test_a_file_that_is_not_there(headrace: Headrace, sample: Path, command: str) -> None:
+    result = headrace(command, "artist.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: there is no file 'artist.yaml'\n")
+    assert "  fix: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "where", "meant"),
+    [
+        ("checkpoint:", "chekpoint:", "artists.yaml:12 chekpoint", "checkpoint"),
+        ("format: avro", "formt: avro", "artists.yaml:3 source.files.formt", "format"),
+        ("warehouse:", "warehose:", "artists.yaml:11 sink.iceberg.warehose", "warehouse"),
+        ("target:", "targt:", "artists.yaml:5 tables.0.targt", "target"),
+    ],
+)
+def test_an_unknown_key(headrace: Headrace, sample: Path, right: str, wrong: str, where: str, meant: str) -> None:
+    sample.write_text(SAMPLE.replace(right, wrong))
+    result = headrace("check", "artists.yaml")
+    assert result.exit_code == 2
+    assert f"unknown key {wrong.split(':', maxsplit=1)[0]!r}" in result.stderr
+    assert where in result.stderr
+    assert f"did you mean {meant!r}?" in result.stderr
+
+
+def test_a_reference_without_a_value(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SALT")
+    result = headrace("run", "artists.yaml")
+    assert result.exit_code == 2
+    assert "artists.yaml:9 " in result.stderr
+    assert "${env:SALT}: the environment has no variable 'SALT'" in result.stderr
+
+
+def test_an_unknown_plugin(headrace: Headrace, sample: Path) -> None:
+    sample.write_text(SAMPLE.replace("- unwrap:", "- unwarp:"))
+    result = headrace("run", "artists.yaml", "--available-now")
+    assert result.exit_code == 3
+    assert result.stderr == (
+        "error: there is no transform 'unwarp'\nwhere: artists.yaml:7 transforms.0.unwarp\n  fix: did you mean 'unwrap'?\n"
+    )
+
+
+def test_what_a_sink_cannot_keep_is_said_before_spark_starts(headrace: Headrace, sample: Path) -> None:
+    sample.write_text(SAMPLE.replace("upsert", "append").replace("rewrite", "tombstone"))
+    result = headrace("run", "artists.yaml")
+    assert result.exit_code == 2
+    assert "it appends, and cannot remove the rows that the database deletes" in result.stderr
+    assert "starting Spark" not in result.stderr
+
+
+def test_a_secret_is_in_no_error(headrace: Headrace, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SALT", "hot pepper")
+    sample.write_text(SAMPLE.replace("name: artists\n", 'name: "${env:SALT}"\n'))
+    result = headrace("check", "artists.yaml", "--traceback")
+    assert "error: '******' is not a name" in result.stderr
+    assert "hot pepper" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--available-now", "--trigger", "1 minute"], "--trigger is for a run that goes on"),
+        (["--trigger", "10 parsecs"], "'10 parsecs' is not an interval"),
+        (["--log-format", "xml"], "'xml' is not one of 'text', 'json'"),
+    ],
+)
+def test_wrong_options(headrace: Headrace, sample: Path, arguments: list[str], complaint: str) -> None:
+    result = headrace("run", "artists.yaml", *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.stderr

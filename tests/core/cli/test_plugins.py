@@ -1,0 +1,142 @@
+"""``headrace plugins`` and ``headrace jars``: what is installed, and what it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pyspark
+import pytest
+from tests.core.conftest import Headrace
+
+from headrace.runtime import ivy
+from headrace.sdk.changes import Changes
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.plugins import Broken, Registry
+from headrace.sdk.transform import Transform
+
+LINE = ".".join(pyspark.__version__.split(".")[:2])
+
+
+class Upper(Transform):
+    name = "upper"
+    api_version = 1
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {LINE: ("org.acme:upper:1.0", "org.acme:letters:2.0")}
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+
+class Old(Upper):
+    name = "old"
+    api_version = 0
+
+
+def transforms(**targets: Any) -> SimpleNamespace:
+    return SimpleNamespace(headrace_transforms=hookimpl(lambda: targets))
+
+
+@pytest.fixture
+def acme(plugins: Registry) -> Registry:
+    plugins.register(transforms(upper=Upper, old=Old, twice=Upper, gone="acme.nowhere:Gone"), "acme 1.0")
+    plugins.register(transforms(twice=Upper), "rival 0.9")
+    plugins.broken.append(Broken("sinks", "wreck 2.0", ImportError("no module named 'rudder'")))
+    return plugins
+
+
+def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
+    result = headrace("plugins")
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.output.splitlines()]
+    assert lines[0] == ["kind", "name", "from", "API", "state"]
+    assert ["source", "files", "headrace", "0.1.0", "1", "ok"] in lines
+    assert ["sink", "iceberg", "headrace", "0.1.0", "1", "ok"] in lines
+    assert all(line[-1] == "ok" for line in lines[1:])
+
+
+def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: Registry) -> None:
+    result = headrace("plugins")
+    assert result.exit_code == 0
+    (_, gone, old, twice, rivals, upper, wreck) = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert upper == "transform upper acme 1.0 1 ok"
+    assert gone.startswith(
+        "transform gone acme 1.0 – the transform 'gone' of acme 1.0 cannot be imported: ModuleNotFound"
+    )
+    assert "was written for plugin API 0, this headrace has 1" in old
+    assert twice.endswith("registered twice, by acme 1.0 and rival 0.9")
+    assert rivals.startswith("transform twice rival 0.9")
+    assert wreck == "– sinks wreck 2.0 – not loaded: ImportError: no module named 'rudder'"
+
+
+def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: Registry) -> None:
+    plugins.register(transforms(**{"a\x1b[31mb": Upper, "[red]x": Upper}), "acme 1.0")
+    output = headrace("plugins").output
+    assert "\x1b" not in output
+    assert r"'a\x1b[31mb'" in output
+    assert " [red]x " in output
+    assert "has no name that a file could say" in " ".join(output.split())
+
+
+def test_plugins_as_json(headrace: Headrace, acme: Registry) -> None:
+    found = {(item["name"], item["distribution"]): item for item in json.loads(headrace("plugins", "--json").output)}
+    assert found["upper", "acme 1.0"] == {
+        "kind": "transform",
+        "name": "upper",
+        "distribution": "acme 1.0",
+        "api_version": 1,
+        "reason": None,
+        "state": "ok",
+    }
+    assert {name for (name, _), item in found.items() if item["state"] == "broken"} == {"gone", "old", "twice", "sinks"}
+    assert found["sinks", "wreck 2.0"]["kind"] is None
+
+
+def test_a_distribution_that_cannot_be_loaded(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from headrace.sdk import plugins as registries
+
+    entry_point = EntryPoint("sinks", "acme_that_is_not_there", "headrace")
+    monkeypatch.setattr(registries, "entry_points", lambda group: [entry_point])
+    found = Registry.from_entry_points()
+    monkeypatch.setattr(registries, "registry", lambda: found)
+    assert "not loaded: ModuleNotFoundError: No module named 'acme_that_is_not_there'" in headrace("plugins").output
+
+
+def test_jars_are_shown_and_fetched(
+    headrace: Headrace, acme: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
+
+    def fetch(coordinates: list[str], folder: Path, *, say: Any, **_: Any) -> list[Path]:
+        say("  1/1 upper")
+        (folder / "jars").mkdir(parents=True)
+        jar = folder / "jars" / "upper.jar"
+        jar.write_bytes(bytes(1_500_000))
+        return [jar]
+
+    monkeypatch.setattr(ivy, "fetch", fetch)
+    before = headrace("jars")
+    assert before.exit_code == 0
+    assert before.output.splitlines()[0].split() == ["needed", "on", "Spark", pyspark.__version__, "by"]
+    assert before.output.splitlines()[1].split() == ["org.acme:upper:1.0", "upper"]
+    assert f"not all of them are in {tmp_path}: headrace jars --download" in before.output
+
+    fetched = headrace("jars", "--download")
+    assert fetched.stderr == "  1/1 upper\n"
+    assert f"{tmp_path}/ivy/jars/upper.jar" in fetched.stdout
+    assert fetched.stdout.endswith("1 jar, 1.5 MB\n")
+    assert headrace("jars").output == fetched.stdout
+
+
+def test_jars_of_a_file(headrace: Headrace, sample: Path) -> None:
+    said = headrace("jars", "artists.yaml").output
+    assert "iceberg-spark-runtime" in said
+    assert "spark-avro" in said
+    assert "hudi" not in said
+
+
+def test_no_jars(headrace: Headrace, plugins: Registry) -> None:
+    assert headrace("jars").output == f"no jars are needed on Spark {pyspark.__version__}\n"

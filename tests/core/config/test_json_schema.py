@@ -1,0 +1,156 @@
+"""The JSON Schema of pipeline files: it takes what headrace takes, and refuses what an editor should underline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from pydantic import Field, PlainValidator
+from tests.core.conftest import SAMPLE, Headrace
+
+from headrace.config.json_schema import pipeline_schema
+from headrace.sdk.changes import Changes
+from headrace.sdk.config import Config
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugins import Registry
+from headrace.sdk.transform import Transform
+
+ROOT = Path(__file__).parents[3]
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    from headrace.sdk.plugins import registry
+
+    made = pipeline_schema(registry())
+    Draft202012Validator.check_schema(made)
+    return made
+
+
+def problems(schema: dict[str, Any], document: Any) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(document)]
+
+
+def changed(change: Change) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(SAMPLE)
+    change(document)
+    return document
+
+
+def test_the_command_prints_it(headrace: Headrace, schema: dict[str, Any]) -> None:
+    assert json.loads(headrace("schema").output) == schema
+
+
+@pytest.mark.parametrize("file", ["plugins/demo/headrace_demo/museum/pipeline.yaml"])
+def test_it_takes_the_files_that_are_shipped(schema: dict[str, Any], file: str) -> None:
+    assert problems(schema, yaml.safe_load((ROOT / file).read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d,
+        lambda d: d.pop("tables"),
+        lambda d: d["tables"][0].update(key="artist_id"),
+        lambda d: d["transforms"].append("unwrap"),
+        lambda d: d["transforms"].append({"unwrap": None}),
+        lambda d: d.update(sink="console"),
+        lambda d: d.update(sinks=[d.pop("sink"), {"console": {"numRows": 5}}]),
+        lambda d: d["sink"]["iceberg"].update({"mode": "${env:MODE}", "write.format.default": "orc"}),
+        lambda d: d.update(sink={"console": {"numRows": "${env:ROWS}"}}),
+        lambda d: d["source"]["files"].update(maxFilesPerTrigger=5),
+        lambda d: d.update(spark={"spark.driver.memory": "4g"}, trigger="10 seconds"),
+    ],
+)
+def test_it_takes_what_headrace_takes(schema: dict[str, Any], change: Change) -> None:
+    assert problems(schema, changed(change)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "complaint"),
+    [
+        (lambda d: d.update(nmae="x"), "$", "'nmae' was unexpected"),
+        (lambda d: d["source"]["files"].update(pth="x"), "$.source", "'pth' was unexpected"),
+        (lambda d: d["tables"][0].update(soruce="x"), "$.tables[0]", "'soruce' was unexpected"),
+        (lambda d: d["transforms"][0]["unwrap"].update(ad="x"), "$.transforms[0]", "'ad' was unexpected"),
+        (lambda d: d["transforms"].append({"unwarp": {}}), "$.transforms[3]", "'unwarp' was unexpected"),
+        (lambda d: d["transforms"][0].update(rename={}), "$.transforms[0]", "has too many properties"),
+        (lambda d: d.update(sink={"console": {"numRows": "five"}}), "$.sink", "'five' is not valid"),
+        (lambda d: d["source"].update(value={"avrro": {}}), "$.source.value", "'avrro' was unexpected"),
+        (lambda d: d.pop("checkpoint"), "$", "'checkpoint' is a required property"),
+        (lambda d: d.pop("sink"), "$", "is not valid under any of the given schemas"),
+        (lambda d: d.update(sinks=[{"console": {}}]), "$", "is valid under each of"),
+        (lambda d: d.update(spark={"master": "x"}), "$.spark", "'master' does not match"),
+    ],
+)
+def test_it_refuses_what_headrace_refuses(schema: dict[str, Any], change: Change, where: str, complaint: str) -> None:
+    def leaves(error: Any) -> list[Any]:
+        return [error, *(leaf for inner in error.context for leaf in leaves(inner))]
+
+    found = [leaf for error in Draft202012Validator(schema).iter_errors(changed(change)) for leaf in leaves(error)]
+    assert any(leaf.json_path.startswith(where) and complaint in leaf.message for leaf in found)
+
+
+def test_an_editor_can_say_what_a_key_is_for(schema: dict[str, Any]) -> None:
+    assert (
+        schema["properties"]["checkpoint"]["description"] == "Folder for what has been read, progress and dead letters."
+    )
+    files = schema["$defs"]["source.files"]
+    assert files["description"].startswith("Files of change events.")
+    assert files["properties"]["path"]["description"].startswith("A folder, or a glob of folders")
+    assert "sha256" in schema["$defs"]["transform.mask"]["$defs"]["MaskRule"]["properties"]
+
+
+class Login(Config):
+    """A way in."""
+
+    #: Who.
+    user: str
+
+
+class Bearer(Plugin):
+    name = "bearer"
+    api_version = 1
+    Config = Login
+
+
+class Odd:
+    """Not a type that JSON knows."""
+
+
+class OddConfig(Config):
+    passthrough: ClassVar[tuple[str, ...]] = ("acme.*",)
+    auth: dict[str, Any] = Field(default_factory=dict, json_schema_extra={"x-plugin-block": "auth"})
+    odd: Annotated[Odd, PlainValidator(lambda value: Odd())] | None = None
+
+
+class OddTransform(Transform):
+    name = "odd"
+    api_version = 1
+    Config = OddConfig
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+
+def test_a_plugins_own_types_options_and_plugins_within_it(plugins: Registry) -> None:
+    package = SimpleNamespace(
+        headrace_transforms=hookimpl(lambda: {"odd": OddTransform, "gone": "acme.nowhere:Gone"}),
+        headrace_auth_providers=hookimpl(lambda: {"bearer": Bearer}),
+    )
+    plugins.register(package, "acme 1.0")
+    made = pipeline_schema(plugins)
+    Draft202012Validator.check_schema(made)
+    validator = Draft202012Validator({"$defs": made["$defs"], "$ref": "#/$defs/block.transform"})
+    assert validator.is_valid({"odd": {"odd": 7, "acme.x": True, "auth": {"bearer": {"user": "me"}}}})
+    assert not validator.is_valid({"odd": {"auth": {"bearer": {"usr": "me"}}}})
+    assert not validator.is_valid({"odd": {"acmex": True}})
+    assert not validator.is_valid({"gone": {}})

@@ -1,0 +1,143 @@
+"""References: resolved wherever a value stands, missing ones told all at once, values never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from headrace.config.references import PROVIDERS, Resolver
+from headrace.config.yaml_document import parse
+from headrace.errors import ConfigError, RetriableError
+from headrace.sdk.secrets import SecretProvider
+
+
+def resolved(text: str, **providers: SecretProvider) -> object:
+    document = parse(text, "p.yaml")
+    return Resolver({**PROVIDERS, **providers}).resolve(document.data, document.where)
+
+
+def refused(text: str, **providers: SecretProvider) -> str:
+    with pytest.raises(ConfigError) as raised:
+        resolved(text, **providers)
+    return str(raised.value)
+
+
+def vault(name: str) -> str:
+    return f"<{name}>"
+
+
+def test_every_value_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUCKET", "lake")
+    text = "path: s3a://${env:BUCKET}/silver\nitems: [{deep: '${env:BUCKET}-${env:BUCKET}'}, 7, null]\n"
+    assert resolved(text) == {"path": "s3a://lake/silver", "items": [{"deep": "lake-lake"}, 7, None]}
+
+
+def test_a_file_without_the_line_break_at_its_end(tmp_path: Path) -> None:
+    (tmp_path / "salt").write_bytes(b"one\r\n\r\n")
+    assert resolved(f"salt: ${{file:{tmp_path}/salt}}") == {"salt": "one\n"}
+
+
+def test_a_file_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "salt").write_text("x")
+    assert resolved("salt: ${file:~/salt}") == {"salt": "x"}
+
+
+def test_an_empty_value_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NONE", "")
+    assert resolved("a: x${env:NONE}y") == {"a": "xy"}
+
+
+def test_a_providers_name_may_hold_what_names_hold() -> None:
+    assert resolved("a: ${vault-2:db/moma#pass:word}", **{"vault-2": vault}) == {"a": "<db/moma#pass:word>"}
+
+
+def test_a_reference_in_a_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    (tmp_path / "salt").write_text("pepper\n")
+    assert resolved("a: '[${file:${env:CREDENTIALS_DIRECTORY}/salt}]'") == {"a": "[pepper]"}
+
+
+def test_a_value_is_not_read_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A", "${env:B}")
+    monkeypatch.setenv("B", "secret")
+    assert resolved("a: ${env:A}") == {"a": "${env:B}"}
+
+
+@pytest.mark.parametrize("text", ["$", "${", "${}", "${HOME}", "$env:X", "a}b", "{topic}", "$(x)"])
+def test_text_that_is_no_reference_stays(text: str) -> None:
+    assert resolved(f"a: '{text}'") == {"a": text}
+
+
+def test_a_reference_that_is_meant_as_text() -> None:
+    assert resolved("a: 'x$${env:NOBODY}y'") == {"a": "x${env:NOBODY}y"}
+
+
+def test_all_that_are_missing_are_named_with_every_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SALT", raising=False)
+    text = f"a: ${{env:SALT}}\nb:\n  - c: ${{env:SALT}}\n    d: x${{file:{tmp_path}/none}}-${{env:OTHER_SALT}}\n"
+    assert refused(text) == (
+        "4 references cannot be resolved:\n"
+        "  p.yaml:1 a: ${env:SALT}: the environment has no variable 'SALT'\n"
+        "  p.yaml:3 b.0.c: ${env:SALT}: the environment has no variable 'SALT'\n"
+        f"  p.yaml:4 b.0.d: ${{file:{tmp_path}/none}}: the file '{tmp_path}/none' cannot be read: No such file or directory\n"
+        "  p.yaml:4 b.0.d: ${env:OTHER_SALT}: the environment has no variable 'OTHER_SALT'\n"
+        "  fix: set them, or write the value into the file"
+    )
+
+
+def test_an_inner_reference_that_is_missing_is_told_alone() -> None:
+    text = refused("a: ${file:${env:NO_SUCH_FOLDER}/salt}")
+    assert text.startswith(
+        "1 reference cannot be resolved:\n  p.yaml:1 a: ${env:NO_SUCH_FOLDER}: the environment has no"
+    )
+    assert "${file:" not in text
+
+
+def test_an_unknown_provider() -> None:
+    assert "p.yaml:1 a: ${enf:SALT}: no secret provider 'enf'; did you mean 'env'?" in refused("a: ${enf:SALT}")
+
+
+def test_a_reference_that_is_not_closed() -> None:
+    assert "p.yaml:1 a: ${env:SALT: it has no closing brace" in refused("a: 'x${env:SALT'")
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "salt").write_bytes(b"\xff")
+    assert "cannot be read: 'utf-8' codec" in refused(f"a: ${{file:{tmp_path}/salt}}")
+
+
+def test_whatever_a_providers_client_raises_is_told_with_the_others() -> None:
+    def busy(name: str) -> str:
+        raise RetriableError("the vault is sealed", fix="unseal it")
+
+    def broken(name: str) -> str:
+        raise TimeoutError("no answer in 5 s")
+
+    def empty(name: str) -> str:
+        raise LookupError
+
+    text = refused("a: ${busy:x}\nb: ${broken:y}\nc: ${empty:z}\n", busy=busy, broken=broken, empty=empty)
+    assert "a: ${busy:x}: the vault is sealed; unseal it" in text
+    assert "b: ${broken:y}: TimeoutError: no answer in 5 s" in text
+    assert "c: ${empty:z}: not found" in text
+
+
+def test_no_value_survives_redaction() -> None:
+    values = {"short": "ab", "long": "ab-and-more", "none": ""}
+    resolver = Resolver({"vault": values.__getitem__})
+    resolver.resolve({"a": "${vault:short}", "b": ["${vault:long}", "${vault:none}"]}, str)
+    assert resolver.redact("ab-and-more, xaby, and nothing else") == "******, x******y, and nothing else"
+    assert "ab" not in repr(resolver)
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.sampled_from("abcd"), st.text(min_size=1), min_size=1), st.text())
+def test_redacted_text_holds_no_value(secrets: dict[str, str], between: str) -> None:
+    resolver = Resolver({"vault": secrets.__getitem__})
+    found = resolver.resolve({name: f"${{vault:{name}}}" for name in secrets}, str)
+    assert found == secrets
+    text = resolver.redact("\N{BULLET}".join(secrets.values()))
+    assert all(value not in text.replace("******", "") for value in secrets.values() if "\N{BULLET}" not in value)

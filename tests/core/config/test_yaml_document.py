@@ -1,0 +1,273 @@
+"""What somebody who writes a pipeline file is told: what, in which line, and the fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, strategies as st
+from pydantic import Field, ValidationError, model_validator
+
+from headrace.config.yaml_document import Document, load, parse
+from headrace.errors import ConfigError
+from headrace.sdk.config import Config
+from headrace.suggestions import did_you_mean
+
+
+class Salt(Config):
+    salt: str = Field(min_length=4)
+
+
+class Rule(Config):
+    sha256: Salt | None = None
+    characters: int | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Rule:
+        if (self.sha256 is None) == (self.characters is None):
+            raise ValueError("say exactly one of sha256, characters")
+        return self
+
+
+class Block(Config):
+    passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*", "ignoreMissingFiles")
+
+    path: str
+    table_type: str = Field("COPY_ON_WRITE", alias="table.type")
+    columns: dict[str, Rule] = Field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    subscribe: str | list[str] = ""
+
+
+def said(text: str) -> str:
+    """What is said about a file whose block is under ``sink:`` and ``hudi:``."""
+    document = parse(text, "pipeline.yaml")
+    with pytest.raises(ValidationError) as raised:
+        Block.model_validate(document.data["sink"]["hudi"])
+    return str(document.invalid(raised.value, ("sink", "hudi")))
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as raised:
+        parse(text, "pipeline.yaml")
+    return str(raised.value)
+
+
+class TestBuild:
+    def test_values_are_those_of_yaml_and_every_one_knows_its_line(self) -> None:
+        document = parse(
+            "name: moma\n\nsink:\n  hudi:\n    path: s3a://lake\nsinks:\n  - a: 1\n  - b: true\n", "p.yaml"
+        )
+        assert document.data == {
+            "name": "moma",
+            "sink": {"hudi": {"path": "s3a://lake"}},
+            "sinks": [{"a": 1}, {"b": True}],
+        }
+        assert document.where(("sink", "hudi", "path")) == "p.yaml:5 sink.hudi.path"
+        assert document.where(("sinks", 1, "b")) == "p.yaml:8 sinks.1.b"
+
+    def test_a_place_that_is_not_in_the_file_is_that_of_what_would_hold_it(self) -> None:
+        assert (
+            parse("name: moma\nsink:\n  hudi: {}\n", "p.yaml").where(("sink", "hudi", "path"))
+            == "p.yaml:3 sink.hudi.path"
+        )
+
+    def test_a_mapping_from_python_has_no_lines(self) -> None:
+        assert Document({"name": "moma"}, "config").where(("name",)) == "config name"
+
+    def test_keys_stay_text_whatever_yaml_makes_of_them(self) -> None:
+        assert parse("on: 1\n1: 2\nnull: 3\n", "p.yaml").data == {"on": 1, "1": 2, "null": 3}
+
+    def test_an_anchor_is_its_value(self) -> None:
+        assert parse("a: &salt {salt: x}\nb: *salt\n", "p.yaml").data == {"a": {"salt": "x"}, "b": {"salt": "x"}}
+
+    def test_an_empty_file_is_nothing(self) -> None:
+        assert parse("# nothing yet\n", "p.yaml").data is None
+
+    @given(
+        st.recursive(
+            st.integers(min_value=0) | st.booleans() | st.text("äbc :#'\"{}[]-,&*!|>%@`\n\\", max_size=8) | st.none(),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text("abc:-. ", min_size=1), inner, max_size=3)
+            ),
+        )
+    )
+    def test_whatever_a_yaml_writer_writes_is_read_as_it_was(self, data: object) -> None:
+        import yaml
+
+        assert parse(yaml.safe_dump(data, allow_unicode=True), "p.yaml").data == data
+
+
+class TestNotYaml:
+    def test_a_duplicate_key(self) -> None:
+        assert refused("name: a\nsink: {}\nname: b\n") == (
+            "pipeline.yaml:3 name: the key 'name' is there twice, first in line 1\n  fix: keep one of them"
+        )
+
+    def test_a_duplicate_key_inside(self) -> None:
+        assert refused("sink:\n  hudi:\n    path: a\n    path: b\n").startswith(
+            "pipeline.yaml:4 sink.hudi.path: the key 'path'"
+        )
+
+    def test_indentation(self) -> None:
+        assert refused("sink:\n  hudi:\n path: x\n").startswith("pipeline.yaml:3: not valid YAML: ")
+
+    def test_a_tab(self) -> None:
+        text = refused("sink:\n\thudi: {}\n")
+        assert text == (
+            "pipeline.yaml:2: not valid YAML: found character '\\t' that cannot start any token\n"
+            "  fix: check the indentation and the quotes there"
+        )
+
+    def test_a_brace_that_is_left_open(self) -> None:
+        assert refused("sink: {hudi: {path: x}\nname: y").startswith("pipeline.yaml:2: not valid YAML: ")
+
+    def test_two_documents(self) -> None:
+        assert refused("a: 1\n---\nb: 2\n").startswith(
+            "pipeline.yaml:2: not valid YAML: expected a single document in the stream, but found another document"
+        )
+
+    def test_a_tag(self) -> None:
+        assert "pipeline.yaml:1: not valid YAML: could not determine a constructor" in refused("a: !secret x\n")
+
+    def test_a_character_that_no_text_has(self) -> None:
+        assert refused("a: \0\n").startswith("pipeline.yaml: not valid YAML: unacceptable character #x0000")
+
+    def test_a_date_that_is_none(self) -> None:
+        assert refused("a: 1\nb: 2026-99-01\n") == (
+            "pipeline.yaml:2 b: '2026-99-01' is not valid: month must be in 1..12\n  fix: put it in quotes if it is text"
+        )
+
+    def test_a_block_that_holds_itself(self) -> None:
+        assert refused("a: &a [*a]\n").startswith("pipeline.yaml: it is nested too deeply, or holds itself")
+
+
+class TestFiles:
+    def test_the_file_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "pipeline.yaml"
+        path.write_text("name: ä\n", encoding="utf-8")
+        document = load(path)
+        assert (document.data, document.where(("name",))) == ({"name": "ä"}, f"{path}:1 name")
+
+    def test_no_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "nowhere.yaml"
+        with pytest.raises(ConfigError) as raised:
+            load(path)
+        assert str(raised.value) == f"there is no file '{path}'\n  fix: name an existing pipeline file"
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="is a folder\n  fix: name the pipeline file in it"):
+            load(tmp_path)
+
+    def test_bytes(self, tmp_path: Path) -> None:
+        (tmp_path / "p.yaml").write_bytes(b"name: \xff\xfe")
+        with pytest.raises(ConfigError, match=r"not UTF-8 text: .*\n  fix: save the file as UTF-8"):
+            load(tmp_path / "p.yaml")
+
+    def test_a_file_that_cannot_be_reached(self, tmp_path: Path) -> None:
+        (tmp_path / "p.yaml").write_text("a: 1")
+        with pytest.raises(ConfigError, match="cannot be read: Not a directory"):
+            load(tmp_path / "p.yaml" / "q.yaml")
+
+
+class TestModels:
+    def test_an_unknown_key(self) -> None:
+        assert said("sink:\n  hudi:\n    path: x\n    table.tpye: MERGE_ON_READ\n") == (
+            "pipeline.yaml:4 sink.hudi.table.tpye: unknown key 'table.tpye'\n  fix: did you mean 'table.type'?"
+        )
+
+    def test_an_unknown_key_that_is_like_an_option_of_another_product(self) -> None:
+        assert said("sink: {hudi: {path: x, ignoremissingfile: true}}").endswith(
+            "fix: did you mean 'ignoreMissingFiles'?"
+        )
+
+    def test_an_unknown_key_that_is_like_nothing(self) -> None:
+        assert said("sink: {hudi: {path: x, zzz: 1}}").endswith(
+            "fix: known here: columns, ignoreMissingFiles, names, path, subscribe, table.type"
+        )
+
+    def test_a_missing_key(self) -> None:
+        assert said("\nsink:\n  hudi:\n    table.type: x\n") == (
+            "pipeline.yaml:3 sink.hudi: 'path' is missing\n  fix: add `path:`"
+        )
+
+    def test_a_value_that_must_be_text(self) -> None:
+        assert (
+            said("sink:\n  hudi:\n    path: 7\n")
+            == "pipeline.yaml:3 sink.hudi.path: must be text\n  fix: put it in quotes"
+        )
+
+    def test_a_brace_that_yaml_took_for_a_mapping(self) -> None:
+        assert said("sink:\n  hudi:\n    path: {table}\n").endswith("must be text\n  fix: put it in quotes")
+
+    def test_a_value_that_must_be_a_mapping(self) -> None:
+        assert said("sink:\n  hudi:\n    path: x\n    columns: email\n").startswith(
+            "pipeline.yaml:4 sink.hudi.columns: must be a mapping of keys\n  fix: write its keys below it, indented"
+        )
+
+    def test_a_block_that_must_be_a_mapping(self) -> None:
+        assert "sink.hudi.columns.email: must be a mapping" in said("sink: {hudi: {path: x, columns: {email: stars}}}")
+
+    def test_a_value_that_must_be_a_list(self) -> None:
+        assert "sink.hudi.names: must be a list\n  fix: put a '-'" in said("sink: {hudi: {path: x, names: a}}")
+
+    def test_what_a_model_of_its_own_says_comes_without_pydantics_words(self) -> None:
+        assert said("sink:\n  hudi:\n    path: x\n    columns:\n      union_id: {}\n") == (
+            "pipeline.yaml:5 sink.hudi.columns.union_id: say exactly one of sha256, characters"
+        )
+
+    def test_any_other_complaint_of_pydantics(self) -> None:
+        assert said("sink: {hudi: {path: x, columns: {email: {characters: many}}}}").startswith(
+            "pipeline.yaml:1 sink.hudi.columns.email.characters: must be a valid integer"
+        )
+
+    def test_a_value_that_may_be_of_several_types_is_complained_of_once(self) -> None:
+        assert said("sink:\n  hudi:\n    path: x\n    subscribe: 5\n") == (
+            "pipeline.yaml:4 sink.hudi.subscribe: must be text or a list\n"
+            "  fix: put it in quotes, or put a '-' before each item"
+        )
+
+    def test_several_problems_are_told_at_once(self) -> None:
+        assert said("sink:\n  hudi:\n    path: 1\n    table.type: 2\n") == (
+            "2 problems\n"
+            "  pipeline.yaml:3 sink.hudi.path: must be text\n"
+            "    fix: put it in quotes\n"
+            "  pipeline.yaml:4 sink.hudi.table.type: must be text\n"
+            "    fix: put it in quotes"
+        )
+
+    def test_no_value_is_shown(self) -> None:
+        assert "xyz" not in said("sink: {hudi: {path: x, columns: {email: {sha256: {salt: xyz}}}}}")
+
+    def test_a_block_without_keys_is_a_block(self) -> None:
+        assert Rule.model_validate({"sha256": {"salt": "long"}}).sha256 == Salt(salt="long")
+        with pytest.raises(ValidationError, match="path"):
+            Block.model_validate(None)
+
+    def test_a_field_goes_by_the_name_in_the_file_and_by_its_own(self) -> None:
+        assert Block.model_validate({"path": "x", "table.type": "A"}) == Block(path="x", table_type="A")
+
+    def test_options_of_other_products_pass_through_as_text(self) -> None:
+        block = Block.model_validate(
+            {"path": "x", "hoodie.a": True, "hoodie.b": 0.5, "hoodie.c": "x", "hoodie.d": ["k", 1], "hoodie.e": None}
+        )
+        assert block.options() == {"hoodie.a": "true", "hoodie.b": "0.5", "hoodie.c": "x", "hoodie.d": "k,1"}
+
+    def test_a_model_cannot_be_changed(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            Block(path="x").path = "y"  # type: ignore[misc]
+
+
+class TestDidYouMean:
+    def test_the_nearest_whatever_its_case(self) -> None:
+        assert did_you_mean("EMIAL", ["id", "Email"]) == "did you mean 'Email'?"
+
+    def test_all_when_none_is_near(self) -> None:
+        assert did_you_mean("x", ["id", "email"]) == "known here: email, id"
+
+    def test_few_of_many(self) -> None:
+        assert did_you_mean("x", [f"column_{i:02}" for i in range(30)]).endswith("column_19 and 10 more")
+
+    def test_nothing_to_name(self) -> None:
+        assert did_you_mean("x", []) == "nothing is known here"

@@ -1,0 +1,103 @@
+"""The program as a user meets it: called in this process, or started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headrace.sdk import plugins as registries
+from headrace.sdk.plugins import Registry
+
+DATA = Path(__file__).parents[1] / "data/msk_demo/envelope"
+
+SAMPLE = """\
+name: artists
+source:
+  files: {path: bronze/, format: avro}
+tables:
+  - {source: moma.public.artists, key: [artist_id], target: moma.artists}
+transforms:
+  - unwrap: {delete.tombstone.handling.mode: rewrite, add.fields: "op,source.ts_ms"}
+  - rename: {columns: {nationality: country}}
+  - mask: {columns: {name: {sha256: {salt: "${env:SALT}"}}}}
+sink:
+  iceberg: {warehouse: lake/, mode: upsert}
+checkpoint: lake/_checkpoints/artists
+"""
+
+#: Printed by the JVM itself, for Spark 4 starts it with that module: nothing can keep it quiet.
+_JVM_SAYS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+Headrace = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def salt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SALT", "pepper")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture
+def headrace() -> Headrace:
+    """Calls the program in this process."""
+
+    def call(*arguments: str, color: bool = False) -> Result:
+        from headrace.cli.main import cli
+
+        return CliRunner().invoke(cli, arguments, prog_name="headrace", color=color)
+
+    return call
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sample pipeline file in the current folder, with nothing in bronze/."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bronze").mkdir()
+    file = tmp_path / "artists.yaml"
+    file.write_text(SAMPLE)
+    return file
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """An empty registry in place of what is installed."""
+    made = Registry()
+    monkeypatch.setattr(registries, "registry", lambda: made)
+    return made
+
+
+def deliver(folder: Path, *offsets: int) -> None:
+    """Puts files of the demo's connector into ``folder``/bronze; without offsets, all of them."""
+    topic = Path("topics/moma.public.artists/partition=0")
+    (folder / "bronze" / topic).mkdir(parents=True, exist_ok=True)
+    for file in sorted((DATA / topic).iterdir()):
+        if not offsets or int(file.stem.rsplit("+", 1)[1]) in offsets:
+            shutil.copy(file, folder / "bronze" / topic)
+
+
+def start(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
+    """Starts the program as a process of its own."""
+    command = [sys.executable, "-m", "headrace", *arguments]
+    environment = {**os.environ, "SALT": "pepper", "PYTHONUNBUFFERED": "1", "TERM": "xterm-256color"}
+    for name in ("COLUMNS", "LINES"):  # tox sets them: they outdo the size of the test's own terminal
+        environment.pop(name, None)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.Popen(command, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes)  # type: ignore[call-overload, no-any-return]
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
+    """What it said on stdout and stderr."""
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == code, err
+    return out, (err or "").replace(_JVM_SAYS, "")  # none where the test has a terminal of its own

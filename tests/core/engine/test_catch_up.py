@@ -1,0 +1,287 @@
+"""A table that fails alone: the others go on, and it catches up by itself, each change once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.bronze import Bronze
+from tests.support.pipelines import COLUMNS, rows, sink_block
+from tests.support.ranged import LinesSource, append
+from tests.support.waiting import stopped, until
+
+from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
+from headrace.checkpoint.backlog import Part
+from headrace.engine import catch_up as behind
+from headrace.errors import RuleError
+from headrace.progress.model import BatchProgress, ProgressLog, TableProgress
+from headrace.sdk.reject_reason import Reason
+from headrace.sdk.sink import Batch, Table, Written
+from headrace.spark.storage import Folder
+from headrace_sinks.files import FilesSink
+from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.transports.files import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.engine.query import Query
+    from headrace.sdk.source import Source
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+GOOD, BAD = "shop.public.orders", "shop.public.customers"
+
+
+class BrokenSink(FilesSink):
+    """Refuses one table while a file is there: says what stands in it, or waits when that is ``hang``."""
+
+    name = "broken"
+
+    def __init__(self, broken: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.broken = broken
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        if table.name == BAD and self.broken.exists():
+            kind = self.broken.read_text()
+            while kind == "hang" and self.broken.exists():
+                time.sleep(0.05)
+            raise (RetriableError if kind == "away" else ConfigError)(f"the disk is {kind}", fix="mend it")
+        return super().write(table, rows, batch)
+
+
+class Shop:
+    """Two tables, one of which can be broken, from a source of either kind."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind, self.broken = folder, kind, folder / "broken"
+        self.log, self.landing, self.files = folder / "log.jsonl", folder / "landing", 0
+        self.log.touch()
+        self.landing.mkdir()
+
+    def add(self, *numbers: int, topics: tuple[str, ...] = (GOOD, BAD)) -> None:
+        for topic in topics:
+            if self.kind == "ranged":
+                append(self.log, numbers, topic)
+                continue
+            folder = self.landing / topic
+            folder.mkdir(exist_ok=True)
+            hidden = folder / ".hidden"
+            hidden.write_text("".join(json.dumps({"id": n}) + "\n" for n in numbers))
+            hidden.rename(folder / f"{topic}+0+{self.files:010d}.json")
+            self.files += len(numbers)
+
+    def pipeline(self, **options: Any) -> Pipeline:
+        source: Source = FilesSource(path=str(self.landing), format="json")
+        if self.kind == "ranged":
+            source = LinesSource(path=str(self.log))
+        sink = BrokenSink(self.broken, path=str(self.folder / "out"))
+        value = JsonFormat() if self.kind == "ranged" else None
+        return Pipeline("shop", source, [sink], str(self.folder / "checkpoint"), value=value, **options)
+
+    def ids(self, topic: str) -> list[int]:
+        found = (self.folder / "out" / topic.replace(".", "/")).glob("_headrace_batch=*/*.json")
+        return sorted(json.loads(line)["id"] for file in found for line in file.read_text().splitlines())
+
+
+@pytest.fixture(params=["ranged", "native"])
+def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
+    return Shop(tmp_path, request.param)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(behind, "PAUSE", 0.5)
+    monkeypatch.setattr(behind, "LONGEST", 0.5)
+
+
+def errors(query: Query) -> list[str]:
+    """What the batches said of the table that is broken, oldest first."""
+    found = (table for batch in query.recent_progress for table in batch.tables if table.table == BAD)
+    return [table.error for table in found if table.error]
+
+
+@pytest.mark.parametrize("kind", ["full", "away"])
+def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSession, kind: str) -> None:
+    shop.broken.write_text(kind)
+    with stopped(shop.pipeline().start(spark, "100 milliseconds")) as query:
+        for number in range(4):
+            shop.add(number)
+            until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
+        assert shop.ids(BAD) == []
+        until(lambda: len(errors(query)) >= 2, "batches without the table")
+        assert all(f"the disk is {kind}" in error and "fix: mend it" in error for error in errors(query))
+        shop.broken.unlink()
+        until(lambda: shop.ids(BAD) == [0, 1, 2, 3], "the table that was broken")
+        shop.add(4)
+        until(lambda: shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2, 3, 4], "both tables")
+        assert not [table.error for table in query.recent_progress[-1].tables if table.error]
+    assert shop.ids(BAD) == [0, 1, 2, 3, 4]
+
+
+def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("full")
+    for number in range(3):
+        shop.add(number)
+        with pytest.raises(ConfigError, match="the disk is full") as caught:
+            shop.pipeline().run(spark)
+        assert f"table {BAD}" in str(caught.value)
+    assert (shop.ids(GOOD), shop.ids(BAD)) == ([0, 1, 2], [])
+    shop.broken.unlink()
+    shop.pipeline().run(spark)  # nothing is new
+    assert shop.ids(BAD) == [0, 1, 2]
+    shop.add(3)
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2, 3]
+    assert not (shop.folder / "checkpoint/behind").exists() or not list((shop.folder / "checkpoint/behind").iterdir())
+
+
+def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("full")
+    shop.add(0)
+    with pytest.raises(ConfigError):
+        shop.pipeline().run(spark)
+    # As after a crash before the batch was noted as done.
+    done = "ranged" if shop.kind == "ranged" else "stream"
+    shutil.rmtree(shop.folder / "checkpoint" / done / "commits")
+    with pytest.raises(ConfigError):
+        shop.pipeline().run(spark)
+    shop.broken.unlink()
+    shop.add(1)
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
+
+
+def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "ranged")
+    shop.broken.write_text("full")
+    shop.add(0)
+    pipeline = shop.pipeline()
+    source = pipeline.source
+    assert isinstance(source, LinesSource)
+    with pytest.raises(ConfigError):
+        pipeline.run(spark)
+    assert source.committed == []
+    shop.broken.unlink()
+    pipeline.run(spark)  # gives the table what it missed
+    shop.add(1)
+    pipeline.run(spark)
+    assert source.committed[-1] == 4
+
+
+def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "ranged")
+    shop.broken.write_text("hang")
+    with stopped(shop.pipeline(table_timeout="15 seconds").start(spark, "100 milliseconds")) as query:
+        for number in range(3):
+            shop.add(number)
+            until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
+        until(lambda: errors(query), "a batch without the table that hangs")
+        assert "was not written within 15 seconds" in errors(query)[0]
+        assert "table.timeout" in errors(query)[0]
+        shop.broken.unlink()
+        until(lambda: shop.ids(BAD) == [0, 1, 2], "the table that hung")
+
+
+def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("full")
+    shop.add(0, topics=(BAD,))
+    with pytest.raises(ConfigError, match="the disk is full"):
+        shop.pipeline().start(spark, "100 milliseconds").await_termination(120)
+    shop.broken.unlink()
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == [0]
+
+
+def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, spark: SparkSession) -> None:
+    shop.broken.write_text("away")
+    shop.add(0, topics=(BAD,))
+    with stopped(shop.pipeline().start(spark, "100 milliseconds")) as query:
+        until(lambda: query.recent_progress, "a batch that failed")
+        assert query.is_active
+        shop.broken.unlink()
+        until(lambda: shop.ids(BAD) == [0], "the table")
+
+
+def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "native")
+    shop.broken.write_text("full")
+    with stopped(shop.pipeline(dead_letters={Reason.UNDECODABLE: "stop"}).start(spark, "100 milliseconds")) as query:
+        shop.add(0)
+        (shop.landing / BAD / f"{BAD}+0+9.json").write_text("no JSON\n")
+        until(lambda: errors(query), "a batch without the table")
+        shop.broken.unlink()
+        with pytest.raises(RuleError, match="1 record: undecodable"):
+            query.await_termination(120)
+
+
+def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: SparkSession) -> None:
+    tried: list[Part] = []
+
+    def apply(_: str, part: Part) -> None:
+        tried.append(part)
+        if len(tried) < 3:
+            raise ValueError("nobody thought of it")
+
+    tables = behind.Behind(Folder(spark, str(tmp_path)), apply)
+    tables.begin(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    until(lambda: len(tried) == 2, "the second try")
+    assert "ValueError: nobody thought of it" in str(tables.errors[BAD])
+    until(lambda: not tables.errors, "the table")
+    assert [part.first for part in tried] == [7, 7, 7]
+    assert not list(tmp_path.iterdir())
+
+
+def test_tables_that_catch_up_at_once_are_all_in_the_progress(tmp_path: Path, spark: SparkSession) -> None:
+    names = [f"t{number}" for number in range(8)]
+    log = ProgressLog(Folder(spark, str(tmp_path)))
+    log.add(BatchProgress("shop", 1, "", 1.0, tuple(table(name, "waits") for name in names)))
+    with ThreadPoolExecutor(len(names)) as pool:
+        done = [pool.submit(log.amend, BatchProgress("shop", 1, "", 1.0, (table(name, None),))) for name in names]
+    assert [job.result() for job in done] == [None] * len(names)
+    (batch,) = log.all()
+    assert [found.error for found in batch.tables] == [None] * len(names)
+
+
+def table(name: str, error: str | None) -> TableProgress:
+    return TableProgress(name, "files", 1, 1, 0, 0, None, None, None, 1.0, error=error)
+
+
+def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists, works = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("artists", "works"))
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+    job = Pipeline.from_dict(
+        {
+            "name": "moma",
+            "source": {"files": {"path": str(tmp_path / "bronze"), "format": "avro"}},
+            "tables": [{"source": "moma.public.*", "key": ["artist_id"], "target": "moma.{table}"}],
+            "transforms": [{"unwrap": {}}],
+            "sink": sink_block("iceberg", tmp_path),
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }
+    )
+    for topic in (artists, works):
+        topic.snapshot(arp)
+    bronze.flush()
+    job.run(spark)
+    works.columns["name"] = "int"
+    works.insert({"artist_id": 2, "name": 7, "nationality": None})
+    artists.insert({"artist_id": 2, "name": "Bauer", "nationality": None})
+    bronze.flush()
+    with pytest.raises(HeadraceError, match=r"moma\.works") as caught:
+        job.run(spark)
+    assert "name" in str(caught.value)
+    artists.delete(arp)
+    works.delete({**arp, "name": 1})
+    bronze.flush()
+    with pytest.raises(HeadraceError, match=r"moma\.works"):
+        job.run(spark)
+    assert [row["artist_id"] for row in rows(job, spark, "moma.artists")] == [2]
+    assert [row["artist_id"] for row in rows(job, spark, "moma.works")] == [1]

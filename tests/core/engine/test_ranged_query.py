@@ -1,0 +1,550 @@
+"""Ranged sources live as native ones do: the same handle, triggers, batch ids and crash behaviour."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import ranged
+from tests.support.ranged import HeldSink, LinesSource, append
+from tests.support.waiting import stopped, until
+
+from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
+from headrace.checkpoint.offset_log import RangedLog
+from headrace.engine import query as engine
+from headrace.engine.query import NativeQuery, Query
+from headrace.progress.model import BatchProgress
+from headrace.progress.status import Status
+from headrace.sdk.interval import seconds_of
+from headrace.sdk.source import Source
+from headrace.spark.storage import Folder
+from headrace_sinks.files import FilesSink
+from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.transports.files import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.one_spark
+
+ROOT = Path(__file__).parents[3]
+KINDS = ("ranged", "native")
+TRIGGER = "200 milliseconds"
+
+
+class Orders:
+    """One pipeline of orders from either kind of source into a folder of JSON files."""
+
+    def __init__(self, folder: Path, kind: str, **options: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self.kind = folder, kind
+        self.log, self.checkpoint, self.hold = folder / "log.jsonl", folder / "checkpoint", folder / "hold"
+        self.landing = folder / "landing"
+        self.landing.mkdir()
+        self.log.touch()
+        self.files = 0
+        self.options = options
+
+    def add(self, *numbers: int) -> None:
+        """Adds orders: as lines, or as one file."""
+        if self.kind == "ranged":
+            append(self.log, numbers)
+            return
+        topic = self.landing / ranged.TOPIC
+        topic.mkdir(exist_ok=True)
+        rows = "".join(json.dumps({"id": n, "item": f"item {n}"}) + "\n" for n in numbers)
+        hidden = topic / f".{self.files}"
+        hidden.write_text(rows)
+        hidden.rename(topic / f"{ranged.TOPIC}+0+{self.files:010d}.json")
+        self.files += len(numbers)
+
+    def source(self, **options: Any) -> Source:
+        if self.kind == "ranged":
+            return LinesSource(path=str(self.log), **{**self.options, **options})
+        return FilesSource(path=str(self.landing), format="json", **{**self.options, **options})
+
+    def sink(self) -> HeldSink:
+        return HeldSink(self.hold, path=str(self.folder / "out"))
+
+    def pipeline(self, source: Source | None = None) -> Pipeline:
+        value = JsonFormat() if self.kind == "ranged" else None
+        return Pipeline(
+            f"orders-{self.folder.name}", source or self.source(), [self.sink()], str(self.checkpoint), value=value
+        )
+
+    def start(self, spark: SparkSession, trigger: str | None = TRIGGER, **options: Any) -> Query:
+        pipeline = self.pipeline(options.pop("source", None))
+        return pipeline.start(spark, trigger, **options) if trigger else pipeline.start_available_now(spark, **options)
+
+    def applied(self, sink: str = "out") -> dict[int, list[int]]:
+        """Batch → the numbers of its orders."""
+        batches: dict[int, list[int]] = {}
+        for done in (self.folder / sink / ranged.TOPIC.replace(".", "/")).glob("_headrace_batch=*/_SUCCESS"):
+            texts = [path.read_text() for path in done.parent.glob("*.json")]
+            batch = int(done.parent.name.rsplit("-", 1)[1])
+            batches[batch] = sorted(json.loads(line)["id"] for text in texts for line in text.splitlines())
+        return dict(sorted(batches.items()))
+
+    def ids(self) -> list[int]:
+        return sorted(n for numbers in self.applied().values() for n in numbers)
+
+    def in_hand(self) -> None:
+        until(self.sink().in_hand.exists, "a batch in the sink's hand")
+
+
+@pytest.fixture
+def orders(tmp_path: Path, request: pytest.FixtureRequest) -> Orders:
+    return Orders(tmp_path / "orders", getattr(request, "param", "ranged"))
+
+
+both_kinds = pytest.mark.parametrize("orders", KINDS, indirect=True)
+
+
+def snapshot(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.spark
+def test_after_a_kill_the_batch_brings_the_same_range_again(spark: SparkSession, tmp_path: Path) -> None:
+    orders = Orders(tmp_path / "orders", "ranged", limit=4)
+    orders.add(*range(1, 7))
+    orders.hold.touch()
+    arguments = [str(path) for path in (orders.log, orders.checkpoint, orders.folder, orders.hold)]
+    with killed_in_the_end([sys.executable, "-m", "tests.support.ranged", *arguments]) as process:
+        orders.in_hand()
+        until(lambda: orders.applied("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not held")
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+    written_down = (orders.checkpoint / "ranged/offsets/0").read_text()
+    assert json.loads(written_down) == {"start": {"line": 0}, "end": {"line": 4}}
+    assert not (orders.checkpoint / "ranged/commits").exists()
+    assert orders.applied("second") == {}
+
+    orders.add(*range(7, 11))
+    orders.hold.unlink()
+    source = LinesSource(path=str(orders.log), limit=5)
+    sinks = [FilesSink(path=str(orders.folder / "first")), HeldSink(orders.hold, path=str(orders.folder / "second"))]
+    batches: list[int] = []
+    ranged.pipeline(source, sinks, orders.checkpoint).run(spark, on_progress=lambda p: batches.append(p.batch))
+
+    assert (orders.checkpoint / "ranged/offsets/0").read_text() == written_down
+    assert batches == [0, 1, 2]
+    assert orders.applied("first") == orders.applied("second") == {0: [1, 2, 3, 4], 1: [5, 6, 7, 8, 9], 2: [10]}
+    assert source.committed == [4, 9, 10]
+
+
+@contextmanager
+def killed_in_the_end(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process group of its own, with its JVM in it."""
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.spark
+@both_kinds
+def test_available_now_ends_and_every_run_brings_what_is_new(spark: SparkSession, orders: Orders) -> None:
+    empty = orders.pipeline().run(spark)
+    assert (empty.batches, orders.ids()) == (0, [])
+    orders.add(1, 2)
+    orders.add(3)
+    first = orders.pipeline().run(spark)
+    assert first.batches == 1
+    again = orders.pipeline().run(spark)
+    assert again.batches == 0
+    orders.add(4)
+    query = orders.start(spark, None)
+    assert query.await_termination(60)
+    assert not query.is_active
+    assert [p.batch for p in query.recent_progress] == [1]
+    assert orders.applied() == {0: [1, 2, 3], 1: [4]}
+
+
+@pytest.mark.spark
+def test_available_now_takes_what_was_there_when_it_began(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1, 2, 3)
+
+    def grow(progress: BatchProgress) -> None:
+        orders.add(10 + progress.batch)
+
+    orders.pipeline(orders.source(limit=2)).run(spark, on_progress=grow)
+    assert orders.applied() == {0: [1, 2], 1: [3]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
+    with stopped(orders.start(spark)) as query:
+        assert (query.is_active, query.last_progress, query.exception) == (True, None, None)
+        assert query.status == Status(active=True, message="waiting for data", batch=None, behind_ms=None)
+        assert query.await_termination(0) is query.await_termination(0.1) is False
+        orders.add(1)
+        until(lambda: orders.ids() == [1], "the first order")
+        orders.hold.touch()
+        orders.add(2, 3)
+        until(lambda: query.status.message == "applying batch 1", "the second batch")
+        orders.hold.unlink()
+        until(lambda: len(query.recent_progress) == 2, "the second batch's progress")
+        last = query.last_progress
+        assert last is not None
+        assert (last.batch, last.tables[0].rows_in) == (1, 2)
+        assert query.status.batch == 1
+    assert query.await_termination(1)
+    assert replace(query.status, tables=()) == Status(active=False, message="stopped", batch=1, behind_ms=None)
+    assert [(table.sink, table.lag, table.latency_ms) for table in query.status.tables] == [("held", None, None)]
+    assert query.exception is None
+    assert orders.applied() == {0: [1], 1: [2, 3]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    pipeline = replace(orders.pipeline(), min_sync_interval="3 seconds")
+    with stopped(pipeline.start(spark, TRIGGER)) as query:
+        until(lambda: query.recent_progress, "the first batch")
+        orders.add(2)
+        orders.add(3)
+        until(lambda: len(query.recent_progress) == 2, "the second batch")
+        first, second = (datetime.fromisoformat(batch.started) for batch in query.recent_progress)
+        assert (second - first).total_seconds() >= 2.9
+    assert orders.applied() == {0: [1], 1: [2, 3]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_the_end_does_not_wait_for_the_next_batch_to_be_due(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    with stopped(replace(orders.pipeline(), min_sync_interval="1 day").start(spark, TRIGGER)) as query:
+        until(lambda: query.recent_progress, "the first batch")
+    assert orders.applied() == {0: [1]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_an_idle_pipeline_writes_nothing(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    source = orders.source()
+    with stopped(orders.start(spark, "50 milliseconds", source=source)) as query:
+        until(lambda: query.last_progress, "the only batch")
+        assert not query.await_termination(1)
+        before = snapshot(orders.checkpoint)
+        assert not query.await_termination(2)
+        assert snapshot(orders.checkpoint) == before
+        if isinstance(source, LinesSource):
+            assert source.asked > 20
+        orders.add(2)
+        until(lambda: orders.ids() == [1, 2], "an order after the pause")
+
+
+@pytest.mark.spark
+@both_kinds
+def test_stop_ends_after_the_batch_under_way(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    orders.hold.touch()
+    query = orders.start(spark)
+    with stopped(query):
+        orders.in_hand()
+        stopper = threading.Thread(target=query.stop)
+        stopper.start()
+        orders.add(2)
+        stopper.join(1)
+        assert (stopper.is_alive(), query.is_active) == (True, True)
+        orders.hold.unlink()
+        stopper.join(30)
+        assert (stopper.is_alive(), query.is_active) == (False, False)
+    assert query.await_termination(0)
+    assert orders.applied() == {0: [1]}
+    orders.pipeline().run(spark)
+    assert orders.applied() == {0: [1], 1: [2]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_stop_from_inside_a_batch(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    started: list[Query] = []
+    begun = threading.Event()
+
+    def first_is_enough(progress: BatchProgress) -> None:
+        assert begun.wait(60)
+        started[0].stop()
+
+    with stopped(orders.start(spark, on_progress=first_is_enough)) as query:
+        started.append(query)
+        begun.set()
+        assert query.await_termination(60)
+    assert query.exception is None
+    orders.add(2)
+    orders.pipeline().run(spark)
+    assert orders.applied() == {0: [1], 1: [2]}
+
+
+@pytest.mark.spark
+def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> None:
+    source = LinesSource(path=str(orders.log))
+    query = orders.start(spark, source=source)
+    with stopped(query):
+        source.answers.clear()
+        asked = source.asked
+        until(lambda: source.asked > asked, "a question")
+        stopper = threading.Thread(target=query.stop)
+        stopper.start()
+        orders.add(1)
+        until(query._stopping.is_set, "the wish to stop")
+        source.answers.set()
+        stopper.join(20)
+        assert not stopper.is_alive()
+    assert orders.applied() == {}
+    orders.pipeline().run(spark)
+    assert orders.applied() == {0: [1]}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("orders", ["native"], indirect=True)
+def test_stop_while_spark_goes_on_to_the_next_batch(
+    spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, apply, await_commit = threading.Event(), Query._apply, NativeQuery._await_commit
+
+    def noted(self: Query, frame: DataFrame, batch_id: int) -> None:
+        if batch_id == 1:
+            second.set()
+        apply(self, frame, batch_id)
+
+    def late(self: NativeQuery) -> None:
+        assert second.wait(60)
+        await_commit(self)
+
+    monkeypatch.setattr(Query, "_apply", noted)
+    monkeypatch.setattr(NativeQuery, "_await_commit", late)
+    orders.add(1)
+    orders.add(2)
+    orders.hold.touch()
+    query = orders.start(spark, source=orders.source(maxFilesPerTrigger=1))
+    orders.in_hand()
+    stopper = threading.Thread(target=query.stop, daemon=True)
+    stopper.start()
+    until(query._stopping.is_set, "the wish to stop")
+    orders.hold.unlink()
+    stopper.join(20)
+    assert not stopper.is_alive()
+    assert query.exception is None
+    assert orders.applied() == {0: [1]}
+    orders.pipeline().run(spark)
+    assert orders.applied() == {0: [1], 1: [2]}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("failure", [ValueError("the tape is torn"), FatalError("the tape is torn")])
+def test_a_failing_source(spark: SparkSession, orders: Orders, failure: Exception) -> None:
+    source = LinesSource(path=str(orders.log))
+    source.failures = [failure]
+    query = orders.start(spark, source=source)
+    with pytest.raises(FatalError, match=r"source lines: the tape is torn"):
+        query.await_termination(60)
+    assert isinstance(query.exception, FatalError)
+    assert query.status == Status(active=False, message="stopped: the tape is torn", batch=None, behind_ms=None)
+    orders.add(1)
+    orders.pipeline().run(spark)
+    assert orders.applied() == {0: [1]}
+
+
+@pytest.mark.spark
+@both_kinds
+def test_what_fails_outside_a_batch_is_told_by_the_handle(
+    spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for the end: the exception is there all the same."""
+    with stopped(orders.start(spark)) as query:
+        orders.add(1)
+        until(lambda: query.last_progress, "the first batch")
+        damage(orders)
+        orders.add(2)
+        until(lambda: not query.is_active, "the end")
+        assert isinstance(query.exception, HeadraceError)
+        assert query.status.message.startswith("stopped: ")
+    assert orders.applied() == {0: [1]}
+
+
+def damage(orders: Orders) -> None:
+    """The folder where the next range is written down becomes a file."""
+    offsets = orders.checkpoint / ("ranged" if orders.kind == "ranged" else "stream") / "offsets"
+    offsets.rename(orders.checkpoint / "moved")
+    offsets.touch()
+
+
+@pytest.mark.spark
+def test_a_source_that_is_worth_another_try(
+    spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PAUSE", 0.01)
+    orders.add(1)
+    source = LinesSource(path=str(orders.log))
+    source.failures = [RetriableError("busy"), RetriableError("busy")]
+    orders.pipeline(source).run(spark)
+    assert orders.applied() == {0: [1]}
+    source.failures = [RetriableError(f"busy {n}") for n in range(10)]
+    with pytest.raises(RetriableError, match="busy 3"):
+        orders.pipeline(source).run(spark)
+
+
+@pytest.mark.spark
+def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
+    spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PAUSE", 0.01)
+    monkeypatch.setattr(engine, "AWAY", (0.01, 0.1))
+    source = LinesSource(path=str(orders.log))
+    source.failures = [RetriableError("busy")] * 10
+    with pytest.raises(RetriableError, match="busy"):  # it has not answered yet
+        orders.start(spark, source=source).await_termination(60)
+    source.failures = []
+    orders.add(1)
+    with stopped(orders.start(spark, source=source)) as query:
+        until(lambda: orders.ids() == [1], "the first batch")
+        source.failures = [RetriableError(f"busy {n}", fix="wait") for n in range(1000)]
+        until(lambda: query.status.message.startswith("trying again: busy "), "the trouble")
+        assert "fix: wait" in (query.status.error or "")
+        assert query.is_active
+        orders.add(2)
+        source.failures = []
+        until(lambda: orders.ids() == [1, 2], "the second batch")
+        assert query.status.error is None
+        source.failures = [RetriableError("busy")] * 10_000
+        until(lambda: query.status.error is not None, "the trouble")
+    assert query.exception is None
+
+
+@pytest.mark.spark
+def test_a_stream_from_the_newest_record_starts_where_it_was_started_first(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    orders.pipeline(orders.source(startingOffsets="latest")).run(spark)
+    orders.add(2)
+    orders.pipeline(orders.source(startingOffsets="latest")).run(spark)
+    assert orders.applied() == {0: [2]}
+
+
+@pytest.mark.spark
+def test_what_is_applied_is_committed_again_at_the_next_start(spark: SparkSession, orders: Orders) -> None:
+    """A crash may come between the end of a batch and the source's commit."""
+    orders.add(1, 2)
+    orders.pipeline().run(spark)
+    source = LinesSource(path=str(orders.log))
+    orders.pipeline(source).run(spark)
+    assert source.committed == [2]
+
+
+@pytest.mark.spark
+@both_kinds
+def test_a_checkpoint_serves_one_run_at_a_time(spark: SparkSession, orders: Orders) -> None:
+    with stopped(orders.start(spark)):
+        with pytest.raises(ConfigError, match=r"is in use by a run that goes on(.|\n)*fix: "):
+            orders.start(spark)
+        orders.add(1)
+        until(lambda: orders.ids() == [1], "the first run goes on")
+    orders.add(2)
+    orders.pipeline().run(spark)
+    assert orders.ids() == [1, 2]
+
+
+@pytest.mark.spark
+def test_two_processes_cannot_plan_the_same_batch(spark: SparkSession, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    append(log, [1])
+    source = LinesSource(path=str(log))
+    latest = partial(source.latest, limit=None)
+    first, second = (RangedLog(Folder(spark, str(tmp_path / "ranged"))) for _ in range(2))
+    taken = first.next(source.initial, latest)
+    assert taken is not None
+    first.commit(taken)
+    append(log, [2])
+    with pytest.raises(FatalError, match=r"batch 0 was planned by another run"):
+        second.next(source.initial, latest)
+    assert json.loads((tmp_path / "ranged/offsets/0").read_text())["end"] == {"line": 1}
+
+
+@pytest.mark.spark
+def test_a_damaged_range_is_refused(spark: SparkSession, orders: Orders) -> None:
+    orders.add(1)
+    orders.pipeline().run(spark)
+    (orders.checkpoint / "ranged/offsets/.0.crc").unlink(missing_ok=True)
+    (orders.checkpoint / "ranged/offsets/0").write_text("{")
+    with pytest.raises(ConfigError, match=r"offsets/0: is damaged"):
+        orders.pipeline().run(spark)
+
+
+@pytest.mark.spark
+def test_old_ranges_are_removed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.checkpoint.offset_log.KEEP", 2)
+    orders = Orders(tmp_path / "orders", "ranged", limit=1)
+    orders.add(*range(5))
+    orders.pipeline().run(spark)
+    for folder in ("offsets", "commits"):
+        names = [path.name for path in (orders.checkpoint / "ranged" / folder).iterdir() if path.name.isdigit()]
+        assert sorted(names) == ["3", "4"]
+    orders.add(5)
+    orders.pipeline().run(spark)
+    assert orders.applied() == {n: [n] for n in range(6)}
+
+
+@pytest.mark.spark
+def test_pipelines_of_both_kinds_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    pipelines = [Orders(tmp_path / f"{kind}{n}", kind) for kind in KINDS for n in range(2)]
+    with ExitStack() as stack:
+        queries = [stack.enter_context(stopped(orders.start(spark))) for orders in pipelines]
+        for n, orders in enumerate(pipelines):
+            orders.add(n, n + 10)
+        for n, orders in enumerate(pipelines):
+            until(lambda orders=orders, n=n: orders.ids() == [n, n + 10], "what was added")  # type: ignore[misc]
+        queries[0].stop()
+        assert [query.is_active for query in queries] == [False, True, True, True]
+        pipelines[-1].add(99)
+        until(lambda: 99 in pipelines[-1].ids(), "what was added after another one's stop")
+
+
+@pytest.mark.spark
+@both_kinds
+def test_a_trigger_that_is_none(spark: SparkSession, orders: Orders) -> None:
+    with pytest.raises(ConfigError, match="'soon' is not an interval"):
+        orders.start(spark, "soon")
+
+
+@pytest.mark.parametrize(
+    ("interval", "seconds"),
+    [
+        ("200 milliseconds", 0.2),
+        ("10 seconds", 10),
+        ("1 second", 1),
+        ("0 seconds", 0),
+        ("1 minute 30 seconds", 90),
+        ("2 hours", 7200),
+        ("0.5 s", 0.5),
+        ("500ms", 0.5),
+        ("5m", 300),
+    ],
+)
+def test_intervals(interval: str, seconds: float) -> None:
+    assert seconds_of(interval) == seconds
+
+
+@pytest.mark.parametrize("interval", ["", "10", "seconds", "10 fortnights", "10 seconds or so", "-1 second"])
+def test_no_intervals(interval: str) -> None:
+    with pytest.raises(ConfigError, match=r"fix: .*10 seconds"):
+        seconds_of(interval)

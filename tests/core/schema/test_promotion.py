@@ -1,0 +1,155 @@
+"""Types that hold the values of both, and types that are remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, strategies as st
+from pyspark.sql import types as T
+
+from headrace.errors import DataError
+from headrace.schema.promotion import grown, merged
+from headrace.sdk.schema_log import SchemaLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SIMPLE = st.sampled_from(
+    [T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType(), T.FloatType(), T.DoubleType(), T.NullType()]
+)
+TYPES: st.SearchStrategy[T.DataType] = st.recursive(
+    SIMPLE,
+    lambda inner: (
+        st.builds(T.ArrayType, inner)
+        | st.dictionaries(st.sampled_from("abc"), inner).map(
+            lambda fields: T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
+        )
+    ),
+    max_leaves=5,
+)
+
+
+def struct(**fields: T.DataType) -> T.StructType:
+    return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
+
+
+class TestMerged:
+    @pytest.mark.parametrize(
+        ("first", "second", "both"),
+        [
+            (T.IntegerType(), T.LongType(), T.LongType()),
+            (T.ByteType(), T.ShortType(), T.ShortType()),
+            (T.FloatType(), T.DoubleType(), T.DoubleType()),
+            (T.IntegerType(), T.DoubleType(), T.DoubleType()),
+            (T.LongType(), T.FloatType(), T.DoubleType()),
+            (T.DecimalType(10, 2), T.DecimalType(12, 2), T.DecimalType(12, 2)),
+            (T.DecimalType(10, 2), T.DecimalType(10, 4), T.DecimalType(12, 4)),
+            (T.NullType(), T.StringType(), T.StringType()),
+            (T.ArrayType(T.IntegerType(), containsNull=False), T.ArrayType(T.LongType()), T.ArrayType(T.LongType())),
+            (
+                T.MapType(T.StringType(), T.IntegerType()),
+                T.MapType(T.StringType(), T.LongType()),
+                T.MapType(T.StringType(), T.LongType()),
+            ),
+            (
+                struct(a=T.IntegerType(), b=T.StringType()),
+                struct(c=T.StringType(), a=T.LongType()),
+                struct(a=T.LongType(), b=T.StringType(), c=T.StringType()),
+            ),
+        ],
+    )
+    def test_the_wider(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:
+        assert merged(first, second) == both
+
+    def test_a_field_that_one_side_lacks_may_be_null(self) -> None:
+        required = T.StructType([T.StructField("a", T.StringType(), nullable=False)])
+        assert merged(required, struct(b=T.StringType())) == struct(a=T.StringType(), b=T.StringType())
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (T.StringType(), T.LongType()),
+            (T.DateType(), T.IntegerType()),
+            (T.TimestampType(), T.TimestampNTZType()),
+            (T.StringType(), struct(a=T.StringType())),
+            (T.ArrayType(T.StringType()), T.StringType()),
+            (T.DecimalType(38, 0), T.DecimalType(38, 10)),
+            (T.BooleanType(), T.IntegerType()),
+        ],
+    )
+    def test_nothing_holds_both(self, first: T.DataType, second: T.DataType) -> None:
+        with pytest.raises(DataError) as raised:
+            merged(struct(after=struct(x=first)), struct(after=struct(x=second)))
+        assert str(raised.value) == (
+            f"the column 'after.x' is {first.simpleString()} in some records and {second.simpleString()} in others\n"
+            "  fix: read the two kinds with two pipelines, or cast the column where the events are made"
+        )
+
+    @given(TYPES)
+    def test_a_type_with_itself_is_itself(self, kind: T.DataType) -> None:
+        assert merged(kind, kind) == kind
+
+    @given(TYPES, TYPES)
+    def test_the_order_matters_for_fields_alone(self, first: T.DataType, second: T.DataType) -> None:
+        assert outcome(first, second) == outcome(second, first)
+
+
+def outcome(first: T.DataType, second: T.DataType) -> object:
+    """The merged type whatever the order of its fields, or that there is none."""
+    try:
+        return unordered(merged(first, second))
+    except DataError:
+        return None
+
+
+def unordered(kind: T.DataType) -> object:
+    if isinstance(kind, T.StructType):
+        return {field.name: unordered(field.dataType) for field in kind}
+    return ("array", unordered(kind.elementType)) if isinstance(kind, T.ArrayType) else kind
+
+
+class TestGrown:
+    def test_what_is_known_stays_and_what_is_new_joins(self) -> None:
+        known = struct(a=T.LongType(), s=struct(x=T.StringType()), l=T.ArrayType(struct(i=T.LongType())))
+        found = struct(
+            b=T.StringType(),
+            a=T.StringType(),
+            s=struct(y=T.LongType()),
+            l=T.ArrayType(struct(j=T.LongType())),
+        )
+        assert grown(known, found) == struct(
+            a=T.LongType(),
+            s=struct(x=T.StringType(), y=T.LongType()),
+            l=T.ArrayType(struct(i=T.LongType(), j=T.LongType())),
+            b=T.StringType(),
+        )
+
+    @given(TYPES, TYPES)
+    def test_it_grows_once(self, known: T.DataType, found: T.DataType) -> None:
+        bigger = grown(known, found)
+        assert grown(bigger, found) == bigger
+        assert grown(bigger, known) == bigger
+
+
+class TestLog:
+    def test_in_memory(self) -> None:
+        log = SchemaLog()
+        assert log.get("x-value") is None
+        log.remember("x-value", struct(a=T.LongType()))
+        assert log.get("x-value") == struct(a=T.LongType())
+
+    @pytest.mark.spark
+    @pytest.mark.parametrize("subject", ["moma.public.artists-value", "__debezium-heartbeat.x-value", "a/../b %c-key"])
+    def test_in_a_folder(self, spark: SparkSession, tmp_path: Path, subject: str) -> None:
+        from headrace.spark.storage import Folder
+
+        schema = struct(a=T.LongType(), b=T.ArrayType(T.DecimalType(10, 2)), c=struct(d=T.TimestampNTZType()))
+        SchemaLog(Folder(spark, str(tmp_path / "schemas"))).remember(subject, schema)
+        again = SchemaLog(Folder(spark, str(tmp_path / "schemas")))
+        assert again.get(subject) == schema
+        assert again.get("another") is None
+        again.remember(subject, bigger := struct(a=T.LongType(), z=T.StringType()))
+        assert SchemaLog(Folder(spark, str(tmp_path / "schemas"))).get(subject) == bigger
+        assert len([p for p in (tmp_path / "schemas").iterdir() if p.suffix == ".json"]) == 1

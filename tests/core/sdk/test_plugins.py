@@ -1,0 +1,232 @@
+"""Plugins are found by name; a bad one hurts only who asks for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.errors import PluginError
+from headrace.sdk import plugins as registries
+from headrace.sdk.changes import Changes
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.plugins import Registry, registry
+from headrace.sdk.transform import Transform
+
+
+class Shout(Transform):
+    name = "shout"
+    api_version = 1
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+
+def brings(transforms: Mapping[str, Any]) -> object:
+    """What a distribution's entry point names, with one hook."""
+
+    class Module:
+        @staticmethod
+        @hookimpl
+        def headrace_transforms() -> Mapping[str, Any]:
+            return transforms
+
+    return Module
+
+
+def having(*targets: tuple[str, Any]) -> Registry:
+    """A registry with a distribution for each name and target."""
+    found = Registry()
+    for i, (name, target) in enumerate(targets):
+        found.register(brings({name: target}), f"headrace-{'abc'[i]} 1.{i}")
+    return found
+
+
+def refused(found: Registry, name: str, kind: str = "transform") -> str:
+    with pytest.raises(PluginError) as raised:
+        found.get(kind, name)
+    return str(raised.value)
+
+
+class Installed:
+    """Distributions with an entry point each, as importlib.metadata would find them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **loads: Any) -> None:
+        points = [
+            SimpleNamespace(name=name, dist=SimpleNamespace(name=f"headrace-{name}", version="0.1"), load=load)
+            for name, load in loads.items()
+        ]
+        monkeypatch.setattr(registries, "entry_points", lambda group: points if group == "headrace" else [])
+
+
+class TestFound:
+    def test_the_built_ins_come_by_entry_points(self) -> None:
+        assert registry().names("sink") >= ["console"]
+        assert registry().names("transform") == ["mask", "rename", "unwrap"]
+        assert {r.distribution.split()[0] for r in registry().registrations() if r.kind == "dialect"} == {"headrace"}
+
+    def test_a_class_is_given_as_it_is(self) -> None:
+        assert having(("shout", Shout)).get("transform", "shout") is Shout
+
+    def test_kinds_have_names_of_their_own(self) -> None:
+        assert "there is no sink 'shout'" in refused(having(("shout", Shout)), "shout", "sink")
+
+    def test_a_wrong_name(self) -> None:
+        assert refused(having(("shout", Shout)), "shuot") == (
+            "there is no transform 'shuot'\n  fix: did you mean 'shout'?"
+        )
+
+    def test_names_and_registrations_are_sorted(self) -> None:
+        found = having(("b", Shout), ("a", Shout))
+        assert found.names("transform") == ["a", "b"]
+        assert [(r.name, r.distribution) for r in found.registrations()] == [
+            ("a", "headrace-b 1.1"),
+            ("b", "headrace-a 1.0"),
+        ]
+
+
+class TestLazy:
+    def test_a_module_is_imported_when_its_plugin_is_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "lazily_imported.py").write_text("from tests.core.sdk.test_plugins import Shout as Whisper\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        found = having(("whisper", "lazily_imported:Whisper"))
+        assert found.names("transform") == ["whisper"]
+        assert "lazily_imported" not in sys.modules
+        assert found.get("transform", "whisper").name == "shout"
+        assert sys.modules.pop("lazily_imported").__name__ == "lazily_imported"
+
+    def test_names_alone_need_no_pydantic(self) -> None:
+        import subprocess
+
+        code = "import sys; from headrace.sdk.plugins import registry; registry().names('sink'); print('pydantic' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == "False\n"
+
+    def test_a_module_that_is_not_there(self) -> None:
+        assert refused(having(("shout", "no_such_module:Shout")), "shout") == (
+            "the transform 'shout' of headrace-a 1.0 cannot be imported: "
+            "ModuleNotFoundError: No module named 'no_such_module'\n  fix: see the error above; reinstall or report it"
+        )
+
+    def test_the_first_error_is_kept(self) -> None:
+        with pytest.raises(PluginError) as raised:
+            having(("shout", "no_such_module:Shout")).get("transform", "shout")
+        assert isinstance(raised.value.__cause__, ModuleNotFoundError)
+
+    def test_a_class_that_is_not_in_its_module(self) -> None:
+        assert "AttributeError: module 'json' has no attribute 'Shout'" in refused(
+            having(("shout", "json:Shout")), "shout"
+        )
+
+    def test_spark_that_is_missing_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        (tmp_path / "wants_spark.py").write_text("import pyspark.sql\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+        assert refused(having(("shout", "wants_spark:Shout")), "shout").endswith("fix: pip install 'headrace[spark]'")
+
+
+class TestRefused:
+    def test_a_duplicate_names_both_distributions(self) -> None:
+        found = having(("shout", Shout), ("shout", Shout))
+        assert refused(found, "shout") == (
+            "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n  fix: uninstall one of them"
+        )
+        assert found.all("transform") == []
+
+    def test_another_api_version(self) -> None:
+        class New(Shout):
+            api_version = 2
+
+        assert refused(having(("shout", New)), "shout") == (
+            "the transform 'shout' of headrace-a 1.0 was written for plugin API 2, this headrace has 1\n"
+            "  fix: upgrade the older one of the two"
+        )
+
+    def test_no_api_version(self) -> None:
+        class Silent(Transform):
+            name = "silent"
+
+            def apply(self, changes: Changes) -> Changes:
+                return changes
+
+        assert refused(having(("silent", Silent)), "silent") == (
+            "the transform 'silent' of headrace-a 1.0 does not say which plugin API it was written for\n"
+            "  fix: give it `api_version = 1`"
+        )
+
+    @pytest.mark.parametrize("target", [dict, 7, "headrace_sinks.console:ConsoleSink"])
+    def test_a_class_of_another_kind(self, target: Any) -> None:
+        text = refused(having(("shout", target)), "shout")
+        assert text.startswith("the transform 'shout' of headrace-a 1.0 is not a Transform: ")
+        assert text.endswith("fix: derive its class from headrace.sdk.transform.Transform")
+
+    @pytest.mark.parametrize("name", ["../up", "", "a b", "'; --", "a\x1b[31mb", "[red]", "a/b", "a\n"])
+    def test_a_name_that_no_file_should_have(self, name: str) -> None:
+        text = refused(having((name, "no_such_module:Bad")), name)
+        assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has no name that a file could say")
+
+    def test_a_bad_plugin_hides_no_other(self) -> None:
+        found = having(("good", Shout), ("bad", "no_such_module:Bad"))
+        assert found.all("transform") == [("good", Shout)]
+
+
+class TestBroken:
+    def test_a_distribution_that_cannot_be_loaded_is_named_only_when_something_is_missing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails() -> object:
+            raise ImportError("libfoo.so.3: cannot open shared object file")
+
+        Installed(monkeypatch, bad=fails, good=lambda: brings({"shout": Shout}))
+        found = Registry.from_entry_points()
+        assert found.get("transform", "shout") is Shout
+        assert [(b.entry_point, b.distribution) for b in found.broken] == [("bad", "headrace-bad 0.1")]
+        assert refused(found, "whisper") == (
+            "there is no transform 'whisper'\n"
+            "  fix: known here: shout; "
+            "not loaded: headrace-bad 0.1 (ImportError: libfoo.so.3: cannot open shared object file)"
+        )
+
+    def test_an_unknown_hook(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Module:
+            @staticmethod
+            @hookimpl
+            def headrace_transform() -> dict[str, Any]:
+                return {"shout": Shout}
+
+        Installed(monkeypatch, typo=lambda: Module)
+        found = Registry.from_entry_points()
+        assert found.names("transform") == []
+        assert "not loaded: headrace-typo 0.1 (PluginValidationError: unknown hook 'headrace_transform'" in refused(
+            found, "shout"
+        )
+
+    def test_a_hook_that_fails_brings_nothing_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Module:
+            @staticmethod
+            @hookimpl
+            def headrace_transforms() -> dict[str, Any]:
+                return {"shout": Shout}
+
+            @staticmethod
+            @hookimpl
+            def headrace_sinks() -> dict[str, Any]:
+                raise ValueError("no licence")
+
+        Installed(monkeypatch, half=lambda: Module)
+        found = Registry.from_entry_points()
+        assert list(found.registrations()) == []
+        assert "(ValueError: no licence)" in refused(found, "shout")
+
+    def test_a_hook_that_gives_no_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Installed(monkeypatch, odd=lambda: brings(["shout"]))  # type: ignore[arg-type]
+        assert "(AttributeError: 'list' object has no attribute 'items')" in refused(
+            Registry.from_entry_points(), "shout"
+        )

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.spark.storage import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+
+def test_a_file_is_created_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path / "new" / "folder"))
+    assert folder.create("0", "first")
+    assert not folder.create("0", "second")
+    assert folder.read("0") == "first"
+
+
+def test_a_file_that_another_process_made_since_the_look_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(spark, str(tmp_path))
+    folder.create("0", "first")
+    monkeypatch.setattr(Folder, "read", lambda self, name: None)
+    assert not folder.create("0", "second")
+    assert (tmp_path / "0").read_text() == "first"
+    assert folder.names() == ["0"]
+
+
+def test_writing_replaces(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    folder.write("0", "first")
+    folder.write("0", "sécond")
+    assert (folder.read("0"), folder.read("1")) == ("sécond", None)
+
+
+def test_a_reader_meets_the_old_text_or_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
+    folder, texts = Folder(spark, str(tmp_path)), ["a" * 10, "b" * 10_000]
+    assert folder.create("0", texts[0])
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write, folder, texts)
+        seen = []
+        while not written.done():
+            seen.append(folder.read("0"))
+    written.result()
+    assert set(seen) <= set(texts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0"]
+
+
+def write(folder: Folder, texts: list[str]) -> None:
+    for turn in range(500):
+        folder.write("0", texts[turn % 2])

@@ -1,0 +1,46 @@
+"""The way of a sink's author: a test module and a conftest, in a pytest of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
+
+CONFTEST = """
+import pytest
+from acme import MemorySink
+
+pytest_plugins = ["headrace.testing.spark"]
+
+@pytest.fixture(scope="session")
+def headrace_plugins():
+    return [MemorySink(store="any")]
+"""
+
+TESTS = """
+from acme import MemorySink
+from headrace.testing.sinks import SinkConformance
+
+class Forgetful(MemorySink):
+    def wins(self, row, stored):
+        return True
+
+class TestAcme(SinkConformance):
+    sink_class = Forgetful
+
+    def config(self, folder):
+        return {"store": str(folder)}
+"""
+
+
+def test_an_author_sees_what_is_right_and_what_is_wrong(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(
+        acme=(Path(__file__).parents[2] / "support/memory_sink.py").read_text(encoding="utf-8"), test_acme=TESTS
+    )
+    result = pytester.runpytest_subprocess("-k", "late_row or first_write or it_says", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, failed=1, deselected=result.parseoutcomes()["deselected"])
+    result.stdout.fnmatch_lines(["*test_a_late_row_loses*", "E  *'name': 'late'*"])

@@ -1,0 +1,191 @@
+"""However a history arrives, shuffled, repeated, cut into batches, with restarts between: the tables equal the database."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from tests.support.memory_sink import MemorySink
+
+from headrace.sdk.sink import Sink
+from headrace.testing.stream import Change, Database, Stream
+from headrace_sinks.hudi import HudiSink
+from headrace_sinks.iceberg import IcebergSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+TABLES = ("kit.people", "kit.places")
+KEYS = range(4)
+#: The column by which a table may be partitioned; its rows move often.
+PARTITION = "nook"
+#: Those that come later.
+ADDED = ("integer", "number", "title")
+
+
+@dataclass(frozen=True)
+class History:
+    """What a database did, and the batches in which it comes; None is a restart."""
+
+    database: Database
+    batches: list[list[Change] | None]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Changes of keys: how many of the changes they are, and whether they leave values out."""
+
+    share: float
+    leave_out: bool
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    chance = draw(st.randoms(use_true_random=False))
+    database, columns = Database(), {table: ["name", "text", PARTITION] for table in TABLES}
+    tables = TABLES[: draw(st.sampled_from([1, 1, 2]))]
+    # Values that a change of the key leaves out are those of another key: the changes of each have to come in their order.
+    shuffled, ordered = draw(st.sampled_from([(False, True), (True, True), (True, False)]))
+    moves = Moves(draw(st.sampled_from([0.05, 0.3])), leave_out=ordered)
+    for step in range(draw(st.integers(5, 40))):
+        _step(database, chance.choice(tables), columns, chance, step, moves)
+    arrives = list(database.log)
+    if shuffled:
+        arrives = _by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
+    for change in chance.choices(arrives, k=draw(st.integers(0, 10))) if arrives else ():
+        arrives.insert(chance.randint(arrives.index(change) + 1 if ordered else 0, len(arrives)), change)
+    batches: list[list[Change] | None] = []
+    largest = draw(st.sampled_from([5, 24, 24]))
+    while arrives:
+        size = chance.randint(largest // 6 + 1, largest)
+        batches.append(arrives[:size])
+        arrives = arrives[size:]
+        if chance.random() < 0.3:
+            batches.append(None)
+    return History(database, batches)
+
+
+def _by_key(changes: Sequence[Change], chance: Random) -> list[Change]:
+    """The changes of each key in their order, as a partition has them, and those of different keys in any."""
+    places = [(change.table, change.key) for change in changes]
+    left = {place: [c for c in changes if (c.table, c.key) == place] for place in places}
+    return [left[place].pop(0) for place in chance.sample(places, len(places))]
+
+
+def _step(
+    database: Database, table: str, columns: dict[str, list[str]], chance: Random, step: int, moves: Moves
+) -> None:
+    rows, names = database.tables[table], columns[table]
+    key = chance.choice(KEYS)
+    number = step if chance.random() < 0.7 else 2**40 + step
+    value = {name: f"{name} {step}" if name[0] in "nt" else number for name in names} | {PARTITION: f"nook {step % 3}"}
+    dice = chance.random()
+    known = rows.get(key, {})
+    left_out = [name for name in names if name[0] == "t" and name in known and chance.random() < 0.6]
+    if key not in rows:
+        database.insert(table, {"id": key, **value})
+    elif dice < 0.2:
+        database.delete(table, key)
+    elif dice < 0.25:
+        database.snapshot(table)
+    elif dice < 0.3 and (new := [name for name in ADDED if name not in names]):
+        names.append(chance.choice(new))
+    elif dice < 0.31 and (old := [name for name in ADDED if name in names]):
+        names.remove(chance.choice(old))
+    elif dice < 0.33:
+        database.truncate(table)
+    elif dice < 0.33 + moves.share and (free := [k for k in KEYS if k not in rows]):
+        database.rekey(table, key, chance.choice(free), left_out if moves.leave_out else ())
+    else:
+        told = {name: inner for name, inner in value.items() if name not in left_out}
+        database.update(table, {"id": key, **told}, unchanged=left_out)
+
+
+def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    database = Database()
+    database.insert(TABLES[0], {"id": 1, "name": "a", "text": "x"})
+    database.update(TABLES[0], {"id": 1, "name": "b", "text": "x", "title": "new"})
+    database.update(TABLES[0], {"id": 1, "name": "c"}, unchanged=["text", "title"])
+    insert, told, left_out = database.log
+    stream = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
+    for change in (insert, left_out, told, insert):
+        stream.apply(change)
+        stream.restart()
+    assert stream.rows(TABLES[0]) == database.rows(TABLES[0])
+
+
+def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> None:
+    stream = Stream(sink, spark, folder)
+    for batch in history.batches:
+        if batch is None:
+            stream.restart()
+            stream.apply_again()
+        else:
+            stream.apply(*batch)
+    for table in TABLES:
+        assert _told(stream.rows(table)) == _told(history.database.rows(table))
+
+
+def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without nulls: a column that came later is null in older rows."""
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+#: How many times so many histories are tried. Workers may share them (--dist load).
+again = pytest.mark.parametrize("part", range(int(os.environ.get("HEADRACE_HISTORIES", "1"))))
+
+
+def examples(count: int) -> Callable[[Any], Any]:
+    """Settings of so many histories. Shrinking would take minutes: the history that fails is small enough."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=False,  # which CI's own profile would set: every part would try the same
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+#: There is no Hudi for Spark 4, and what is in memory is the engine's alone.
+SPARK_4 = pyspark.__version__.startswith("4.")
+
+
+@again
+@examples(4 if SPARK_4 else 50)
+@given(history=histories())
+def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
+
+
+@again
+@examples(2 if SPARK_4 else 8)
+@given(history=histories(), partitioned=st.booleans())
+def test_iceberg(spark: SparkSession, part: int, history: History, partitioned: bool) -> None:
+    options = {"partition.by": {"*": [PARTITION]}} if partitioned else {}
+    with tempfile.TemporaryDirectory() as folder:
+        check(history, IcebergSink({"warehouse": f"{folder}/lake", **options}), spark, Path(folder))
+
+
+if not SPARK_4:
+
+    @again
+    @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+    @examples(8)
+    @given(history=histories(), partitioned=st.booleans())
+    def test_hudi(spark: SparkSession, kind: str, part: int, history: History, partitioned: bool) -> None:
+        options = {"hoodie.datasource.write.partitionpath.field": PARTITION} if partitioned else {}
+        with tempfile.TemporaryDirectory() as folder:
+            sink = HudiSink({"path": f"{folder}/lake", "table.type": kind, **options})
+            check(history, sink, spark, Path(folder))

@@ -1,0 +1,181 @@
+"""A row whose key changes keeps the values that the change leaves out, in whatever order and batches its halves come."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+from tests.support.memory_sink import MemorySink
+
+from headrace.sdk.sink import Table
+from headrace.testing.stream import Change, Database, Stream
+from headrace_sinks.iceberg import IcebergSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+TABLE = "kit.people"
+
+
+def moved_on(*, keys: tuple[int, ...]) -> Database:
+    """A row that goes from key to key, without its text; each change of the key is of its other columns, too."""
+    database = Database()
+    database.insert(TABLE, {"id": keys[0], "name": "a", "text": "old"})
+    database.update(TABLE, {"id": keys[0], "name": "b", "text": "large"})
+    for old, new in pairwise(keys):
+        database.rekey(TABLE, old, new, unchanged=["text"])
+    return database
+
+
+def moved_to_a_used_key(*, keys: tuple[int, ...]) -> Database:
+    """A row that goes from key to key, without its text; the second had a row before."""
+    database = Database()
+    database.insert(TABLE, {"id": keys[1], "name": "before", "text": "before"})
+    database.delete(TABLE, keys[1])
+    database.insert(TABLE, {"id": keys[0], "name": "a", "text": "large"})
+    for old, new in pairwise(keys):
+        database.rekey(TABLE, old, new, unchanged=["text"])
+    return database
+
+
+def stream(spark: SparkSession, folder: Path) -> Stream:
+    return Stream(MemorySink(store=uuid.uuid4().hex), spark, folder)
+
+
+def test_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    mine.apply(*database.log)
+    assert mine.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
+    assert [(t.rows_in, t.applied, t.superseded) for t in mine.progress[-1].tables] == [(4, 2, 2)]
+
+
+@pytest.mark.parametrize("new_first", [False, True])
+def test_in_batches_of_their_own(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    insert, update, delete, again = database.log
+    for batch in [insert, again, update, delete] if new_first else [insert, update, delete, again]:
+        mine.apply(batch)
+        mine.restart()
+        mine.apply_again()
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -> None:
+    database = moved_on(keys=(1, 2))
+    mine = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
+    insert, update, delete, again = database.log
+    mine.apply(insert, update)
+    mine.apply(delete, again)
+    mine.restart()
+    mine.apply_again()
+    assert mine.rows(TABLE) == database.rows(TABLE)
+    assert not [
+        name for name in mine.sink.read_back(spark, Table(TABLE, ("id",))).columns if "gift" in name or "moved" in name
+    ]
+
+
+def test_a_key_that_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2, 1)), stream(spark, tmp_path)
+    database.insert(TABLE, {"id": 2, "name": "other", "text": "other"})
+    mine.apply(*database.log)
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
+    database.update(TABLE, {"id": 2, "name": "d"}, unchanged=["text"])
+    *before, delete, again, update, left_out = database.log
+    mine.apply(*before, again)
+    mine.apply(update, left_out)
+    mine.apply(delete)
+    assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_gift_comes_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, again: int) -> None:
+    """Those of a row that had the key before, and was removed: they come once more."""
+    database, mine = moved_to_a_used_key(keys=(1, 2)), stream(spark, tmp_path)
+    *removed, insert, delete, moved = database.log
+    mine.apply(*removed)
+    mine.apply(moved)
+    mine.apply(removed[again], insert, delete)
+    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+
+
+def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = Database(), stream(spark, tmp_path)
+    database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
+    database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
+    database.delete(TABLE, 2)
+    database.rekey(TABLE, 1, 2, unchanged=["text"])
+    before, insert, removed, delete, moved = database.log
+    mine.apply(before, insert, delete)
+    assert mine.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
+    mine.apply(removed)
+    assert mine.rows(TABLE) == []
+    mine.apply(moved)
+    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
+    """A row is moved on, and its new row is there, before it is known what it was given; ``again``: and has an older row's text."""
+    database, mine = moved_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
+    before, removed, insert, first, second, leaves, third = database.log
+    for batch in [[before, removed], [before, second]] if again else [[before, removed, second]]:
+        mine.apply(*batch)
+    for change in (leaves, third):
+        mine.apply(change)
+    mine.apply(insert, first)
+    assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 3, "name": "a", "text": "large"}]
+
+
+def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
+    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
+    database.rekey(TABLE, 2, 3, unchanged=["text"])
+    insert, update, *moved, told, delete, again = database.log
+    mine.apply(insert, update)
+    for batch in (moved, [told], [delete, again]):
+        mine.apply(*batch)
+        mine.restart()
+        mine.apply_again()
+    assert mine.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
+
+
+def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    database, mine = moved_on(keys=(1, 2, 3)), stream(spark, tmp_path)
+    insert, update, delete, late, delete_2, third = database.log
+    mine.apply(insert, update, delete)
+    database.insert(TABLE, {"id": 5, "name": "e", "text": "other"})
+    database.rekey(TABLE, 5, 6, unchanged=["text"])
+    database.rekey(TABLE, 6, 7, unchanged=["text"])
+    mine.apply(delete_2, third, *database.log[6:])
+    mine.apply(late)
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
+@given(data=st.data())
+def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """The changes of each key in their order, as a partition has them; of the keys none in particular."""
+    database = moved_on(keys=(1, 2, 3))
+    database.update(TABLE, {"id": 3, "name": "c"}, unchanged=["text"])
+    mine = stream(spark, tmp_path_factory.mktemp("moved"))
+    left, batch = {key: [change for change in database.log if change.key == key] for key in (1, 2, 3)}, list[Change]()
+    while any(left.values()):
+        batch.append(left[data.draw(st.sampled_from([key for key in left if left[key]]))].pop(0))
+        if data.draw(st.booleans()):
+            mine.apply(*batch)
+            batch = []
+    mine.apply(*batch)
+    assert mine.rows(TABLE) == database.rows(TABLE)

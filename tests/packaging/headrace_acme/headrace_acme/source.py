@@ -1,0 +1,60 @@
+"""Acme's log: numbered records in a file that only grows, one JSON object a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.sdk import Config, ConfigError, Offset, RangedSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORD = "line BIGINT, topic STRING, key STRING, value STRING, written TIMESTAMP"
+
+
+class AcmeLogConfig(Config):
+    """A log file that every executor can read."""
+
+    path: str
+    #: Records of one batch at most.
+    limit: int | None = None
+
+
+class AcmeLog(RangedSource):
+    """``acme_log: {path: /logs/shop.jsonl}``. Lines are ``{"line": 1, "topic": …, "key": {…}, "value": {…}}``."""
+
+    name = "acme_log"
+    api_version = 1
+    Config = AcmeLogConfig
+    config: AcmeLogConfig
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        if not Path(self.config.path).is_file():
+            raise ConfigError(
+                "there is no such file", where=f"source acme_log, path {self.config.path}", fix="name a log"
+            )
+
+    def initial(self) -> Offset:
+        return {"line": 0}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        # A line without its end is still being written.
+        lines = Path(self.config.path).read_bytes().count(b"\n")
+        return {"line": min(lines, start["line"] + limit) if limit else lines}
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        records = (
+            spark.read.text(self.config.path).select(F.from_json("value", RECORD).alias("record")).select("record.*")
+        )
+        return records.where(F.col("line").between(start["line"] + 1, end["line"])).select(
+            F.col("key").cast("binary"),
+            F.col("value").cast("binary"),
+            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
+            "topic",
+            F.lit(0).alias("partition"),
+            F.col("line").alias("offset"),
+            F.col("written").alias("timestamp"),
+        )

@@ -1,0 +1,21 @@
+"""A plugin that claims a name of another one's, and brings a transform that was written for an older headrace."""
+
+from headrace.sdk import Changes, Transform, hookimpl
+
+
+class Lower(Transform):
+    name = "rival_lower"
+    api_version = 0
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+
+@hookimpl
+def headrace_sources() -> dict[str, str]:
+    return {"acme_log": "headrace_rival:Log"}
+
+
+@hookimpl
+def headrace_transforms() -> dict[str, type[Transform]]:
+    return {"rival_lower": Lower}

@@ -1,0 +1,170 @@
+"""The distribution holds what the folders hold, and the core stays a core."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tarfile
+import tokenize
+import zipfile
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from tests.support.dist import ROOT, distributions
+
+#: In plugins/demo/, and no part of the distribution: they make the demonstrations' data.
+DEVELOPERS = ROOT / "plugins/demo/tools"
+CORE = ROOT / "core/headrace"
+#: Connectors, formats and table formats. JSON and Parquet are left out: the core writes its own notes in them.
+NAMES = re.compile(
+    r"kafka|kinesis|debezium|dms|postgres|mysql|mongo|oracle|sqlserver|jdbc|outbox|avro|orc\b|protobuf|csv|registry_url|"
+    r"hudi|hoodie|iceberg|\bdelta\b|paimon|glue|athena|s3a",
+    re.IGNORECASE,
+)
+#: Lines of code that the author of a plugin may have to read: no blank line, no comment, no docstring.
+LIMIT = 900
+
+
+@pytest.fixture(scope="module")
+def setup_cfg() -> ConfigParser:
+    parser = ConfigParser(interpolation=None)
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def packages(setup_cfg: ConfigParser) -> dict[str, Path]:
+    """Package → its folder, as setup.cfg has them."""
+    lines = setup_cfg["options"]["package_dir"].strip().splitlines()
+    tops = {name.strip(): ROOT / folder.strip() for name, folder in (line.split("=") for line in lines)}
+    names = setup_cfg["options"]["packages"].split()
+    return {name: tops[name.split(".")[0]].joinpath(*name.split(".")[1:]) for name in names}
+
+
+def on_disk() -> dict[str, Path]:
+    """Package → its folder, as core/ and plugins/<family>/ have them."""
+    roots = [ROOT / "core", *(path for path in (ROOT / "plugins").iterdir() if path.is_dir())]
+    return {
+        ".".join(init.parent.relative_to(root).parts): init.parent
+        for root in roots
+        for init in root.rglob("__init__.py")
+        if not init.is_relative_to(DEVELOPERS)
+    }
+
+
+def code_lines(path: Path) -> int:
+    """Lines with code on them; a docstring is a string that stands alone."""
+    counted: set[int] = set()
+    statement: list[tokenize.TokenInfo] = []
+    layout = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.NEWLINE:
+            if {part.type for part in statement} != {tokenize.STRING}:
+                counted.update(n for part in statement for n in range(part.start[0], part.end[0] + 1))
+            statement = []
+        elif token.type not in layout:
+            statement.append(token)
+    return len(counted)
+
+
+def core_files() -> list[Path]:
+    return [path for path in CORE.rglob("*.py") if "testing" not in path.relative_to(CORE).parts]
+
+
+def test_every_package_is_listed(setup_cfg: ConfigParser) -> None:
+    assert packages(setup_cfg) == on_disk()
+
+
+def test_every_top_package_is_typed_and_measured(setup_cfg: ConfigParser) -> None:
+    tops = {name: folder for name, folder in packages(setup_cfg).items() if "." not in name}
+    assert all((folder / "py.typed").is_file() for folder in tops.values())
+    assert set(setup_cfg["coverage:run"]["source_pkgs"].split()) == tops.keys()
+    assert set(setup_cfg["importlinter"]["root_packages"].split()) == tops.keys()
+    mypy_path = setup_cfg["mypy"]["mypy_path"].replace("$MYPY_CONFIG_FILE_DIR", str(ROOT)).split(":")
+    assert {str(folder.parent) for folder in tops.values()} <= set(mypy_path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return distributions(tmp_path_factory.mktemp("built"))
+
+
+@pytest.mark.dist
+def test_the_wheel_holds_the_packages_and_their_data(built: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
+    """Built from the sdist, which therefore lacks nothing."""
+    _, wheel = built
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+    expected = set()
+    for name, folder in packages(setup_cfg).items():
+        place = name.replace(".", "/")
+        expected |= {f"{place}/{path.name}" for path in folder.iterdir() if path.suffix != ".pyc" and path.is_file()}
+    for name in ("museum", "live"):
+        data = ROOT / "plugins/demo/headrace_demo" / name / "data"
+        expected |= {
+            f"headrace_demo/{name}/data/{path.relative_to(data)}" for path in data.rglob("*") if path.is_file()
+        }
+    assert files == expected
+    assert any(name.endswith(".avro") for name in files)
+    assert "headrace_demo/live/data/pagila.sql.xz" in files
+    assert {f"{name}/py.typed" for name in packages(setup_cfg) if "." not in name} <= files
+
+
+@pytest.mark.dist
+def test_what_a_release_says_of_itself(built: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
+    sdist, wheel = built
+    version = setup_cfg["metadata"]["version"]
+    assert (sdist.name, wheel.name) == (f"headrace-{version}.tar.gz", f"headrace-{version}-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        about = archive.read(f"headrace-{version}.dist-info/METADATA").decode()
+        entry_points = ConfigParser()
+        entry_points.read_string(archive.read(f"headrace-{version}.dist-info/entry_points.txt").decode())
+        assert f"headrace-{version}.dist-info/licenses/LICENSE" in archive.namelist()
+    for extra in ("spark", "spark4", "aws", "test", "all"):
+        assert f"Provides-Extra: {extra}\n" in about
+    assert dict(entry_points["console_scripts"]) == {"headrace": "headrace.cli.main:main"}
+    assert set(entry_points["headrace"].values()) <= set(packages(setup_cfg))
+    with tarfile.open(sdist) as archive_of_sources:
+        names = {name.partition("/")[2] for name in archive_of_sources.getnames()}
+    assert {"pyproject.toml", "setup.cfg", "LICENSE"} <= names
+    assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_the_core_names_no_connector_and_no_format() -> None:
+    named = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in core_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if NAMES.search(line)
+    ]
+    assert not named, "\n" + "\n".join(named)
+
+
+def test_what_an_author_reads_is_little() -> None:
+    lines = {str(path.relative_to(CORE)): code_lines(path) for path in (CORE / "sdk").glob("*.py")}
+    assert sum(lines.values()) < LIMIT, sorted(lines.items(), key=lambda item: -item[1])
+
+
+def test_built_in_plugins_may_import_the_sdk_alone(setup_cfg: ConfigParser) -> None:
+    """The contract's list of what they may not: every module of the core but one."""
+    rooms = {path.stem for path in CORE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    forbidden = setup_cfg["importlinter:contract:sdk"]["forbidden_modules"].split()
+    assert set(forbidden) == {f"headrace.{room}" for room in rooms - {"__init__", "__main__", "sdk"}}
+
+
+def test_the_sdk_names_what_type_checkers_see() -> None:
+    """``headrace.sdk`` gives its names on first use; beside that it imports them for type checkers alone."""
+    from headrace import sdk
+
+    tree = ast.parse((CORE / "sdk/__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    seen = {name.name for node in imports if str(node.module).startswith("headrace.") for name in node.names}
+    assert seen == set(dir(sdk))
+    assert all(getattr(sdk, name) is not None for name in dir(sdk))
+
+
+def test_lines_of_code() -> None:
+    """The counter itself: this file's own first lines are a docstring and imports."""
+    assert 0 < code_lines(Path(__file__)) < len(Path(__file__).read_text(encoding="utf-8").splitlines())
+    assert code_lines(ROOT / "core/headrace/engine/__init__.py") == 0

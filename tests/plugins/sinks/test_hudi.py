@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import partitions
+
+from headrace import DataError, RetriableError
+from headrace.sdk.sink import Written
+from headrace.spark.sessions import Sessions
+from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, gone, put
+from headrace_sinks.hudi import HudiSink, timeline as hudi_timeline
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+TYPES = ("MERGE_ON_READ", "COPY_ON_WRITE")
+
+
+@pytest.fixture(params=TYPES)
+def table_type(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def target(folder: Path, clones: Sessions, **options: Any) -> Target:
+    return Target(HudiSink({"path": str(folder), **options}), clones.of("one"))
+
+
+def properties(folder: Path, target: Target) -> dict[str, str]:
+    """What a table's hoodie.properties say."""
+    text = (folder / target.name.replace(".", "/") / ".hoodie" / "hoodie.properties").read_text()
+    return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_it_prints_nothing(tmp_path: Path, clones: Sessions, capfd: pytest.CaptureFixture[str]) -> None:
+    table = target(tmp_path, clones)
+    table.write(PEOPLE, put(1, 1, "a"))
+    table.write(PEOPLE, put(2, 1, "A"))
+    table.rows()
+    assert capfd.readouterr().out == ""
+
+
+class TestMergeOnRead(SinkConformance):
+    sink_class = HudiSink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder)}
+
+
+class TestCopyOnWrite(SinkConformance):
+    sink_class = HudiSink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder), "table.type": "COPY_ON_WRITE"}
+
+
+# The batch's mark
+
+
+def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path: Path, clones: Sessions) -> None:
+    # Compaction commits after every batch, and is not one.
+    table = target(tmp_path, clones, **{"hoodie.compact.inline.max.delta.commits": 1})
+    path = f"{tmp_path}/{table.name.replace('.', '/')}"
+    other = Target(table.sink, table.session, name=table.name)
+    table.write(PEOPLE, put(1, 1, "a"))
+    second = table.write(PEOPLE, put(2, 1, "A"), put(2, 2, "b"))
+    other.write(PEOPLE, put(3, 3, "c"))
+    last = hudi_timeline.last_commit(table.session, path, table.pipeline)
+    assert last is not None
+    assert (last.mark, last.instant) == (f"{table.pipeline}:1", second.version)
+    assert table.write_again(PEOPLE, put(9, 9, "not read")) == Written(version=second.version, skipped=True)
+    assert [row["name"] for row in table.rows()] == ["A", "b", "c"]
+    assert hudi_timeline.last_commit(table.session, path, "no pipeline") is None
+
+
+def test_counts_and_sizes_come_from_the_commit(tmp_path: Path, clones: Sessions, table_type: str) -> None:
+    table = target(tmp_path, clones, **{"table.type": table_type})
+    first = table.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), gone(1, 9, None))
+    assert first.upserted == 2
+    assert first.bytes
+    second = table.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(1, 8, None))
+    # What is appended to a log meets the stored row only when it is read.
+    assert second.upserted == (2 if table_type == "COPY_ON_WRITE" else None)
+    assert second.bytes
+
+
+# Tables
+
+
+def test_tables_are_made_for_small_commits(tmp_path: Path, clones: Sessions, table_type: str) -> None:
+    table = target(tmp_path, clones, **{"table.type": table_type})
+    table.write(PEOPLE, *[put(1, number, "a") for number in range(50)])
+    table.write(PEOPLE, *[put(2, number, "b") for number in range(50)])
+    folder = tmp_path / table.name.replace(".", "/")
+    buckets = {file.name[:8] for file in folder.glob("*.parquet")}
+    assert buckets == {"00000000", "00000001", "00000002", "00000003"}
+    assert not (folder / ".hoodie" / "metadata").exists()
+    found = properties(tmp_path, table)
+    assert found["hoodie.table.type"] == table_type
+    assert found["hoodie.table.recordkey.fields"] == "id"
+    assert found["hoodie.table.ordering.fields"] == "_headrace_position"
+
+
+def test_options_of_hudi_pass_through_and_win(tmp_path: Path, clones: Sessions) -> None:
+    options = {"hoodie.bucket.index.num.buckets": 1, "hoodie.metadata.enable": True, "hoodie.table.name": "mine"}
+    options["hoodie.datasource.write.partitionpath.field"] = ""  # as a file says it that partitions in one place only
+    table = target(tmp_path, clones, **options)
+    table.write(PEOPLE, *[put(1, number, "a") for number in range(20)])
+    table.write(PEOPLE, put(2, 1, "b"))
+    folder = tmp_path / table.name.replace(".", "/")
+    assert {file.name[:8] for file in folder.glob("*.parquet")} == {"00000000"}
+    assert (folder / ".hoodie" / "metadata").is_dir()
+    assert properties(tmp_path, table)["hoodie.table.name"] == "mine"
+
+
+def test_rows_stay_right_when_logs_are_compacted(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones, **{"hoodie.compact.inline.max.delta.commits": 1})
+    schema = "id int, tags array<string>, born date"
+    table.write(schema, put(5, 1, ["a", None], None), put(1, 2, [None], None), put(1, 3, [], None))
+    table.write(schema, put(4, 1, ["late"], None), gone(2, 2, None, None), put(2, 4, None, None))
+    table.write(schema, put(3, 1, ["later"], None), gone(0, 3, None, None), put(3, 4, ["x", None], None))
+    assert [(row["id"], row["tags"]) for row in table.rows()] == [(1, ["a", None]), (3, []), (4, ["x", None])]
+    timeline = tmp_path / table.name.replace(".", "/") / ".hoodie" / "timeline"
+    assert list(timeline.glob("*.compaction.requested"))
+
+
+def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_type: str) -> None:
+    options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
+    table = target(tmp_path, clones, **options)
+    partitions.rows_move(table)
+    assert (tmp_path / table.name.replace(".", "/") / "z").is_dir()
+
+
+def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
+    tmp_path: Path, clones: Sessions, table_type: str
+) -> None:
+    options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
+    table = target(tmp_path, clones, **options)
+    partitions.waits_for_its_column(table)
+
+
+def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) -> None:
+    table = target(tmp_path, clones, **{"table.type": table_type})
+    table.write("id int, a int, b float, c decimal(5,2)", put(1, 1, 1, 0.5, None), put(1, 2, 2, 0.5, None))
+    table.write("id int, a bigint, b double, c decimal(9,2)", put(2, 2, 2**40, 0.1, None))
+    table.write("id int, a smallint, b float, c decimal(5,2)", put(3, 3, 7, 0.5, None))
+    assert dict(table.read().dtypes) == {"id": "int", "a": "bigint", "b": "double", "c": "decimal(9,2)"}
+    assert [(row["a"], row["b"]) for row in table.rows()] == [(1, 0.5), (2**40, 0.1), (7, 0.5)]
+
+
+# Errors
+
+
+def test_a_name_that_avro_does_not_know(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    error = table.refusal(lambda: table.write("id int, s struct<`a b`: int>", put(1, 1, (1,))))
+    assert isinstance(error, DataError)
+    assert "cannot keep a column called 'a b'" in str(error)
+    assert not (tmp_path / "kit").exists()
+
+
+def test_a_key_of_empty_text(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    error = table.refusal(lambda: table.write("id string, name string", put(1, "", "a")))
+    assert isinstance(error, DataError)
+    assert "key is empty text" in str(error)
+
+
+@pytest.mark.parametrize("name", ["HoodieWriteConflictException", "HoodieLockException"])
+def test_another_writer_is_worth_another_try(name: str) -> None:
+    error = HudiSink(path="lake").explain(RuntimeError(f"org.apache.hudi.exception.{name}: Cannot resolve conflicts"))
+    assert isinstance(error, RetriableError)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace import ConfigError
+from headrace.runtime import session as sessions
+from headrace_sinks.hudi import HudiSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SENTENCE = (
+    "'hudi' does not work on Spark 4.0: no Hudi bundle for Spark 4 is published where jars are resolved from\n"
+    "  fix: pip install 'pyspark==3.5.7'"
+)
+
+
+def test_spark_4_is_refused_with_a_sentence() -> None:
+    with pytest.raises(ConfigError) as caught:
+        sessions.refuse([HudiSink(path="lake")], "4.0")
+    assert str(caught.value) == SENTENCE
+
+
+def test_spark_3_is_not() -> None:
+    sessions.refuse([HudiSink(path="lake")], "3.5")
+
+
+if sessions.line_of(sessions.spark_version()) in HudiSink.refuses:
+
+    @pytest.mark.spark
+    def test_a_session_of_spark_4_is_refused(spark: SparkSession) -> None:
+        with pytest.raises(ConfigError) as caught:
+            sessions.fits(spark, [HudiSink(path="lake")])
+        assert str(caught.value) == SENTENCE

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+from tests.support import partitions, pipelines
+from tests.support.bronze import Bronze
+
+from headrace import ConfigError, DataError, PluginError, RetriableError
+from headrace.runtime import session as sessions
+from headrace.sdk.sink import Batch, Table, Written
+from headrace.spark.sessions import Sessions
+from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, gone, put
+from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg.catalog import catalog_of_folder, load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+
+
+class TestMergeOnRead(SinkConformance):
+    sink_class = IcebergSink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"warehouse": str(folder)}
+
+
+@pytest.mark.one_spark
+class TestCopyOnWrite(SinkConformance):
+    sink_class = IcebergSink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"warehouse": str(folder), "table.type": "copy-on-write"}
+
+
+@pytest.fixture
+def target(tmp_path: Path, clones: Sessions) -> Target:
+    return Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+
+
+def metadata(folder: Path, target: Target) -> dict[str, Any]:
+    """The newest metadata file of a table in a folder."""
+    files = (folder / target.name.replace(".", "/") / "metadata").glob("v*.metadata.json")
+    newest = max(files, key=lambda file: int(file.name.split(".")[0][1:]))
+    found: dict[str, Any] = json.loads(newest.read_text())
+    return found
+
+
+def summaries(folder: Path, target: Target) -> list[dict[str, str]]:
+    return [snapshot["summary"] for snapshot in metadata(folder, target)["snapshots"]]
+
+
+# The batch's mark
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+def test_every_snapshot_names_its_batch_and_a_batch_that_is_there_is_skipped(
+    target: Target, tmp_path: Path, mode: Any
+) -> None:
+    target.write(PEOPLE, put(1, 1, "a"), mode=mode)
+    other = Target(target.sink, target.session, name=target.name)
+    target.write(PEOPLE, put(2, 2, "b"), mode=mode)
+    other.write(PEOPLE, put(3, 3, "c"), mode=mode)
+    again = target.write_again(PEOPLE, put(2, 2, "b"), mode=mode)
+    assert again == Written(version=again.version, skipped=True)
+    marks = [summary["headrace.batch"] for summary in summaries(tmp_path, target)]
+    assert marks == [f"{target.pipeline}:0", f"{target.pipeline}:1", f"{other.pipeline}:0"]
+
+
+def test_an_older_batch_comes_again_when_a_checkpoint_was_restored(target: Target) -> None:
+    for number in range(3):
+        target.write(PEOPLE, put(number, number, "a"))
+    target.batch = 0
+    assert not target.write_again(PEOPLE, put(9, 9, "what the older batch holds now")).skipped
+    assert [row["id"] for row in target.rows()] == [0, 1, 2, 9]
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+def test_a_batch_is_applied_once_when_maintenance_has_expired_its_snapshot(
+    target: Target, tmp_path: Path, mode: Any
+) -> None:
+    target.write(PEOPLE, put(1, 1, "a"), mode=mode)
+    target.write(PEOPLE, put(2, 2, "b"), put(3, 3, "c"), mode=mode)
+    name = f"{catalog_of_folder(target.session, str(tmp_path))}.{target.name}"
+    target.session.sql(f"INSERT INTO {name} VALUES (9, 'by hand', '9')")
+    load_table(target.session, name).expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+    assert len(summaries(tmp_path, target)) == 1
+    again = target.write_again(PEOPLE, put(2, 2, "b"), put(3, 3, "c"), mode=mode)
+    assert not again.upserted
+    assert [row["id"] for row in target.rows()] == [1, 2, 3, 9]
+    target.write(PEOPLE, put(4, 4, "d"), mode=mode)
+    assert [row["id"] for row in target.rows()] == [1, 2, 3, 4, 9]
+
+
+# Other writers
+
+
+@contextmanager
+def during(work: Callable[[], object]) -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Gives a function that has ``work`` done while Spark reads a DataFrame's column ``name``."""
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            work()
+            connection.sendall(b".")
+
+    def wait(value: str) -> str:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.recv(1)
+        return value
+
+    def contended(rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return rows.coalesce(1).withColumn("name", F.udf(wait)("name"))
+
+    thread = Thread(target=serve)
+    thread.start()
+    with server:
+        yield contended
+        thread.join()
+
+
+def test_a_commit_in_between_is_retriable(target: Target, clones: Sessions) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    other = Target(target.sink, clones.of("other"), name=target.name)
+    with during(lambda: other.write(PEOPLE, put(2, 2, "b"))) as contended:
+        error = target.refusal(lambda: target.apply(contended(target.frame(PEOPLE, put(3, 1, "A")))))
+    assert isinstance(error, RetriableError)
+    assert "conflicting" in str(error)
+    target.write(PEOPLE, put(3, 1, "A"))
+    assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}]
+
+
+def test_a_pipeline_tries_again_after_a_commit_in_between(
+    tmp_path: Path, spark: SparkSession, clones: Sessions
+) -> None:
+    class Contended(IcebergSink):
+        tries = 0
+
+        def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+            type(self).tries += 1
+            if batch.id == 0 or self.tries > 2:
+                return super().write(table, rows, batch)
+            columns = "artist_id int, name string, nationality string"
+            other = Target(sink, clones.of("other"), ("artist_id",), pipelines.TABLE)
+            with during(lambda: other.write(columns, put(1, 9, "other", None))) as contended:
+                return super().write(table, contended(rows), batch)
+
+    sink = IcebergSink(warehouse=str(tmp_path / "lake" / "iceberg"))
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    pipeline = pipelines.pipeline(tmp_path)
+    pipeline.sinks = [Contended(warehouse=str(tmp_path / "lake" / "iceberg"))]
+    pipeline.__post_init__()
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "French"}
+    artists.snapshot(arp)
+    bronze.flush()
+    pipeline.run(spark)
+    artists.update(arp, {**arp, "name": "Hans Arp"})
+    bronze.flush()
+    pipeline.run(spark)
+    assert Contended.tries == 3
+    assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["Hans Arp", "other"]
+
+
+def test_only_conflicts_are_worth_another_try() -> None:
+    sink = IcebergSink(warehouse="/nowhere")
+    conflict = "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records"
+    assert isinstance(sink.explain(RuntimeError(conflict)), RetriableError)
+    unknown = "org.apache.iceberg.exceptions.CommitStateUnknownException: timeout"
+    assert isinstance(sink.explain(RuntimeError(unknown)), RetriableError)
+    wrong = "org.apache.iceberg.exceptions.ValidationException: Cannot find field 'x' in struct"
+    assert sink.explain(RuntimeError(wrong)) is None
+
+
+@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+def test_a_pipeline_counts_what_came_and_what_was_late(tmp_path: Path, spark: SparkSession, table_type: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    row = {"artist_id": 1, "name": "a", "nationality": None}
+    artists.insert({**row, "artist_id": 2})
+    artists.update(row, {**row, "name": "late"})
+    late = artists.pending.pop()
+    artists.update(row, {**row, "name": "new"})
+    bronze.flush()
+    pipeline = pipelines.pipeline(
+        tmp_path, sinks=[pipelines.sink_block("iceberg", tmp_path, **{"table.type": table_type})]
+    )
+    pipeline.run(spark)
+    artists.pending.append(late)
+    artists.update({**row, "artist_id": 2}, {**row, "artist_id": 2, "name": "b"})
+    bronze.flush()
+    (summary,) = pipeline.run(spark).tables
+    counted = (1, 1) if table_type == "merge-on-read" else (2, None)
+    assert (summary.rows_in, summary.applied, summary.late) == (2, *counted)
+    assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["new", "b"]
+
+
+# Tables
+
+
+def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None:
+    options = {"write.parquet.compression-codec": "gzip", "write.merge.mode": "copy-on-write", "format-version": 1}
+    target = Target(IcebergSink(warehouse=str(tmp_path), **options), clones.of("one"))
+    target.write(PEOPLE, put(1, 1, "a"))
+    found = metadata(tmp_path, target)
+    assert found["format-version"] == 1
+    assert found["properties"]["write.parquet.compression-codec"] == "gzip"
+    assert found["properties"]["write.merge.mode"] == "copy-on-write"
+    assert found["properties"]["write.delete.mode"] == "merge-on-read"
+
+
+@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_type: str) -> None:
+    options = {"table.type": table_type, "partition.by": {"other.*": ["born"], "kit.*": ["city"], "*": ["born"]}}
+    table = Target(IcebergSink({"warehouse": str(tmp_path), **options}), clones.of("one"))
+    partitions.rows_move(table)
+    folders = {folder.name for folder in (tmp_path / table.name.replace(".", "/") / "data").iterdir()}
+    assert folders == {"city=x", "city=y", "city=z", "city=null"}
+
+
+def test_a_table_is_partitioned_by_what_is_in_its_columns(tmp_path: Path, clones: Sessions) -> None:
+    fields = ["bucket(4, id)", "months( made )", "hours(at)", "a b"]
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": fields}}), clones.of("one"))
+    row = (dt.date(2026, 11, 23), dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC), "x")
+    table.write("id int, made date, at timestamp, `a b` string", put(1, 1, *row))
+    (spec,) = metadata(tmp_path, table)["partition-specs"]
+    assert [field["transform"] for field in spec["fields"]] == ["bucket[4]", "month", "hour", "identity"]
+
+
+def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(tmp_path: Path, clones: Sessions) -> None:
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"kit.*": ["city"]}}), clones.of("one"))
+    assert partitions.waits_for_its_column(table).where == "sink iceberg, partition.by"
+
+
+def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Sessions) -> None:
+    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["days(name)"]}}), clones.of("one"))
+    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert "cannot be partitioned so: Invalid source type string for transform: day" in str(error)
+
+
+@pytest.mark.parametrize(
+    "field", ["weeks(made)", "bucket(id)", "bucket(0, id)", "days(1, made)", "days(made", "made)", "days()", ""]
+)
+def test_what_is_no_partition_field(tmp_path: Path, field: str) -> None:
+    with pytest.raises(ValidationError, match="is no partition field; there are column, years"):
+        IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": [field]}})
+
+
+def test_counts_and_sizes_come_from_the_commit(target: Target) -> None:
+    written = target.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"))
+    assert written.upserted == 2
+    written = target.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(9, 9, None))
+    assert written.upserted == 2
+    assert written.bytes
+    assert target.write(PEOPLE, put(3, 2, "later")).upserted == 0
+
+
+def test_columns_are_widened(target: Target) -> None:
+    target.write("id int, a int, b float, c decimal(5,2), s struct<x: int>", put(1, 1, 1, 0.5, None, (1,)))
+    target.write(
+        "id bigint, a bigint, b double, c decimal(9,2), s struct<x: bigint>", put(2, 2, 2**40, 0.1, None, (2**40,))
+    )
+    target.write("id int, a smallint, b float, c decimal(4,1), s struct<x: int>", put(3, 3, 7, 0.5, None, (3,)))
+    assert dict(target.read().dtypes) == {
+        "id": "bigint", "a": "bigint", "b": "double", "c": "decimal(9,2)", "s": "struct<x:bigint>",
+    }  # fmt: skip
+    assert [row["s"]["x"] for row in target.rows()] == [1, 2**40, 3]
+    error = target.refusal(lambda: target.write("id bigint, s struct<x: string>", put(4, 4, ("x",))))
+    assert isinstance(error, DataError)
+    assert "'s.x' comes as string and the table has bigint" in str(error)
+
+
+def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> None:
+    target.write("id int, Name string", put(1, 1, "a"))
+    target.write("ID int, name string", put(2, 1, "A"))
+    assert target.rows() == [{"id": 1, "Name": "A"}]
+
+
+def test_a_table_that_somebody_else_made(target: Target, tmp_path: Path) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    session, catalog = target.session, catalog_of_folder(target.session, f"file:{tmp_path}")
+    session.sql(f"CREATE TABLE {catalog}.kit.theirs (id INT, name STRING) USING iceberg")
+    session.sql(f"INSERT INTO {catalog}.kit.theirs VALUES (1, 'a'), (2, 'b')")
+    theirs = Target(target.sink, session, name="kit.theirs")
+    theirs.write(PEOPLE, put(1, 1, "A"), gone(2, 2, None), put(3, 3, "c"))
+    theirs.write(PEOPLE, put(0, 1, "late"), put(4, 3, "C"))
+    assert theirs.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "C"}]
+
+
+def test_two_warehouses_in_one_session(tmp_path: Path, clones: Sessions) -> None:
+    targets = [Target(IcebergSink(warehouse=str(tmp_path / side)), clones.of("one"), name="kit.same") for side in "ab"]
+    for number, target in enumerate(targets):
+        target.write(PEOPLE, put(1, number, "a"))
+    assert [target.rows()[0]["id"] for target in targets] == [0, 1]
+
+
+def test_a_version_that_is_not_there(target: Target) -> None:
+    target.write(PEOPLE, put(1, 1, "a"))
+    error = target.refusal(lambda: target.rows("1234567890123456789"))
+    assert isinstance(error, ConfigError)
+    assert "1234567890123456789" in str(error)
+
+
+# Catalogs
+
+
+def with_conf(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session as somebody would have built it."""
+    session = Sessions(spark).of("theirs")
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    return session
+
+
+def test_a_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
+    sink = IcebergSink({"catalog": "named", "catalog.properties": {"type": "hadoop", "warehouse": str(tmp_path)}})
+    with pytest.raises(
+        PluginError, match=r'\.config\("spark.sql.catalog.named", "org.apache.iceberg.spark.SparkCatalog"\)'
+    ):
+        sessions.fits(spark, [sink])
+    clone = with_conf(spark, sink.session_conf())
+    sessions.fits(clone, [sink])
+    sink.check(clone)
+    target = Target(sink, clone)
+    assert isinstance(target.refusal(target.rows), ConfigError)
+    target.write(PEOPLE, put(1, 1, "a"))
+    target.write(PEOPLE, put(2, 1, "A"), put(2, 2, "b"))
+    target.write(f"{PEOPLE}, born int", put(3, 2, "B", 1886))
+    assert target.rows() == [{"id": 1, "name": "A", "born": None}, {"id": 2, "name": "B", "born": 1886}]
+    assert (tmp_path / target.name.replace(".", "/") / "metadata").is_dir()
+
+
+def test_a_catalog_that_does_not_work(spark: SparkSession) -> None:
+    sink = IcebergSink({"catalog": "broken", "catalog.properties": {"type": "no such type", "credential": "s3cret"}})
+    with pytest.raises(ConfigError, match="'broken' does not work") as caught:
+        sink.check(with_conf(spark, sink.session_conf()))
+    assert '.config("spark.sql.catalog.broken.type", "hadoop")' in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_sparks_own_catalog_is_wrapped() -> None:
+    wrapper = {"spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog"}
+    assert IcebergSink(catalog="spark_catalog").session_conf() == wrapper
+
+
+@pytest.mark.parametrize("options", [{}, {"warehouse": "a", "catalog": "b"}])
+def test_either_a_warehouse_or_a_catalog(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="either a `warehouse:` folder or a `catalog:`"):
+        IcebergSink(options)

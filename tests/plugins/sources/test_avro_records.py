@@ -1,0 +1,479 @@
+"""Avro records of real converters. The registry is played: it answers what the real one did, by path."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import fastavro
+import moto
+import pytest
+from py4j.protocol import Py4JJavaError
+from pydantic import ValidationError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from headrace.engine.decode import Records, decoded
+from headrace.errors import ConfigError, DataError, RetriableError
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace.spark.sessions import Sessions, moved
+from headrace_sources.formats.avro import AvroFormat
+from headrace_sources.registries import client as registry
+from headrace_sources.registries.zlib import MOST, inflated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+DATA = Path(__file__).parents[2] / "data/debezium"
+SAMPLES = [json.loads(line) for line in (DATA / "pg_avro.jsonl").read_text().splitlines()]
+KAFKA = "key binary, value binary, topic string, partition int, offset bigint, headers array<struct<key:string,value:binary>>"
+API = {
+    "pg_avro_confluent": "",
+    "pg_avro_apicurio": "/apis/registry/v2",
+    "pg_avro_headers": "/apis/registry/v2",
+    "pg_avro_apicurio_v3": "/apis/registry/v3",
+    "pg_avro_apicurio_v3_8byte": "/apis/registry/v3",
+}
+
+
+class PlayedRegistry(ThreadingHTTPServer):
+    """Answers by path; ``asked`` has the requests. ``status`` and ``body`` outdo the answers."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: dict[str, Any] = json.loads((DATA / "pg_avro_registry.json").read_text())
+        self.asked: list[tuple[str, str | None]] = []
+        self.status, self.body = 0, ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PlayedRegistry
+
+    def do_GET(self) -> None:
+        server = self.server
+        server.asked.append((self.path, self.headers["Authorization"]))
+        found = self.path in server.answers
+        status = server.status or (200 if found else 404)
+        body = server.body or (json.dumps(server.answers[self.path]) if found else '{"error_code":40403}')
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedRegistry]:
+    monkeypatch.setattr(registry, "PAUSES", (0.01,))
+    server = PlayedRegistry()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return Sessions(spark, AvroFormat.sql_conf).of("avro")
+
+
+def topic(spark: SparkSession, prefix: str, table: str, *more: Mapping[str, Any]) -> dict[str, Records]:
+    """What reads the sample's records of a table, and ``more``."""
+    name = f"{prefix}.inventory.{table}"
+    found = [*(record for record in SAMPLES if record["topic"] == name), *more]
+    rows = [
+        (_raw(r["key"]), _raw(r["value"]), name, 0, r["offset"], [(key, _raw(value)) for key, value in r["headers"]])
+        for r in found
+    ]
+    frame = spark.createDataFrame(rows, KAFKA)
+    return {name: partial(moved, frame)}
+
+
+def _raw(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def read(
+    session: SparkSession,
+    avro: AvroFormat,
+    topics: dict[str, Records],
+    log: SchemaLog | None = None,
+) -> DataFrame:
+    [events] = decoded(SourceContext(session, log or SchemaLog()), topics, avro, avro)
+    return events.load(session, events.schema)
+
+
+def images(frame: DataFrame) -> list[tuple[int, str | None, dict[str, Any] | None, str | None]]:
+    """Key, op, after and error of each record, in order."""
+    rows = [row.asDict(recursive=True) for row in frame.orderBy("offset").collect()]
+    values = [(row["key"], row["value"] or {}, row["error"]) for row in rows]
+    return [(key["id"], value.get("op"), value.get("after"), error) for key, value, error in values]
+
+
+@pytest.mark.parametrize("prefix", ["pg_avro_confluent", "pg_avro_apicurio", "pg_avro_headers"])
+def test_a_table_that_is_altered_while_it_is_read(session: SparkSession, played: PlayedRegistry, prefix: str) -> None:
+    avro = AvroFormat(registry=played.url + API[prefix])
+    found = images(read(session, avro, topic(session, prefix, "customers")))
+    assert {error for *_, error in found} == {None}
+    assert [(key, op) for key, op, *_ in found][3:9] == [
+        (4, "c"),
+        (4, "u"),
+        (4, "d"),
+        (4, None),
+        (1004, "c"),
+        (1004, "d"),
+    ]
+    last = {key: after for key, _, after, _ in found}
+    renamed = next(after for after in last.values() if after and after["email"] == "nc@x")
+    assert renamed["phone_no"] == "555-3"
+    assert renamed["phone"] is None
+    edward = next(after for after in last.values() if after and after["first_name"] == "Edward")
+    assert str(edward["balance"]) == "-3.33"
+    assert str(edward["created_at"]) == "2026-01-02 03:04:05.678901"
+
+
+@pytest.mark.parametrize("prefix", ["pg_avro_apicurio_v3", "pg_avro_apicurio_v3_8byte"])
+def test_schemas_that_refer_to_others(session: SparkSession, played: PlayedRegistry, prefix: str) -> None:
+    avro = AvroFormat(registry=played.url + API[prefix])
+    found = images(read(session, avro, topic(session, prefix, "customers")))
+    assert [(op, error) for _, op, _, error in found] == [("r", None)] * len(found)
+    assert {after["first_name"] for _, _, after, _ in found if after} >= {"Sally", "George", "Edward", "Dropped"}
+
+
+@pytest.mark.parametrize("prefix", sorted(API))
+def test_every_type_of_postgresql(session: SparkSession, played: PlayedRegistry, prefix: str) -> None:
+    avro = AvroFormat(registry=played.url + API[prefix])
+    rows = {key: after for key, _, after, _ in images(read(session, avro, topic(session, prefix, "all_types")))}
+    full, empty, edge = (rows[key] or {} for key in (1, 2, 3))
+    assert (full["c_small"], edge["c_small"]) == (-32768, 32767)
+    assert str(full["c_num_10_2"]) == "12345678.90"
+    assert str(edge["c_num_10_2"]) == "-0.01"
+    assert str(full["c_date"]) == "2026-11-21"
+    assert str(edge["c_date"]) == "0001-01-01"
+    assert str(full["c_ts"]) == "2026-11-21 13:14:15.123456"
+    assert bytes(full["c_bytea"]) == bytes.fromhex("deadbeef00ff")
+    assert full["c_int_arr"] == [1, None, 3]
+    assert (full["c_text"], edge["c_text"]) == ("changed", "")
+    assert {name for name, value in empty.items() if value is not None} <= {"id", "c_serial", "c_bigserial"}
+
+
+def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, played: PlayedRegistry) -> None:
+    """What the engine does: the task fails, the format explains, and the batch is planned again."""
+    avro, log = AvroFormat(registry=played.url), SchemaLog()
+    name, records = next(iter(topic(session, "pg_avro_confluent", "customers").items()))
+    read(session, avro, {name: lambda s: records(s).where("offset < 3")}, log).collect()
+    known = set(log.writers(f"{name}-value"))
+    for _ in range(10):
+        frame = read(session, avro, {name: records}, log)
+        try:
+            found = images(frame)
+            break
+        except (PySparkException, Py4JJavaError) as error:
+            explained = avro.explain(error)
+            assert explained is not None
+            assert "which no record had before" in explained.what
+    assert len(log.writers(f"{name}-value")) > len(known) == 1
+    assert {error for *_, error in found} == {None}
+    asked = [path for path, _ in played.asked]
+    assert len(asked) == len(set(asked)), "each schema is asked for once"
+
+
+def test_records_that_are_damaged_are_dead_letters_alone(session: SparkSession, played: PlayedRegistry) -> None:
+    good = next(r for r in SAMPLES if r["topic"].endswith("confluent.inventory.customers"))
+    raw = base64.b64decode(good["value"])
+    bad = [raw[:20], b"{}", b"", b"\x00\x00", raw[:5]]
+    more = [
+        {"key": good["key"], "value": base64.b64encode(body).decode(), "offset": 100 + i, "headers": []}
+        for i, body in enumerate(bad)
+    ]
+    avro = AvroFormat(registry=played.url)
+    found = images(read(session, avro, topic(session, "pg_avro_confluent", "customers", *more)))
+    assert [error for *_, error in found][-5:] == ["undecodable"] * 5
+    assert {error for *_, error in found[:-5]} == {None}
+
+
+def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> None:
+    schema = {
+        "type": "record",
+        "name": "row",
+        "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}],
+    }
+    file = tmp_path / "row.avsc"
+    file.write_text(json.dumps(schema))
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, {"id": 7, "name": "é"})
+    frame = session.createDataFrame([(None, out.getvalue(), "rows", 0, 0, None)], KAFKA)
+    [events] = decoded(
+        SourceContext(session, SchemaLog()),
+        {"rows": partial(moved, frame)},
+        AvroFormat({"schema.file": str(file)}),
+        None,
+    )
+    [row] = events.load(session, events.schema).collect()
+    assert row["value"].asDict() == {"id": 7, "name": "é"}
+
+
+# Frames
+
+
+ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]}
+GUID = "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a"
+
+
+def encoded(schema: Any, value: Any) -> bytes:
+    """Bare Avro."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return out.getvalue()
+
+
+def body(id: int, name: str) -> bytes:  # noqa: A002
+    return encoded(ROW, {"id": id, "name": name})
+
+
+def framed(session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None) -> dict[str, Records]:
+    # As Spark has them: none are null.
+    held = list(headers.items()) if headers else None
+    rows = [(None, value, "rows", 0, i, held) for i, value in enumerate(records)]
+    return {"rows": partial(moved, session.createDataFrame(rows, KAFKA))}
+
+
+def test_guids_in_front(session: SparkSession, played: PlayedRegistry) -> None:
+    """Confluent's own registry cannot be had here: its answer is as its documentation has it."""
+    played.answers[f"/schemas/guids/{GUID}"] = {"schema": json.dumps(ROW), "schemaType": "AVRO", "guid": GUID}
+    frame = b"\x01" + uuid.UUID(GUID).bytes
+    found = read(session, AvroFormat(registry=played.url), framed(session, frame + body(1, "a"), frame + body(2, "é")))
+    assert [tuple(row) for row in found.orderBy("offset").select("value.*").collect()] == [(1, "a"), (2, "é")]
+
+
+@pytest.mark.parametrize(
+    ("held", "path"),
+    [(b"\x01" + uuid.UUID(GUID).bytes, f"/schemas/guids/{GUID}"), (b"\x00\x00\x00\x00\x07", "/schemas/ids/7")],
+)
+def test_ids_in_confluents_header(session: SparkSession, played: PlayedRegistry, held: bytes, path: str) -> None:
+    played.answers[path] = {"schema": json.dumps(ROW)}
+    topics = framed(session, body(1, "a"), headers={"__value_schema_id": held})
+    found = read(session, AvroFormat(registry=played.url), topics)
+    assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
+
+
+def test_headers_that_hold_no_id(session: SparkSession, played: PlayedRegistry) -> None:
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
+    for held in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
+        for name in ("__value_schema_id", "apicurio.value.globalId"):
+            bad = framed(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: held, "other": b"1"})
+            both = moved(good["rows"](session).union(bad["rows"](session)), session)
+            found = read(session, AvroFormat(registry=played.url), {"rows": partial(moved, both)})
+            said = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
+            assert said == {1: None, None: "undecodable"}, held
+
+
+def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, played: PlayedRegistry) -> None:
+    """Every record of Debezium 3.6 has some, and reading ids out of headers takes a plan many times as large."""
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    own = {"__debezium.context.connectorName": b"postgres", "__debezium.context.taskId": b"0"}
+    plain = read(session, AvroFormat(registry=played.url), framed(session, b"\0\0\0\0\7" + body(1, "a")))
+    found = read(session, AvroFormat(registry=played.url), framed(session, b"\0\0\0\0\7" + body(1, "a"), headers=own))
+    assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
+    assert len(found.columns) == len(plain.columns)
+    steps = [str(frame._jdf.queryExecution().analyzed().toString()).count("Project") for frame in (plain, found)]
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.parametrize(
+    ("late", "headers", "said"),
+    [
+        (b"\0\0\0\0\7" + body(2, "b"), {"traceparent": b"00-1-2-01"}, {1: None, 2: None}),
+        (body(2, "b"), {"__value_schema_id": b"\0\0\0\0\7"}, {1: None, 2: None}),
+        (b"\0\0\0\0\0\0\0\0\7" + body(2, "b"), None, {1: None, 2: None}),
+        (b"\0\0\0\0\7", None, {1: None, None: "undecodable"}),
+        (b"{}", None, {1: None, None: "undecodable"}),
+    ],
+    ids=["other headers", "id in a header", "id of eight bytes", "nothing behind the id", "no Avro"],
+)
+def test_a_record_unlike_those_before(
+    session: SparkSession,
+    played: PlayedRegistry,
+    late: bytes,
+    headers: dict[str, bytes] | None,
+    said: dict[int | None, str | None],
+) -> None:
+    """The first batch has ids in front alone, and the plan of the second looks nowhere else until it has to."""
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    avro, log = AvroFormat(registry=played.url), SchemaLog()
+    good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
+    assert len(read(session, avro, good, log).collect()) == 1
+    other = framed(session, late, headers=headers)
+    both = moved(good["rows"](session).union(other["rows"](session)), session)
+    for again in (False, True):
+        try:
+            found = read(session, avro, {"rows": partial(moved, both)}, log).collect()
+            break
+        except (PySparkException, Py4JJavaError) as error:
+            assert not again, "planned again once, and no more"
+            explained = avro.explain(error)
+            assert explained is not None
+    assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
+
+
+def test_a_batch_of_damaged_records_alone(session: SparkSession, played: PlayedRegistry) -> None:
+    """Of a topic that had good ones before."""
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    avro, log = AvroFormat(registry=played.url), SchemaLog()
+    read(session, avro, framed(session, b"\0\0\0\0\7" + body(1, "a")), log).collect()
+    bad = framed(session, b"{}", b"")
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        read(session, avro, bad, log).collect()
+    assert avro.explain(caught.value) is not None
+    found = read(session, avro, bad, log).collect()
+    assert [(row["value"], row["error"]) for row in found] == [(None, "undecodable")] * 2
+
+
+@pytest.fixture
+def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """AWS Glue, played by moto; the records' frames are made by its description."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with moto.mock_aws():
+        yield boto3.client("glue", region_name="eu-west-1")
+
+
+def test_aws_glue(session: SparkSession, glue: Any) -> None:
+    glue.create_registry(RegistryName="shop")
+    made = {"RegistryId": {"RegistryName": "shop"}, "SchemaName": "row", "Compatibility": "NONE"}
+    version = glue.create_schema(**made, DataFormat="AVRO", SchemaDefinition=json.dumps(ROW))["SchemaVersionId"]
+    plain, packed = (b"\x03" + how + uuid.UUID(version).bytes for how in (b"\x00", b"\x05"))
+    whole = zlib.compress(body(2, "é" * 5000))
+    records = (
+        plain + body(1, "a"),
+        packed + whole,
+        packed + whole[:-20],
+        packed + b"no zlib",
+        packed + zlib.compress(whole),
+    )
+    found = read(session, AvroFormat(registry="glue", region="eu-west-1"), framed(session, *records)).orderBy("offset")
+    rows = [(row["value"] and tuple(row["value"]), row["error"]) for row in found.collect()]
+    assert rows == [((1, "a"), None), ((2, "é" * 5000), None), *[(None, "undecodable")] * 3]
+
+
+def test_zlib_is_compiled_with_the_rest_of_a_plan(session: SparkSession) -> None:
+    """Spark interprets a step whose code does not compile, slowly and silently."""
+    packed = zlib.compress(b"whole")
+    frame = session.createDataFrame([(packed,), (packed[:5],), (None,)], "cell binary")
+    frame = frame.select(inflated(session, frame["cell"]).alias("cell"))
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    made: Any = session._jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection  # type: ignore[union-attr]
+    made.generate(plan.expressions(), plan.inputSet().toSeq())
+    assert [row["cell"] for row in frame.collect()] == [b"whole", None, None]
+
+
+def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
+    bomb = zlib.compress(bytes(MOST + 1))
+    frame = session.createDataFrame([(bomb,)], "cell binary")
+    assert len(bomb) < 1 << 20
+    assert frame.select(F.length(inflated(session, frame["cell"]))).first() == (MOST,)
+
+
+def test_what_aws_glue_refuses(session: SparkSession, glue: Any, played: PlayedRegistry) -> None:
+    unknown = framed(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
+    with pytest.raises(DataError, match="it has no such schema") as caught:
+        read(session, AvroFormat(registry="glue", region="eu-west-1"), unknown)
+    assert GUID in str(caught.value)
+    with pytest.raises(DataError, match="which is none of this registry's"):
+        read(session, AvroFormat(registry=played.url), unknown)
+    with pytest.raises(DataError, match="which is none of AWS Glue's"):
+        read(
+            session,
+            AvroFormat(registry="glue", region="eu-west-1"),
+            framed(session, b"\x00\x00\x00\x00\x07" + body(1, "a")),
+        )
+
+
+def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    record = framed(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
+    with pytest.raises(ConfigError, match="no region is named"):
+        read(session, AvroFormat(registry="glue"), record)
+    with pytest.raises(ConfigError, match="AWS lets nobody in"):
+        read(session, AvroFormat(registry="glue", region="eu-west-1"), record)
+
+
+# The registry
+
+
+def test_logins(played: PlayedRegistry, session: SparkSession) -> None:
+    for options, said in (
+        ({"basic.auth.user.info": "me:secret"}, "Basic bWU6c2VjcmV0"),
+        ({"bearer.auth.token": "abc"}, "Bearer abc"),
+    ):
+        avro = AvroFormat({"registry": played.url, **options})
+        read(session, avro, topic(session, "pg_avro_confluent", "customers"))
+        assert {authorization for _, authorization in played.asked} == {said}
+        assert "secret" not in repr(avro.config)
+        played.asked.clear()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "says"),
+    [
+        (401, "who are you", ConfigError, "answers 401 Unauthorized: who are you"),
+        (404, "", DataError, "answers 404 Not Found"),
+        (500, "", RetriableError, "answers 500 Internal Server Error"),
+        (200, "<html>", ConfigError, "what answers is no schema registry"),
+    ],
+)
+def test_what_a_registry_refuses(
+    session: SparkSession, played: PlayedRegistry, status: int, body: str, kind: type[Exception], says: str
+) -> None:
+    played.status, played.body = status, body
+    with pytest.raises(kind, match=says) as caught:
+        read(session, AvroFormat(registry=played.url), topic(session, "pg_avro_confluent", "customers"))
+    assert f"{played.url}/schemas/ids/" in str(caught.value)
+    assert len(played.asked) == (2 if kind is RetriableError else 1)
+
+
+def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "PAUSES", (0.01,))
+    with pytest.raises(RetriableError, match=r"does not answer: .*refused"):
+        read(session, AvroFormat(registry="http://127.0.0.1:1"), topic(session, "pg_avro_confluent", "customers"))
+
+
+def test_records_of_another_format(session: SparkSession, played: PlayedRegistry) -> None:
+    frame = session.createDataFrame([(None, b'{"id": 1}', "rows", 0, 0, None)], KAFKA)
+    with pytest.raises(DataError, match="none of its records begins with a schema's id"):
+        read(session, AvroFormat(registry=played.url), {"rows": partial(moved, frame)})
+
+
+def test_nothing_says_which_schema(session: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="nothing says with which schema the records are written"):
+        read(session, AvroFormat(), topic(session, "pg_avro_confluent", "customers"))
+
+
+def test_two_places_of_schemas() -> None:
+    with pytest.raises(ValidationError, match="schemas come from one place"):
+        AvroFormat({"registry": "http://registry:8081", "schema.file": "row.avsc"})

@@ -1,0 +1,463 @@
+"""Kafka Connect's and Debezium's types: each value is in the table what it was in the database."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from pyspark.sql import types as T
+
+from headrace.errors import DataError
+from headrace.spark.sessions import Sessions
+from headrace_sources.connect import schema as connect
+from headrace_sources.connect.schema import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+few = settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+EPOCH, FIRST = datetime.fromisoformat("1970-01-01"), datetime.fromisoformat("0001-01-01")
+D, C = "io.debezium.time.", "org.apache.kafka.connect.data."
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """One like the engine's; in a zone with summer time, which no wall clock's time may show."""
+    return Sessions(spark, {"spark.sql.session.timeZone": "America/New_York"}).of("connect")
+
+
+def block(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "optional": True, **({"name": name, "version": 1} if name else {}), **more}
+
+
+def decimal(scale: int, precision: int | None = None) -> dict[str, Any]:
+    said = {"connect.decimal.precision": str(precision)} if precision else {}
+    return block("bytes", f"{C}Decimal", parameters={"scale": str(scale), **said})
+
+
+def unscaled(number: int) -> bytes:
+    """As Java's BigInteger.toByteArray."""
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+
+
+def read(session: SparkSession, tree: Wire, values: Sequence[Any]) -> list[Any]:
+    """The values in a table, those of time as text; ``LOST`` for one that its type cannot hold."""
+    from pyspark.sql import functions as F
+
+    schema = T.StructType([T.StructField("n", T.IntegerType()), T.StructField("wire", connect.wire_type(tree))])
+    frame = session.createDataFrame(list(enumerate(values)), schema).coalesce(1)
+    frame = frame.select("n", "wire", connect.converted(F.col("wire"), tree).alias("table"))
+    assert frame.schema["table"].dataType == connect.table_type(tree)
+    lost = connect.lost(F.col("wire"), F.col("table"), tree)
+    table = F.col("table")
+    if isinstance(connect.table_type(tree), (T.DateType, T.TimestampType, T.TimestampNTZType)):
+        table = table.cast("string")
+    rows = frame.select("n", table.alias("table"), (F.lit(False) if lost is None else lost).alias("lost")).collect()
+    return ["LOST" if row["lost"] else row["table"] for row in sorted(rows, key=lambda row: row["n"])]
+
+
+def table_of(session: SparkSession, schema: dict[str, Any], *values: Any) -> tuple[str, list[Any]]:
+    tree = connect.of_connect(schema)
+    return connect.table_type(tree).simpleString(), read(session, tree, [*values, None])[:-1]
+
+
+class TestTimes:
+    @pytest.mark.parametrize("name", [f"{D}Date", f"{C}Date"])
+    def test_dates(self, session: SparkSession, name: str) -> None:
+        # What PostgreSQL calls 1 BC is the year 0 of the calendar without a gap.
+        days = ["2026-11-21", "1970-01-01", "1582-10-20", "0001-01-01", "0000-01-01", "-0043-03-15"]
+        found = table_of(session, block("int32", name), 20778, 0, -141422, -719162, -719528, -735160)
+        assert found == ("date", days)
+
+    @pytest.mark.parametrize(
+        ("name", "unit"), [(f"{D}Timestamp", 1000), (f"{C}Timestamp", 1000), (f"{D}MicroTimestamp", 1)]
+    )
+    def test_wall_clocks(self, session: SparkSession, name: str, unit: int) -> None:
+        moments = ["2026-11-21 13:14:15", "2026-03-08 02:30:00", "0001-01-01 00:00:00", "1500-02-28 01:02:03"]
+        counts = [(datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=unit) for text in moments]
+        assert table_of(session, block("int64", name), *counts) == ("timestamp_ntz", moments)
+
+    def test_nanoseconds_go_to_the_past(self, session: SparkSession) -> None:
+        found = table_of(session, block("int64", f"{D}NanoTimestamp"), 1772284455123456700, -100, -1000, 999)
+        assert found[1] == [
+            "2026-02-28 13:14:15.123456",
+            "1969-12-31 23:59:59.999999",
+            "1969-12-31 23:59:59.999999",
+            "1970-01-01 00:00:00",
+        ]
+
+    @pytest.mark.parametrize(
+        ("name", "infinity", "before"),
+        [
+            (f"{D}Timestamp", 9223372036825200, -9223372036832400),
+            (f"{D}Timestamp", 9223372036825200000, -9223372036832400000),  # of old connectors
+            (f"{C}Timestamp", 9223372036825200, -9223372036832400),
+            (f"{D}MicroTimestamp", 9223372036825200000, -9223372036832400000),
+            (f"{D}NanoTimestamp", 2**63 - 1, -(2**63)),
+        ],
+    )
+    def test_postgres_infinity(self, session: SparkSession, name: str, infinity: int, before: int) -> None:
+        found = table_of(session, block("int64", name), infinity, before)
+        assert found[1] == ["9999-12-31 00:00:00", "0001-01-01 00:00:00"]
+
+    def test_what_is_near_infinity_is_a_time(self, session: SparkSession) -> None:
+        # The first that PostgreSQL has, and the last of which there are 64 bits of microseconds.
+        assert table_of(session, block("int64", f"{D}MicroTimestamp"), -210866803200000000, 2**63 - 1)[1] == [
+            "-4713-11-24 00:00:00",
+            "+294247-01-10 04:00:54.775807",
+        ]
+        assert table_of(session, block("int64", f"{D}NanoTimestamp"), 2**63 - 2, -(2**63) + 1)[1] == [
+            "2262-04-11 23:47:16.854775",
+            "1677-09-21 00:12:43.145224",
+        ]
+
+    @pytest.mark.parametrize("name", [f"{D}Date", f"{C}Date"])
+    def test_infinite_days(self, session: SparkSession, name: str) -> None:
+        # What the stream sends, and the snapshot; and the first and the last day that PostgreSQL has.
+        ends = -2147472692, -622191234, -2147472691, -625821272
+        found = table_of(session, block("int32", name), *ends, -2440588, 2145042905, -2440589, 2145042906)
+        assert found[1] == [
+            *["9999-12-31"] * 2,
+            *["0001-01-01"] * 2,
+            "-4713-11-24",
+            "+5874897-12-31",
+            "LOST",
+            "LOST",
+        ]
+
+    def test_a_count_that_is_no_time_is_not_null_in_silence(self, session: SparkSession) -> None:
+        assert table_of(session, block("int64", f"{D}Timestamp"), 2**62, -(2**62), 0)[1] == [
+            "LOST",
+            "LOST",
+            "1970-01-01 00:00:00",
+        ]
+
+    def test_instants(self, session: SparkSession) -> None:
+        found = table_of(
+            session,
+            block("string", f"{D}ZonedTimestamp"),
+            "2026-11-21T11:14:15.123456Z",
+            "2026-07-01T00:30:00.0000001+14:00",
+            "9999-12-31T23:59:59.999999Z",
+            "infinity",
+            "yesterday",
+        )
+        assert found == (
+            "timestamp",
+            [
+                "2026-11-21 06:14:15.123456",  # in New York
+                "2026-06-30 06:30:00",
+                "9999-12-31 18:59:59.999999",
+                "9999-12-30 19:00:00",
+                "LOST",
+            ],
+        )
+
+    def test_iso_texts(self, session: SparkSession) -> None:
+        assert table_of(
+            session, block("string", f"{D}IsoDate"), "2026-11-21Z", "0001-01-01Z", "-0043-03-15Z", "soon"
+        ) == ("date", ["2026-11-21", "0001-01-01", "-0043-03-15", "LOST"])
+        # PostgreSQL's infinity, of the stream and of the snapshot.
+        infinite = "-5877611-06-21Z", "+292278994-08-16Z", "-5877611-06-22Z", "+292269055-12-02Z"
+        found = table_of(session, block("string", f"{D}IsoDate"), *infinite)
+        assert found[1] == ["9999-12-31", "9999-12-31", "0001-01-01", "0001-01-01"]
+        assert table_of(
+            session,
+            block("string", f"{D}IsoTimestamp"),
+            "2026-03-08T02:30:00.123456Z",
+            "0001-01-01T00:00:00Z",
+            "+292278994-08-16T23:00:00Z",
+            "-292275055-05-16T23:00:00Z",
+            "+294247-01-10T04:00:25.2Z",
+            "-290308-12-21T19:59:27.6Z",
+        ) == (
+            "timestamp_ntz",
+            [
+                "2026-03-08 02:30:00.123456",
+                "0001-01-01 00:00:00",
+                *["9999-12-31 00:00:00", "0001-01-01 00:00:00"] * 2,
+            ],
+        )
+
+    @few
+    @given(st.lists(st.datetimes(min_value=FIRST), min_size=50, max_size=200))
+    def test_every_microsecond(self, session: SparkSession, moments: list[datetime]) -> None:
+        micros = [(moment - EPOCH) // timedelta(microseconds=1) for moment in moments]
+        tree = connect.of_connect(block("int64", f"{D}MicroTimestamp"))
+        assert [datetime.fromisoformat(_full(text)) for text in read(session, tree, micros)] == moments
+
+    @few
+    @given(st.lists(st.dates(), min_size=50, max_size=200))
+    def test_every_day(self, session: SparkSession, days: list[date]) -> None:
+        tree = connect.of_connect(block("int32", f"{D}Date"))
+        assert read(session, tree, [day.toordinal() - 719163 for day in days]) == [day.isoformat() for day in days]
+
+
+class TestDecimals:
+    @pytest.mark.parametrize(
+        ("schema", "kind"),
+        [
+            (decimal(2, 10), "decimal(10,2)"),
+            (decimal(0, 38), "decimal(38,0)"),
+            (decimal(2), "decimal(38,2)"),  # money says no precision
+            (decimal(0, 65), "string"),
+            (decimal(-2, 5), "string"),
+            (decimal(2046, 5), "string"),
+            (block("struct", "io.debezium.data.VariableScaleDecimal", fields=[]), "string"),
+        ],
+    )
+    def test_types(self, schema: dict[str, Any], kind: str) -> None:
+        assert connect.table_type(connect.of_connect(schema)).simpleString() == kind
+
+    @pytest.mark.parametrize(("precision", "scale"), [(9, 2), (18, 18), (19, 0), (30, 10), (38, 37), (38, 0)])
+    def test_the_ends_and_around_every_byte(self, session: SparkSession, precision: int, scale: int) -> None:
+        most = 10**precision - 1
+        edges = {
+            0,
+            most,
+            -most,
+            *(s * (2 ** (8 * n - 1) + d) for n in range(1, 17) for s in (1, -1) for d in (-1, 0, 1)),
+        }
+        numbers = sorted(n for n in edges if abs(n) <= most)
+        tree = connect.of_connect(decimal(scale, precision))
+        found = read(session, tree, [unscaled(n) for n in numbers])
+        assert found == [Decimal(n).scaleb(-scale, _exact) for n in numbers]
+
+    def test_what_does_not_fit_is_not_null_in_silence(self, session: SparkSession) -> None:
+        assert table_of(session, decimal(2, 4), unscaled(9999), unscaled(10000), b"", unscaled(2**140))[1] == [
+            Decimal("99.99"),
+            "LOST",
+            "LOST",
+            "LOST",
+        ]
+
+    @few
+    @given(st.lists(st.integers(min_value=-(10**38) + 1, max_value=10**38 - 1), min_size=50, max_size=200))
+    def test_every_decimal(self, session: SparkSession, numbers: list[int]) -> None:
+        tree = connect.of_connect(decimal(10, 38))
+        found = read(session, tree, [unscaled(n) for n in numbers])
+        assert found == [Decimal(n).scaleb(-10, _exact) for n in numbers]
+
+    @few
+    @given(
+        st.lists(
+            st.tuples(st.integers(min_value=-(10**120), max_value=10**120), st.integers(min_value=-5, max_value=150)),
+            min_size=30,
+            max_size=60,
+        )
+    )
+    def test_every_number_of_any_length(self, session: SparkSession, pairs: list[tuple[int, int]]) -> None:
+        fields = [{"field": "scale", **block("int32")}, {"field": "value", **block("bytes")}]
+        tree = connect.of_connect(block("struct", "io.debezium.data.VariableScaleDecimal", fields=fields))
+        pairs += [(0, 0), (0, 2), (0, -2), (-1, 20), (10**65 - 1, 0), (-(2**119), 0), (2**119, 3)]
+        found = read(session, tree, [(scale, unscaled(number)) for number, scale in pairs])
+        assert found == [_text(number, scale) for number, scale in pairs]
+
+    def test_more_digits_than_spark_has(self, session: SparkSession) -> None:
+        assert table_of(session, decimal(1, 65), unscaled(10**65 - 1), unscaled(-7)) == (
+            "string",
+            ["9" * 64 + ".9", "-0.7"],
+        )
+
+
+class TestOtherTypes:
+    @pytest.mark.parametrize(
+        ("schema", "kind"),
+        [
+            (block("int8"), "tinyint"),
+            (block("int16"), "smallint"),
+            (block("int32"), "int"),
+            (block("int64"), "bigint"),
+            (block("float"), "float"),
+            (block("double"), "double"),
+            (block("boolean"), "boolean"),
+            (block("string"), "string"),
+            (block("bytes"), "binary"),
+            (block("int32", f"{D}Time"), "bigint"),
+            (block("int32", f"{C}Time"), "bigint"),
+            (block("int64", f"{D}MicroTime"), "bigint"),
+            (block("int64", f"{D}NanoTime"), "bigint"),
+            (block("int64", f"{D}MicroDuration"), "bigint"),
+            (block("int64", f"{D}NanoDuration"), "bigint"),
+            (block("string", f"{D}Interval"), "string"),
+            (block("string", f"{D}ZonedTime"), "string"),
+            (block("string", f"{D}IsoTime"), "string"),
+            (block("int32", f"{D}Year"), "int"),
+            *(
+                (block("string", f"io.debezium.data.{name}"), "string")
+                for name in ("Json", "Xml", "Uuid", "Enum", "EnumSet", "Ltree", "Tsvector")
+            ),
+            (block("bytes", "io.debezium.data.Bits", parameters={"length": "8"}), "binary"),
+            (block("array", "io.debezium.data.DoubleVector", items=block("double")), "array<double>"),
+            (block("array", "io.debezium.data.FloatVector", items=block("float")), "array<float>"),
+            (block("map", keys=block("string"), values=decimal(2, 9)), "map<string,decimal(9,2)>"),
+            (block("map", keys=block("int16"), values=block("double")), "string"),
+            (block("string", f"{D}Date"), "string"),  # a name over a type that it never has
+        ],
+    )
+    def test_types(self, schema: dict[str, Any], kind: str) -> None:
+        assert connect.table_type(connect.of_connect(schema)).simpleString() == kind
+
+    def test_inside_structs_lists_and_maps(self, session: SparkSession) -> None:
+        day, price = block("int32", f"{D}Date"), decimal(2, 9)
+        fields = [
+            {"field": "day", **day},
+            {"field": "prices", **block("array", items=price)},
+            {"field": "named", **block("map", keys=block("string"), values=price)},
+        ]
+        kind, found = table_of(
+            session,
+            block("array", items=block("struct", fields=fields)),
+            [(0, [unscaled(150), None], {"a": unscaled(-1)}), None],
+            [(None, None, None)],
+            [(0, [unscaled(10**9)], None)],
+            [(0, None, {"a": unscaled(10**9)})],
+            [],
+        )
+        assert kind == "array<struct<day:date,prices:array<decimal(9,2)>,named:map<string,decimal(9,2)>>>"
+        first = (date(1970, 1, 1), [Decimal("1.50"), None], {"a": Decimal("-0.01")})
+        assert found == [[first, None], [(None, None, None)], "LOST", "LOST", []]
+
+    def test_where_nothing_changes_nothing_is_done(self, session: SparkSession) -> None:
+        from pyspark.sql import functions as F
+
+        fields = [{"field": "x", **block("double")}, {"field": "wkb", **block("bytes")}]
+        tree = connect.of_connect(block("struct", "io.debezium.data.geometry.Point", fields=fields))
+        column = F.col("point")
+        assert connect.converted(column, tree) is column
+        assert connect.lost(column, column, tree) is None
+
+    @pytest.mark.parametrize(
+        "schema", [None, "int32", {}, {"type": "int33"}, {"type": "array"}, {"type": "struct", "fields": [1]}]
+    )
+    def test_what_is_no_schema(self, schema: Any) -> None:
+        with pytest.raises(DataError, match="this is no schema of Kafka Connect"):
+            connect.of_connect(schema)
+
+
+class TestAvro:
+    RECORD: ClassVar[dict[str, Any]] = {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "shop.orders",
+        "fields": [
+            {"name": "before", "type": ["null", {"type": "record", "name": "Value", "fields": []}]},
+            {"name": "after", "type": ["null", "Value"]},
+        ],
+    }
+
+    def tree(self, *fields: tuple[str, Any]) -> tuple[Wire, str]:
+        row = [{"name": name, "type": kind} for name, kind in fields]
+        schema = json.loads(json.dumps(self.RECORD))
+        schema["fields"][0]["type"][1]["fields"] = row
+        text = json.dumps(schema)
+        return connect.of_avro(text), connect.avro_reader(text)
+
+    @staticmethod
+    def named(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
+        return {"type": kind, **({"connect.name": name, "connect.version": 1} if name else {}), **more}
+
+    def test_types(self) -> None:
+        money = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
+        vast = {**money, "precision": 65, "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"}}
+        tree, _ = self.tree(
+            ("id", "int"),
+            ("small", ["null", self.named("int", **{"connect.type": "int16"})]),
+            ("day", self.named("int", f"{D}Date")),
+            ("day2", self.named("int", f"{C}Date", logicalType="date")),
+            ("at", self.named("long", f"{D}MicroTimestamp")),
+            ("at2", self.named("long", f"{C}Timestamp", logicalType="timestamp-millis")),
+            ("instant", self.named("long", logicalType="timestamp-micros")),
+            ("zoned", self.named("string", f"{D}ZonedTimestamp")),
+            ("price", self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=12, scale=2)),
+            ("money", money),
+            ("vast", vast),
+            ("mood", {"type": "enum", "name": "Mood", "symbols": ["sad"]}),
+            ("moods", {"type": "array", "items": "Mood"}),
+            ("more", {"type": "map", "values": ["null", "long"]}),
+            ("either", ["null", "int", "long"]),
+            ("any", ["int", "string"]),
+            ("nested", {"type": {"type": "string"}}),
+        )
+        row = (
+            "struct<id:int,small:smallint,day:date,day2:date,at:timestamp_ntz,at2:timestamp_ntz,instant:timestamp,"
+            "zoned:timestamp,price:decimal(12,2),money:decimal(38,2),vast:string,mood:string,moods:array<string>,"
+            "more:map<string,bigint>,either:bigint,any:struct<member0:int,member1:string>,nested:string>"
+        )
+        assert connect.table_type(tree).simpleString() == f"struct<before:{row},after:{row}>"
+
+    def test_it_is_what_spark_reads(self, session: SparkSession) -> None:
+        money = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
+        vast = {**money, "precision": 65, "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"}}
+        # As PostgreSQL's connector writes numeric(5,-2).
+        rounded = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=5, scale=2046)
+        tree, reader = self.tree(
+            ("at", self.named("long", f"{C}Timestamp", logicalType="timestamp-millis")),
+            ("day", self.named("int", f"{C}Date", logicalType="date")),
+            ("money", ["null", money]),
+            ("vast", ["null", vast]),
+            ("rounded", ["null", rounded]),
+            ("wall", self.named("long", logicalType="local-timestamp-micros")),
+            ("fixed", {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}),
+            ("uuid", self.named("string", logicalType="uuid")),
+            ("time", self.named("int", f"{C}Time", logicalType="time-millis")),
+            ("nested", {"type": {"type": "string"}}),
+            ("union", {"type": ["null", {"type": {"type": "long"}}]}),
+        )
+        jvm: Any = session._jvm
+        avro = jvm.org.apache.avro.Schema.Parser().parse(reader)
+        found = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType().asNullable().json()
+        assert T.StructType.fromJson(json.loads(found)) == connect.wire_type(tree)
+
+    def test_a_type_inside_itself(self) -> None:
+        node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+        with pytest.raises(DataError) as raised:
+            self.tree(("list", node))
+        assert str(raised.value) == (
+            "the Avro schema has a 'Node' inside a 'Node', which no table can hold\n"
+            "  fix: leave the topic out, or the field where the events are made"
+        )
+
+    def test_two_types_of_one_name(self) -> None:
+        one, two = ({"type": "record", "name": "Point", "fields": [{"name": n, "type": "int"}]} for n in "xy")
+        with pytest.raises(DataError) as raised:
+            self.tree(("from", one), ("to", two))
+        assert str(raised.value) == (
+            "the Avro schema has two types called 'shop.orders.Point'\n"
+            "  fix: give one of them another name, or a namespace, where the events are made"
+        )
+
+    def test_a_name_from_elsewhere(self) -> None:
+        with pytest.raises(DataError, match=r"speaks of 'other\.Thing', which is not in it"):
+            self.tree(("thing", "other.Thing"))
+
+
+def test_decimals_that_json_writes_as_numbers() -> None:
+    fields = [{"field": "a", **decimal(2, 9)}, {"field": "b", **block("bytes")}, {"field": "c", **decimal(2046, 5)}]
+    tree = connect.numeric(connect.of_connect(block("struct", fields=fields)))
+    assert tree is not None
+    # With all places there is room for: Spark rounds what has more.
+    assert connect.wire_type(tree).simpleString() == "struct<a:decimal(38,31),b:binary,c:binary>"
+    assert connect.table_type(tree).simpleString().startswith("struct<a:decimal(9,2),b:binary,")
+    assert connect.numeric(connect.of_connect(block("bytes"))) is None
+
+
+def _full(text: str) -> str:
+    """Spark leaves out zeros at the end; Python wants three or six digits."""
+    whole, _, rest = text.partition(".")
+    return f"{whole}.{rest:0<6}"
+
+
+def _text(number: int, scale: int) -> str:
+    return "0" if number == 0 and scale < 0 else f"{Decimal(number).scaleb(-scale, _exact):f}"
+
+
+_exact = Context(prec=400)

@@ -1,0 +1,252 @@
+"""Files find their topics, their records their order, and a file that cannot be read is told by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.bronze import Bronze, write_avro, write_lines
+from tests.support.files import events_of, in_order, offsets, written_at
+
+from headrace.errors import ConfigError
+from headrace.sdk.events import ERROR, FILE, PARTITION, RAW, VALUE
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace.spark.storage import Folder
+from headrace_sources.transports.files import FilesSource, _planned, _topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NUMBER = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "int"}]}
+
+
+def numbers(path: Path, *values: int) -> Path:
+    if path.suffix == ".avro":
+        return write_avro(path, NUMBER, [{"n": n} for n in values])
+    return write_lines(path, [{"n": n} for n in values])
+
+
+@pytest.mark.parametrize(
+    ("path", "topic"),
+    [
+        ("file:/b/topics/moma.public.artists/partition=0/moma.public.artists+0+0000000300.avro", "moma.public.artists"),
+        ("s3a://lake/a+b+7+12.json.gz", "a+b"),
+        ("s3a://lake/bronze/moma.public.artists/part-0.avro", "moma.public.artists"),
+        ("file:/b/artists/day=2026-01-31/hour=3/x.avro", "artists"),
+        ("s3a://lake/artists/2026/01/31/03/delivery-1-2026.json", "artists"),
+        ("s3a://lake/artists/x+y+z.avro", "artists"),
+        ("s3a://lake/x.avro", "lake"),
+    ],
+)
+def test_topics_of_names_and_folders(path: str, topic: str) -> None:
+    assert _topic(path) == topic
+
+
+@pytest.mark.spark
+class TestOrder:
+    def test_by_the_offsets_in_the_names(self, spark: SparkSession, tmp_path: Path) -> None:
+        folder = tmp_path / "t"
+        for second, offset in enumerate((1000, 0, 999)):
+            written_at(numbers(folder / f"t+0+{offset}.avro", offset, offset + 1, offset + 2), 1_700_000_000 + second)
+        [events] = events_of(spark, tmp_path, "avro")
+        assert events.topic == "t"
+        assert in_order(spark, events, "n") == [0, 1, 2, 999, 1000, 1001, 1000, 1001, 1002]
+        assert offsets(spark, events) == {0, 999, 1000}
+
+    def test_else_by_time_and_then_by_name(self, spark: SparkSession, tmp_path: Path) -> None:
+        for name, second in (("b", 10.5), ("a", 10.5), ("z", 10.25), ("m", 2000)):
+            written_at(numbers(tmp_path / "t" / f"{name}.json", ord(name)), second)
+        [events] = events_of(spark, tmp_path, "json")
+        assert in_order(spark, events, "n") == [ord(name) for name in "zabm"]
+        assert offsets(spark, events) == {None}
+
+    def test_files_with_and_without_an_offset_in_one_batch(self, spark: SparkSession, tmp_path: Path) -> None:
+        numbers(tmp_path / "t" / "t+0+5.avro", 1, 2)
+        numbers(tmp_path / "t" / "late.avro", 3)
+        [events] = events_of(spark, tmp_path, "avro")
+        assert in_order(spark, events, "n") == [1, 2, 3]
+        assert offsets(spark, events) == {5, None}
+
+    def test_within_a_file_that_is_read_in_parts(self, spark: SparkSession, tmp_path: Path) -> None:
+        records = [{"n": n} for n in range(4000)]
+        write_avro(tmp_path / "t" / "t+0+0.avro", NUMBER, records, sync_interval=500)
+        write_lines(tmp_path / "u" / "u+0+0.json", records)
+        spark.conf.set("spark.sql.files.maxPartitionBytes", "3000")
+        try:
+            for folder, kind in (("t", "avro"), ("u", "json")):
+                [events] = events_of(spark, tmp_path / folder, kind)
+                assert events.load(spark, events.schema).rdd.getNumPartitions() > 2
+                assert in_order(spark, events, "n") == list(range(4000))
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+    def test_what_a_record_knows_of_where_it_came_from(self, spark: SparkSession, tmp_path: Path) -> None:
+        path = numbers(tmp_path / "t" / "partition=3" / "t+3+40.avro", 7)
+        [events] = events_of(spark, tmp_path, "avro")
+        [row] = events.load(spark, events.schema).collect()
+        assert (row[PARTITION], row[ERROR], row[FILE]) == (3, None, f"file:{path}")
+        assert bytes(row[RAW]) == b'{"n":7}'
+
+    def test_only_what_is_needed_is_read(self, spark: SparkSession, tmp_path: Path) -> None:
+        bronze = Bronze(tmp_path)
+        artists = bronze.topic("t", key="id", columns={"id": "int", "name": "string", "age": "int"})
+        artists.update({"id": 1, "name": "x"}, {"id": 1, "name": "y"})
+        artists.flush()
+        [events] = events_of(spark, tmp_path, "avro")
+        wanted = spark.createDataFrame([], "before struct<id int>, op string").schema
+        frame = events.load(spark, wanted)
+        assert [row[VALUE].asDict(recursive=True) for row in frame.collect()] == [{"before": {"id": 1}, "op": "u"}]
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        assert "ReadSchema: struct<before:struct<id:int>,op:string>" in plan
+
+
+@pytest.mark.spark
+class TestPaths:
+    NAMES = ("t [1]", "t {a,b}", "t*?", "100%", "a%20b", "größe", "x+y", "#1")
+
+    @pytest.mark.parametrize("kind", ["avro", "json"])
+    def test_brackets_spaces_and_worse(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+        """Through a stream, for its listing and its log write paths in their own ways."""
+        bronze = tmp_path / "bronze [2] of%20all"
+        for n, name in enumerate(self.NAMES):
+            numbers(bronze / name / f"part [0]-{name}.{kind}", n)
+        source = FilesSource(path=str(tmp_path / "bronze*"), format=kind)
+        source.check(spark)
+        assert {e.topic for e in source.peek(SourceContext(spark, SchemaLog()))} == set(self.NAMES)
+        found: dict[str, list[int]] = {}
+
+        def apply(frame: DataFrame, batch: int) -> None:
+            for stream in (None, Folder(frame.sparkSession, str(tmp_path / "checkpoint"))):
+                context = SourceContext(frame.sparkSession, SchemaLog(), batch, stream)
+                for events in source.events(context, frame):
+                    found.setdefault(events.topic, []).extend(in_order(frame.sparkSession, events, "n"))
+
+        stream = source.stream(spark).writeStream.foreachBatch(apply)
+        options = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        options.trigger(availableNow=True).start().awaitTermination()
+        assert found == {name: [n, n] for n, name in enumerate(self.NAMES)}
+
+
+@pytest.mark.spark
+class TestStream:
+    def test_a_batchs_files_come_from_the_streams_own_log(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Also from the tenth entry, which Spark writes together with those before it, and with empty files."""
+        for n in range(12):
+            written_at(numbers(tmp_path / "bronze" / "t" / f"t+0+{n}.json", *range(n % 3)), 1_700_000_000 + n)
+        source = FilesSource(path=str(tmp_path / "bronze"), format="json", maxFilesPerTrigger=1)
+        planned: list[list[str] | None] = []
+
+        def apply(frame: DataFrame, batch: int) -> None:
+            folder = Folder(frame.sparkSession, str(tmp_path / "checkpoint"))
+            planned.append(_planned(SourceContext(frame.sparkSession, SchemaLog(), batch, folder)))
+
+        stream = source.stream(spark).writeStream.foreachBatch(apply).trigger(availableNow=True)
+        stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+        assert planned == [[f"file://{tmp_path}/bronze/t/t+0+{n}.json"] for n in range(12)]
+
+    def test_entries_that_a_crash_left_are_of_the_next_batch(self, spark: SparkSession, tmp_path: Path) -> None:
+        """The log was written, and the machine died before the batch was planned: two entries are one batch."""
+        write_lines(tmp_path / "offsets" / "0", ["v1", "{}", '{"logOffset":1}'])
+        for entry in (0, 1):
+            line = {"path": f"file:///b/t/{entry}%20.json", "timestamp": 0, "batchId": entry}
+            write_lines(tmp_path / "sources" / "0" / f"{entry}", ["v1", line])
+        context = SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path)))
+        assert _planned(context) == ["file:///b/t/0 .json", "file:///b/t/1 .json"]
+
+    def test_without_a_log_the_batch_itself_tells(self, spark: SparkSession, tmp_path: Path) -> None:
+        assert _planned(SourceContext(spark, SchemaLog())) is None
+        assert _planned(SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path / "none")))) is None
+
+    def test_an_old_file_that_comes_late_is_not_forgotten(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Spark would leave out what is a week older than the newest file it has seen."""
+        source = FilesSource(path=str(tmp_path / "b"), format="json")
+        seen: list[str] = []
+        for name, second in (("new", 1_700_000_000), ("old", 1_600_000_000)):
+            written_at(numbers(tmp_path / "b" / "t" / f"{name}.json", 1), second)
+            stream = source.stream(spark).writeStream.trigger(availableNow=True)
+            stream = stream.foreachBatch(lambda frame, _: seen.extend(row["path"] for row in frame.collect()))
+            stream.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+        assert [path.rsplit("/", 1)[1] for path in seen] == ["new.json", "old.json"]
+
+    def test_a_glob_of_names(self, spark: SparkSession, tmp_path: Path) -> None:
+        numbers(tmp_path / "t" / "a.avro", 1)
+        (tmp_path / "t" / "README.txt").write_text("not a bronze file")
+        source = FilesSource(path=str(tmp_path), format="avro", pathGlobFilter="*.avro")
+        [events] = source.peek(SourceContext(spark, SchemaLog()))
+        assert in_order(spark, events, "n") == [1]
+
+
+@pytest.mark.spark
+class TestCheck:
+    def test_no_such_folder(self, spark: SparkSession, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError) as raised:
+            FilesSource(path=f"{tmp_path}/nowhere", format="avro").check(spark)
+        assert str(raised.value) == (
+            f"source files, path {tmp_path}/nowhere: there is no such folder\n  fix: make it, or correct `path:`"
+        )
+
+    def test_no_such_filesystem(self, spark: SparkSession) -> None:
+        with pytest.raises(ConfigError, match=r'path s4://lake: .*"s4"\n  fix: '):
+            FilesSource(path="s4://lake", format="avro").check(spark)
+
+    def test_an_empty_folder_is_a_beginning(self, spark: SparkSession, tmp_path: Path) -> None:
+        source = FilesSource(path=str(tmp_path), format="avro")
+        source.check(spark)
+        assert source.peek(SourceContext(spark, SchemaLog())) == []
+
+    def test_one_file_of_each_topic_is_looked_at(self, spark: SparkSession, tmp_path: Path) -> None:
+        for name in ("a/a+0+0.avro", "a/a+0+9.avro", "b/b+0+0.avro"):
+            numbers(tmp_path / name, 1)
+        (tmp_path / "a" / "a+0+0.avro").write_bytes(b"not read")
+        events = FilesSource(path=str(tmp_path), format="avro").peek(SourceContext(spark, SchemaLog()))
+        assert [(e.topic, e.schema.names) for e in events] == [("a", ["n"]), ("b", ["n"])]
+
+
+@pytest.mark.spark
+class TestUnreadable:
+    """What Spark says in a hundred lines, in one."""
+
+    @pytest.mark.parametrize(("kind", "name"), [("avro", "t+0+0.avro"), ("json", "t [1] ä.json")])
+    def test_a_file_that_goes_while_it_is_read(self, spark: SparkSession, tmp_path: Path, kind: str, name: str) -> None:
+        path = numbers(tmp_path / "t" / name, 1)
+        [events] = events_of(spark, tmp_path, kind)
+        frame = events.load(spark, events.schema)
+        path.unlink()
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
+            frame.collect()
+        found = FilesSource(path="x", format=kind).explain(raised.value)
+        assert found is not None
+        assert found.where is not None
+        assert found.where.endswith(f"{path}")
+        assert str(found).endswith(
+            ": a file that was found is gone\n"
+            "  fix: put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it"
+        )
+
+    def test_a_file_that_is_gone_when_its_batch_comes(self, spark: SparkSession, tmp_path: Path) -> None:
+        gone = tmp_path / "t" / "t+0+1.json"
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
+            events_of(spark, tmp_path, "json", files=[numbers(tmp_path / "t" / "t+0+0.json", 1), gone])
+        found = FilesSource(path="x", format="json").explain(raised.value)
+        assert found is not None
+        assert str(found).startswith(f"file:{gone}: a file that was found is gone")
+
+    @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+    def test_a_missing_file_that_may_be_missing(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+        good = tmp_path / "t" / f"t+0+0.{kind}"
+        if kind == "parquet":
+            good.parent.mkdir()
+            pq.write_table(pa.table({"n": [1]}), good)
+        else:
+            numbers(good, 1)
+        gone = tmp_path / "t" / f"t+0+1.{kind}"
+        [events] = events_of(spark, tmp_path, kind, files=[good, gone], ignoreMissingFiles=True)
+        assert in_order(spark, events, "n") == [1]
+        assert events_of(spark, tmp_path, kind, files=[gone], ignoreMissingFiles=True) == []
+
+    def test_an_error_of_something_else_is_not_explained(self) -> None:
+        assert FilesSource(path="x", format="avro").explain(ValueError("File size is 7")) is None

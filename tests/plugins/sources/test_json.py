@@ -1,0 +1,278 @@
+"""JSON lines: types are taken once and stay, and a line that does not fit is kept as it came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.bronze import Bronze, write_lines
+from tests.support.files import events_of, in_order
+
+from headrace.errors import DataError
+from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
+from headrace.sdk.schema_log import SchemaLog
+from headrace_sources.formats.json import field_names as names
+from headrace_sources.formats.json.format import JsonFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "moma.public.artists"
+
+
+def lines(folder: Path, *written: Any, batch: int = 0) -> Path:
+    return write_lines(folder / TOPIC / f"{TOPIC}+0+{batch}.json", written)
+
+
+def batch(spark: SparkSession, folder: Path, number: int, log: SchemaLog | None = None, **options: Any) -> Events:
+    """One file as a batch of its own."""
+    path = folder / TOPIC / f"{TOPIC}+0+{number}.json"
+    [events] = events_of(spark, folder, "json", log=log, files=[path], **options)
+    return events
+
+
+def read(spark: SparkSession, events: Events) -> list[tuple[Any, str | None, bytes]]:
+    """Body, error and bytes of every record, in order."""
+    rows = sorted(events.load(spark, events.schema).collect(), key=lambda row: row[PLACE])
+    return [(row[VALUE] and row[VALUE].asDict(recursive=True), row[ERROR], bytes(row[RAW])) for row in rows]
+
+
+def types(events: Events) -> str:
+    return str(events.schema.simpleString())
+
+
+class TestTypes:
+    def test_they_are_those_of_the_data(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, {"id": 1, "x": 1.5, "b": True, "s": "1", "o": {"a": [1]}, "n": None}, {"id": 2**40, "x": 2})
+        assert (
+            types(batch(spark, tmp_path, 0))
+            == "struct<b:boolean,id:bigint,o:struct<a:array<bigint>>,s:string,x:double>"
+        )
+
+    def test_they_never_flip(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 1, "price": 10})
+        lines(tmp_path, {"id": "two", "price": 11}, {"id": 3, "price": 10.5}, {"id": 4, "price": 12}, batch=1)
+        first, second = batch(spark, tmp_path, 0, log), batch(spark, tmp_path, 1, log)
+        assert types(first) == types(second) == "struct<id:bigint,price:bigint>"
+        assert read(spark, second) == [
+            (None, "undecodable", b'{"id": "two", "price": 11}'),
+            (None, "undecodable", b'{"id": 3, "price": 10.5}'),
+            ({"id": 4, "price": 12}, None, b'{"id": 4, "price": 12}'),
+        ]
+
+    def test_names_that_no_column_can_have(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        bad = [
+            b'{"ID": 2, "o": {"a": 1}}',
+            b'{"id": 3, "o": {"A": 1}}',
+            b'{"id": 4, "_headrace_error": "x"}',
+            b'{"id": 5, "": "x"}',
+            b'{"id": 6, "\\u0049d": 1}',
+        ]
+        good = b'{"id": 1, "o": {"a": 1}, "s": "\\"ID\\": 5", "t": "a\\nb\\": 1"}'
+        lines(tmp_path, good, good, *bad)
+        lines(tmp_path, *bad, good, batch=1)
+        row = {"id": 1, "o": {"a": 1}, "s": '"ID": 5', "t": 'a\nb": 1'}
+        first = batch(spark, tmp_path, 0, log)
+        assert types(first) == "struct<id:bigint,o:struct<a:bigint>,s:string,t:string>"
+        assert [found[0] for found in read(spark, first)] == [row, row, *[None] * len(bad)]
+        found = read(spark, batch(spark, tmp_path, 1, log))
+        assert found == [*[(None, "undecodable", text) for text in bad], (row, None, good)]
+
+    def test_a_name_that_is_right_elsewhere(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
+        many = {f"x{n}": n for n in range(names.MOST)}
+        good = {"id": 2, "o": {"a": 3}, "l": [{"b": 2}]}
+        lines(tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1)
+        batch(spark, tmp_path, 0, log)
+        found = read(spark, batch(spark, tmp_path, 1, log))
+        assert [row for row, _, _ in found] == [None, good, None, None]
+
+    def test_a_key_gets_no_new_fields(self, spark: SparkSession) -> None:
+        keys, log = JsonFormat(), SchemaLog()
+
+        def of(*texts: str) -> list[Any]:
+            frame = spark.createDataFrame([(text,) for text in texts], "key string").coalesce(1)
+            schema = keys.schema(spark, frame, "key", "orders-key", log)
+            found = keys.decode(frame, "key", schema, "error").collect()
+            return [row["key"] and row["key"].asDict() for row in found]
+
+        assert of('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [None, {"id": 1}, {"id": 2}, {"id": 3}]
+        assert of('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, None, None]
+
+    def test_one_text_makes_no_texts_of_objects(self, spark: SparkSession, tmp_path: Path) -> None:
+        good, bad = b'{"id": 1, "o": {"a": 1}, "s": "x"}', b'{"id": 2, "o": "lost", "s": "{}"}'
+        lines(tmp_path, good, bad, good)
+        events = batch(spark, tmp_path, 0)
+        assert types(events) == "struct<id:bigint,o:struct<a:bigint>,s:string>"
+        row = {"id": 1, "o": {"a": 1}, "s": "x"}
+        assert read(spark, events) == [(row, None, good), (None, "undecodable", bad), (row, None, good)]
+
+    def test_hundreds_of_names_in_one_batch_are_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 0})
+        odd = [{"id": n, f"x{n}": n} for n in range(1, names.MOST + 2)]
+        lines(tmp_path, *odd, {"id": -1}, batch=1)
+        lines(tmp_path, {"id": 0, "x1": 5}, batch=2)
+        batch(spark, tmp_path, 0, log)
+        events = batch(spark, tmp_path, 1, log)
+        assert types(events) == "struct<id:bigint>"
+        *lost, last = read(spark, events)
+        assert {error for _, error, _ in lost} == {"undecodable"}
+        assert last[:2] == ({"id": -1}, None)
+        assert types(batch(spark, tmp_path, 2, log)) == "struct<id:bigint,x1:bigint>"
+
+    def test_they_grow(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"after": {"id": 1}})
+        lines(tmp_path, {"after": {"id": 2, "name": "Arp"}, "op": "c"}, batch=1)
+        lines(tmp_path, {"after": {"id": 3}}, batch=2)
+        found = [batch(spark, tmp_path, number, log) for number in range(3)]
+        assert list(map(types, found)) == [
+            "struct<after:struct<id:bigint>>",
+            "struct<after:struct<id:bigint,name:string>,op:string>",
+            "struct<after:struct<id:bigint,name:string>,op:string>",
+        ]
+        assert in_order(spark, found[2]) == [{"after": {"id": 3, "name": None}, "op": None}]
+
+    def test_a_column_has_no_type_before_its_first_value(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 1, "age": None, "tags": [], "more": {}})
+        lines(tmp_path, {"id": 2, "age": 30}, batch=1)
+        found = [batch(spark, tmp_path, number, log) for number in range(2)]
+        assert list(map(types, found)) == ["struct<id:bigint>", "struct<id:bigint,age:bigint>"]
+
+    def test_every_topic_has_its_own(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        for name, value in (("a", 1), ("b", "x")):
+            write_lines(tmp_path / name / "x.json", [{"v": value}])
+        found = {events.topic: types(events) for events in events_of(spark, tmp_path, "json", log=log)}
+        assert found == {"a": "struct<v:bigint>", "b": "struct<v:string>"}
+
+
+class TestLines:
+    def test_what_does_not_fit_is_kept_with_its_bytes(self, spark: SparkSession, tmp_path: Path) -> None:
+        bad = [
+            b"{not json",
+            b"no json at all",
+            b'"text"',
+            b"7",
+            b"null",
+            b"[]",
+            b'[{"id": 1}]',
+            b'{"id": 1',
+            b'{"id": "one"}',
+            b'{"id": {"a": 1}}',
+            b'{"id": 1.5}',
+            b'{"id": 9223372036854775808}',
+            b"\x00\xff\xfe",
+            # Spark reads the first document of a line and says nothing of the others
+            b'{"id": 1}{"id": 2}',
+            b'{"id": 1} {"id": 2}',
+            b'{"id": 1},{"id": 2}',
+            b'{"id": 1} and more',
+            b'{"t": "}{"}{"id": 2}',
+        ]
+        lines(tmp_path, {"id": 0, "t": "x"}, *bad)
+        log = SchemaLog()
+        log.remember(f"{TOPIC}-value", spark.createDataFrame([], "id bigint, t string").schema)
+        first, *others = read(spark, batch(spark, tmp_path, 0, log))
+        assert first == ({"id": 0, "t": "x"}, None, b'{"id": 0, "t": "x"}')
+        assert others == [(None, "undecodable", line) for line in bad]
+
+    def test_what_fits_is_read_whatever_it_looks_like(self, spark: SparkSession, tmp_path: Path) -> None:
+        good = {
+            '{"id": 1, "t": "a } b"}': "a } b",
+            '{"id": 1, "t": "}{"}': "}{",
+            '{"id": 1, "t": "{\\"a\\": {}} x"}': '{"a": {}} x',
+            '  {"t": "\\u00e9\\ud83d\\ude00", "id": 1}  ': "é😀",
+            '{"id": 1, "t": "ä", "l": [{"a": 1}, {"a": 2}]}': "ä",
+            "{'id': 1, 't': 'quoted } {'}": "quoted } {",
+            '{"id": 1, "t": null}': None,
+            '{"id": 1}': None,
+            '{"id": 1, "t": {"a": 1}}': '{"a":1}',
+        }
+        lines(tmp_path, *good)
+        found = read(spark, batch(spark, tmp_path, 0))
+        assert [(body["id"], body["t"], error) for body, error, _ in found] == [(1, t, None) for t in good.values()]
+
+    def test_empty_lines_are_no_records(self, spark: SparkSession, tmp_path: Path) -> None:
+        path = lines(tmp_path, {"id": 1}, "", "  \t", "\r")
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b'{"id": 2}')  # a mark at its begin, and no end of line
+        assert in_order(spark, batch(spark, tmp_path, 0), "id") == [1, 2]
+
+    def test_lines_of_windows(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, b'{"id": 1}\r', b'{"id": 2}\r')
+        assert [raw for _, _, raw in read(spark, batch(spark, tmp_path, 0))] == [b'{"id": 1}', b'{"id": 2}']
+
+    def test_a_file_that_is_compressed(self, spark: SparkSession, tmp_path: Path) -> None:
+        import gzip
+
+        path = tmp_path / TOPIC / f"{TOPIC}+0+7.json.gz"
+        path.parent.mkdir()
+        path.write_bytes(gzip.compress(b'{"id": 1}\n'))
+        [events] = events_of(spark, tmp_path, "json")
+        assert in_order(spark, events, "id") == [1]
+
+
+class TestNothing:
+    def test_none_of_it_is_json(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, b"id,name", b"1,Arp")
+        with pytest.raises(DataError) as raised:
+            batch(spark, tmp_path, 0)
+        assert str(raised.value) == (
+            "topic moma.public.artists: none of its records is a JSON object\n"
+            "  fix: check `format:`, and that a line is one event"
+        )
+
+    def test_later_the_types_are_known_and_it_is_all_kept(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"id": 1})
+        lines(tmp_path, b"1,Arp", batch=1)
+        batch(spark, tmp_path, 0, log)
+        assert read(spark, batch(spark, tmp_path, 1, log)) == [(None, "undecodable", b"1,Arp")]
+
+    @pytest.mark.parametrize("content", [b"", b"\n\n"])
+    def test_an_empty_file_is_no_topic_yet(self, spark: SparkSession, tmp_path: Path, content: bytes) -> None:
+        path = lines(tmp_path)
+        path.write_bytes(content)
+        assert events_of(spark, tmp_path, "json") == []
+
+    def test_objects_without_a_field(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, {})
+        with pytest.raises(DataError, match="none of its records is a JSON object"):
+            batch(spark, tmp_path, 0)
+
+
+class TestOptions:
+    def test_comments(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, '{"id": 1} // one', '/* two */ {"id": 2}')
+        assert in_order(spark, batch(spark, tmp_path, 0, allowComments=True), "id") == [1, 2]
+
+    def test_everything_as_text(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, {"id": 1, "x": 1.50})
+        events = batch(spark, tmp_path, 0, primitivesAsString=True)
+        assert in_order(spark, events) == [{"id": "1", "x": "1.5"}]
+
+    def test_a_separator_of_ones_own(self, spark: SparkSession, tmp_path: Path) -> None:
+        path = lines(tmp_path)
+        path.write_bytes(b'{"id": 1};{"id": 2}')
+        assert in_order(spark, batch(spark, tmp_path, 0, lineSep=";"), "id") == [1, 2]
+
+
+def test_envelopes(spark: SparkSession, tmp_path: Path) -> None:
+    bronze = Bronze(tmp_path, format="json")
+    artists = bronze.topic(TOPIC, key="id", columns={"id": "int", "name": "string"})
+    artists.insert({"id": 1, "name": "Arp"})
+    artists.delete({"id": 1, "name": "Arp"})
+    artists.flush()
+    [events] = events_of(spark, tmp_path, "json")
+    assert [(row["op"], row["before"], row["after"]) for row in in_order(spark, events)] == [
+        ("c", None, {"id": 1, "name": "Arp"}),
+        ("d", {"id": 1, "name": "Arp"}, None),
+    ]

@@ -1,0 +1,523 @@
+"""JSON that carries its schema: types are the schema's, and a record that does not fit is kept as it came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.records import changes_of, frame_of, record
+
+from headrace.errors import DataError
+from headrace.sdk.changes import ERROR, KEY, OFFSET, OP
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.schema_log import SchemaLog
+from headrace.spark.sessions import Sessions
+from headrace.spark.storage import Folder
+from headrace_sources.formats.json.format import JsonFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+pytestmark = pytest.mark.spark
+
+SAMPLES = Path(__file__).parents[2] / "data" / "debezium"
+TOPIC = "moma.public.artists"
+C = "org.apache.kafka.connect.data."
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """One like the engine's."""
+    return Sessions(spark, {"spark.sql.session.timeZone": "UTC"}).of("json")
+
+
+def samples(name: str, table: str) -> list[dict[str, Any]]:
+    """The records of a table, byte by byte as the converter wrote them."""
+    found = json.loads((SAMPLES / f"{name}.json").read_text())
+
+    def whole(half: list[Any] | None) -> bytes | None:
+        return None if half is None else written(found["schemas"][half[0]], half[1])
+
+    return [
+        record(whole(r["value"]), key=whole(r["key"]), topic=r["topic"], offset=r["offset"])
+        for r in found["records"]
+        if r["topic"].endswith(f".{table}")
+    ]
+
+
+def written(schema: str, payload: str) -> bytes:
+    """As JsonConverter writes it."""
+    return f'{{"schema":{schema},"payload":{payload}}}'.encode()
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    """A schema block; a field is a type's name, or a block."""
+    blocks = [{**({"type": kind} if isinstance(kind, str) else kind), "field": name} for name, kind in fields.items()]
+    return {"type": "struct", "fields": blocks, "optional": False, "name": "moma.Value"}
+
+
+def value(schema: Any, payload: Any) -> bytes:
+    return written(json.dumps(schema, separators=(",", ":")), json.dumps(payload, separators=(",", ":")))
+
+
+def decimal(scale: int, precision: int) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return {"type": "bytes", "name": f"{C}Decimal", "version": 1, "parameters": parameters}
+
+
+class Reader:
+    """A format with its memory, batch after batch."""
+
+    def __init__(self, session: SparkSession, log: SchemaLog | None = None, column: str = "value") -> None:
+        self.session, self.column, self.log, self.format = session, column, log or SchemaLog(), JsonFormat()
+
+    def schema(self, *values: Any) -> StructType:
+        frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)]).coalesce(1)
+        return self.format.schema(self.session, frame, self.column, f"{TOPIC}-{self.column}", self.log)
+
+    def read(self, *values: Any, schema: StructType | None = None) -> list[Any]:
+        """The bodies, and the errors of those that have one."""
+        frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
+        schema = schema or self.schema(*values)
+        found = self.format.decode(frame.select("offset", self.column), self.column, schema, "error")
+        rows = sorted(found.collect(), key=lambda row: row["offset"])
+        bodies = [(row[self.column] and row[self.column].asDict(recursive=True), row["error"]) for row in rows]
+        assert not any(body and error for body, error in bodies)
+        return [error or body for body, error in bodies]
+
+
+def tables(session: SparkSession, name: str, table: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Types and rows of a sample, times as text."""
+    from pyspark.sql import functions as F
+
+    changes = changes_of(session, samples(name, table))[table]
+    kind: Any = changes.frame.schema["after"].dataType
+    types = {field.name: field.dataType.simpleString() for field in kind}
+    cells = []
+    for column, simple in types.items():
+        cell = F.col("after").getField(column)
+        moments = any(word in simple for word in ("date", "timestamp"))
+        cells.append(
+            (
+                cell.cast(simple.replace("timestamp_ntz", "string"))
+                if "<" in simple and moments
+                else cell.cast("string")
+                if moments
+                else cell
+            ).alias(column)
+        )
+    frame = changes.frame.where(F.col("after").isNotNull()).orderBy(OFFSET).select(ERROR, *cells)
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    assert {row.pop(ERROR) for row in rows} == {None}
+    return types, rows
+
+
+def there(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: cell for name, cell in row.items() if cell is not None}
+
+
+class TestSamples:
+    def test_postgres(self, session: SparkSession) -> None:
+        types, rows = tables(session, "pg_schema", "all_types")
+        assert types["c_num_10_2"] == "decimal(10,2)"
+        assert (types["c_ts"], types["c_tstz"], types["c_date"]) == ("timestamp_ntz", "timestamp", "date")
+        uuid = "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a"
+        assert rows[0] == {
+            "id": 1,
+            "c_small": -32768,
+            "c_int": 2147483647,
+            "c_big": 9223372036854775807,
+            "c_real": 1.5,
+            "c_double": 3.141592653589793,
+            "c_bool": True,
+            "c_num_10_2": Decimal("12345678.90"),
+            "c_num_38_0": Decimal("9" * 38),
+            "c_num": "1234567890.123456789",
+            "c_money": Decimal("1234.56"),
+            "c_char": "ab   ",
+            "c_varchar": "varchar",
+            "c_text": 'text é中😀 "q" \n tab\t',
+            "c_citext": "CiText",
+            "c_bytea": b"\xde\xad\xbe\xef\x00\xff",
+            "c_date": "2026-11-21",
+            "c_time": 47655123456,
+            "c_time3": 47655123,
+            "c_timetz": "11:14:15.123456Z",
+            "c_ts": "2026-11-21 13:14:15.123456",
+            "c_ts0": "2026-11-21 13:14:15",
+            "c_ts3": "2026-11-21 13:14:15.123",
+            "c_tstz": "2026-11-21 11:14:15.123456",
+            "c_tstz3": "2026-11-21 11:14:15.123",
+            "c_interval": 37091106789000,
+            "c_uuid": uuid,
+            "c_json": '{"a": 1, "b": [1, 2.50]}',
+            "c_jsonb": '{"a": 1, "z": null}',
+            "c_xml": "<a>x</a>",
+            "c_inet": "192.168.1.5/24",
+            "c_cidr": "10.0.0.0/8",
+            "c_mac": "08:00:2b:01:02:03",
+            "c_bit1": True,
+            "c_bit8": b"\xa5",
+            "c_varbit": b"\x05",
+            "c_int_arr": [1, None, 3],
+            "c_text_arr": ["a", "b,c", None, 'q"q'],
+            "c_num_arr": [Decimal("1.500"), Decimal("2.250")],
+            "c_ts_arr": ["2026-01-01 00:00:00", "2026-01-01 00:00:00.5"],
+            "c_uuid_arr": [uuid],
+            "c_jsonb_arr": ['{"k": 1}'],
+            "c_bytea_arr": [b"\x01"],
+            "c_enum": "happy",
+            "c_domain": 7,
+            "c_hstore": '{"k1":"v1","k2":null}',
+            "c_ltree": "a.b.c",
+            "c_point": {"x": 1.5, "y": -2.0, "wkb": rows[0]["c_point"]["wkb"], "srid": None},
+            "c_i4range": "[1,10)",
+            "c_numrange": "[1.5,2.5]",
+            "c_tsrange": '["2026-01-01 00:00:00","2026-02-01 00:00:00")',
+            "c_tstzrange": '["2026-01-01 00:00:00+00","2026-02-01 00:00:00+00")',
+            "c_tsvector": "'fox':3 'quick':2",
+            "c_oid": 42,
+        }
+        assert there(rows[1]) == {"id": 2}
+        assert str(rows[2].pop("c_real")) == "nan"
+        assert there(rows[2]) == {
+            "id": 3,
+            "c_small": 32767,
+            "c_double": float("-inf"),
+            "c_num": "0",
+            "c_date": "0001-01-01",
+            "c_ts": "0001-01-01 00:00:00",
+            "c_tstz": "9999-12-31 23:59:59.999999",
+            "c_interval": -86401000000,
+            "c_num_10_2": Decimal("-0.01"),
+            "c_money": Decimal("-5.00"),
+            "c_time": 86400000000,
+            "c_bytea": b"",
+            "c_int_arr": [],
+            "c_text": "",
+        }
+        assert there(rows[3]) == {"id": 4, "c_num": "0.00000000000000000001", "c_tstz": "9999-12-31 00:00:00"}
+        assert there(rows[4]) == {"id": 5}  # NaN, for which Debezium sends null
+
+    def test_mariadb(self, session: SparkSession) -> None:
+        _, rows = tables(session, "mariadb_schema", "all_types")
+        wkb = {name: rows[0][name]["wkb"] for name in ("c_point", "c_geom")}
+        assert rows[0] == {
+            "id": 1,
+            "c_tiny": -128,
+            "c_tinyu": 255,
+            "c_bool": 1,
+            "c_small": -32768,
+            "c_med": -8388608,
+            "c_int": -2147483648,
+            "c_intu": 4294967295,
+            "c_big": -9223372036854775808,
+            "c_bigu": -1,  # what Debezium's default makes of 2^64-1
+            "c_dec": Decimal("12345678.90"),
+            "c_dec65": "9" * 65,
+            "c_float": 1.5,
+            "c_double": 3.141592653589793,
+            "c_bit1": True,
+            "c_bit10": b"\x97\x02",
+            "c_char": "ab",
+            "c_varchar": "varchar",
+            "c_text": 'text é中😀 "q" \n tab\t',
+            "c_longtext": "long",
+            "c_latin": "café",
+            "c_binary": b"\xde\xad\xbe\xef",
+            "c_varbinary": b"\x00\xff",
+            "c_blob": b"\x01\x02\x03\x04\x05",
+            "c_date": "2026-11-21",
+            "c_time": 47655000000,
+            "c_time6": -3020398999999,
+            "c_dt": "2026-11-21 13:14:15",
+            "c_dt3": "2026-11-21 13:14:15.123",
+            "c_dt6": "2026-11-21 13:14:15.123456",
+            "c_ts": "2026-11-21 13:14:15",
+            "c_ts6": "2026-11-21 13:14:15.123456",
+            "c_year": 2026,
+            "c_enum": "happy",
+            "c_set": "a,c",
+            "c_json": '{"a": 1, "b": [1, 2.50]}',
+            "c_point": {"x": 1.5, "y": -2.0, "wkb": wkb["c_point"], "srid": None},
+            "c_geom": {"wkb": wkb["c_geom"], "srid": None},
+            "c_uuid": "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a",
+        }
+        assert there(rows[1]) == {"id": 2}
+        assert there(rows[2]) == {
+            "id": 3,
+            "c_year": 1901,
+            "c_enum": "",
+            "c_text": "",
+            "c_blob": b"",
+            "c_dec": Decimal("-0.01"),
+        }
+
+    def test_sqlserver(self, session: SparkSession) -> None:
+        _, rows = tables(session, "sqlserver_schema", "all_types")
+        wanted = {
+            "c_bigint": (1234567890123456789, None, -(2**63), 2**63 - 1),
+            "c_decimal": ("12345.6789", None, "-99999999999999.9999", "99999999999999.9999", "0.0001"),
+            "c_decimal38": (
+                "1234567890123456789012345678.0123456789",
+                None,
+                "-9999999999999999999999999999.9999999999",
+                "9999999999999999999999999999.9999999999",
+                "-0.0000000001",
+            ),
+            "c_money": ("1234.5678", None, "-922337203685477.5808", "922337203685477.5807", "-0.0001"),
+            "c_date": ("2026-02-28", None, "0001-01-01", "9999-12-31", "1582-10-20", "1500-02-28"),
+            "c_datetime": ("2026-02-28 13:14:15.997", None, "1753-01-01 00:00:00", "9999-12-31 23:59:59.997"),
+            "c_datetime2_6": (
+                "2026-02-28 13:14:15.123457",
+                None,
+                "0001-01-01 00:00:00",
+                "9999-12-31 23:59:59.999999",
+                "1970-01-01 00:00:00",
+                "1500-02-28 01:02:03.000001",
+            ),
+            "c_datetime2_7": ("2026-02-28 13:14:15.123456", None, None, None, "1969-12-31 23:59:59.999999"),
+            "c_dto7": ("2026-02-28 11:14:15.123456", None, "0000-12-30 00:00:00", "9999-12-31 23:59:59.999999"),
+        }
+        for column, cells in wanted.items():
+            found = [row[column] for row in rows][: len(cells)]
+            assert found == [Decimal(cell) if isinstance(found[0], Decimal) and cell else cell for cell in cells], (
+                column
+            )
+
+    def test_columns_that_come_and_go(self, session: SparkSession) -> None:
+        changes = changes_of(session, samples("pg_schema", "customers"))["customers"]
+        kind: Any = changes.frame.schema["after"].dataType
+        assert kind.names == ["id", "first_name", "last_name", "email", "balance", "created_at", "phone", "phone_no"]
+        rows = [
+            (
+                row[OP],
+                row[KEY]["id"],
+                row["after"] and tuple(row["after"])[4:8:1][:1] + tuple(row["after"])[6:],
+                row[ERROR],
+            )
+            for row in changes.frame.orderBy(OFFSET).select(OP, KEY, "after", ERROR).collect()
+        ]
+        assert rows == [
+            ("r", 1, (Decimal("10.50"), None, None), None),
+            ("r", 2, (Decimal("0.00"), None, None), None),
+            ("r", 3, (Decimal("-3.33"), None, None), None),
+            ("c", 4, (Decimal("99999999.99"), None, None), None),
+            ("u", 4, (Decimal("99999999.99"), None, None), None),
+            ("d", 4, None, None),
+            ("c", 1004, (Decimal("99999999.99"), None, None), None),
+            ("d", 1004, None, None),
+            ("c", 5, (Decimal("0.00"), None, None), None),
+            ("c", 6, (Decimal("0.00"), None, None), None),
+            ("u", 5, (Decimal("1.00"), None, None), None),
+            ("u", 6, (Decimal("1.00"), None, None), None),
+            ("c", 8, (Decimal("0.00"), "555-1", None), None),
+            ("c", 9, (None, "000", None), None),
+            ("u", 8, (None, "555-2", None), None),
+            ("u", 8, (None, None, "555-3"), None),
+        ]
+
+
+A = struct(id="int32", name="string")
+B = struct(id="int64", price=decimal(2, 9))
+
+
+class TestWriters:
+    def test_several_in_one_batch(self, session: SparkSession) -> None:
+        reader = Reader(session)
+        assert reader.read(value(A, {"id": 1, "name": "x"}), value(B, {"id": 2**40, "price": "/w=="})) == [
+            {"id": 1, "name": "x", "price": None},
+            {"id": 2**40, "name": None, "price": Decimal("-0.01")},
+        ]
+        assert reader.schema().simpleString() == "struct<id:bigint,name:string,price:decimal(9,2)>"
+
+    def test_a_new_one_in_a_later_batch(self, session: SparkSession, tmp_path: Path) -> None:
+        reader = Reader(session, SchemaLog(folder(session, tmp_path)))
+        reader.read(value(A, {"id": 1, "name": "x"}))
+        later = value(A, {"id": 2, "name": "y"}), value(B, {"id": 3, "price": None})
+        with pytest.raises(Exception, match="headrace-writer-schema") as raised:
+            reader.read(*later)
+        found = reader.format.explain(raised.value)
+        assert isinstance(found, UnknownSchemaError)
+        assert str(found) == (
+            "topic moma.public.artists: records have a schema that no record had before\n"
+            "  fix: start again: the batch is planned anew with it"
+        )
+        wanted = [{"id": 2, "name": "y", "price": None}, {"id": 3, "name": None, "price": None}]
+        assert reader.read(*later) == wanted
+        # another run has it from the checkpoint
+        assert Reader(session, SchemaLog(folder(session, tmp_path))).read(*later) == wanted
+
+    def test_an_error_of_somebody_else(self, session: SparkSession) -> None:
+        assert JsonFormat().explain(RuntimeError("<headrace-writer-schema subject=other-value id=1>")) is None
+
+    def test_types_that_have_nothing_in_common(self, session: SparkSession) -> None:
+        with pytest.raises(DataError, match=r"topic moma\.public\.artists: the column 'id' is int in some records"):
+            Reader(session).schema(value(A, {"id": 1, "name": "x"}), value(struct(id="string"), {"id": "x"}))
+
+    def test_what_a_type_means_may_change(self, session: SparkSession) -> None:
+        millis = {"type": "int64", "name": "io.debezium.time.Timestamp"}
+        micros = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+        found = Reader(session).read(value(struct(at=millis), {"at": 1000}), value(struct(at=micros), {"at": 1000}))
+        assert [str(row["at"]) for row in found] == ["1970-01-01 00:00:01", "1970-01-01 00:00:00.001000"]
+
+    def test_it_costs_no_job_to_plan_what_is_known(self, session: SparkSession) -> None:
+        reader = Reader(session)
+        first = value(A, {"id": 1, "name": "x"})
+        reader.schema(first)
+        with jobs(session) as started:
+            reader.schema(first)
+        assert started == []
+
+
+class TestRecords:
+    def test_what_does_not_fit_its_schema(self, session: SparkSession) -> None:
+        schema = struct(
+            id="int32", price=decimal(2, 4), at={"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
+        )
+        good = value(schema, {"id": 1, "price": "AQ==", "at": None})
+        bad = [
+            value(schema, {"id": "one", "price": None, "at": None}),
+            value(schema, {"id": 2**31, "price": None, "at": None}),
+            value(schema, {"id": 1, "price": "not base64!", "at": None}),
+            value(schema, {"id": 1, "price": "AAGGoA==", "at": None}),  # 1000.00
+            value(schema, {"id": 1, "price": None, "at": "yesterday"}),
+            value(schema, [1]),
+            value(schema, "text"),
+            good[:-1],
+            good[:40],
+            good + good,
+            good + b" and more",
+        ]
+        reader = Reader(session)
+        reader.schema(good)
+        assert reader.read(good, *bad, good) == [
+            {"id": 1, "price": Decimal("0.01"), "at": None},
+            *["undecodable"] * len(bad),
+            {"id": 1, "price": Decimal("0.01"), "at": None},
+        ]
+
+    def test_a_broken_schema_is_its_records_error_alone(self, session: SparkSession) -> None:
+        good = value(A, {"id": 1, "name": "x"})
+        broken = value({"type": "int33"}, 1), good.replace(b'"int32"', b'"int32'), value({"type": "int32"}, 1)
+        reader = Reader(session)
+        assert reader.read(good, *broken) == [{"id": 1, "name": "x"}, *["undecodable"] * 3]
+
+    def test_nothing(self, session: SparkSession) -> None:
+        null = value(A, None)  # what ExtractNewRecordState makes of a delete
+        empty = b'{"schema":null,"payload":null}'
+        assert Reader(session).read(None, value(A, {"id": 1, "name": None}), null, empty) == [
+            None,
+            {"id": 1, "name": None},
+            None,
+            None,
+        ]
+        assert Reader(session).schema(None, empty, None).fields == []
+
+    def test_what_others_write(self, session: SparkSession) -> None:
+        body = {"schema": A, "payload": {"id": 1, "name": ',"payload":'}}
+        backwards = dict(reversed(body.items()))
+        spaced = value(A, body["payload"]).replace(b',"payload":{', b', "payload":{')
+        texts = [text.encode() for text in (json.dumps(body), json.dumps(backwards), json.dumps(body, indent=2))]
+        texts = [b"no json", *texts, spaced]
+        found = Reader(session).read(*texts, value(A, body["payload"]))
+        assert found == ["undecodable", *[body["payload"]] * 5]
+
+    def test_decimals_as_numbers(self, session: SparkSession) -> None:
+        schema = json.dumps(struct(a=decimal(20, 38), b=decimal(10, 60)), separators=(",", ":"))
+        found = Reader(session).read(
+            written(schema, '{"a":123456789012345678.12345678901234567891,"b":-0.0000000001}'),
+            written(schema, '{"a":1,"b":null}'),
+            written(schema, '{"a":"AQ==","b":"AQ=="}'),
+        )
+        price = json.dumps(struct(a=decimal(2, 9)), separators=(",", ":"))
+        assert Reader(session).read(written(price, '{"a":1.25}'), written(price, '{"a":1.255}')) == [
+            {"a": Decimal("1.25")},
+            "undecodable",
+        ]
+        assert found == [
+            {"a": Decimal("123456789012345678.12345678901234567891"), "b": "-0.0000000001"},
+            {"a": Decimal(1), "b": None},
+            {"a": Decimal("1E-20"), "b": "0.0000000001"},
+        ]
+
+
+class TestMixed:
+    PLAIN = b'{"id": 1, "name": "x"}'
+
+    def test_a_record_without_a_schema_among_those_with_one(self, session: SparkSession) -> None:
+        good = value(A, {"id": 1, "name": "x"})
+        assert Reader(session).read(good, self.PLAIN, b'{"schema":null,"payload":{"id":2}}', b"no json") == [
+            {"id": 1, "name": "x"},
+            *["undecodable"] * 3,
+        ]
+
+    def test_a_schema_among_records_without(self, session: SparkSession) -> None:
+        message = "topic moma.public.artists: some of its records carry a schema, and the first ones did not"
+        reader = Reader(session)
+        with pytest.raises(DataError, match=message):
+            reader.schema(self.PLAIN, value(A, {"id": 1, "name": "x"}))
+        reader.schema(self.PLAIN)
+        with pytest.raises(DataError, match=message):
+            reader.schema(value(A, {"id": 1, "name": "x"}))
+
+    def test_schemas_of_null(self, session: SparkSession) -> None:
+        with pytest.raises(DataError) as raised:
+            Reader(session).schema(b'{"schema":null,"payload":{"id":2}}')
+        assert str(raised.value) == (
+            'topic moma.public.artists: its records say `"schema": null`, so their types cannot be known\n'
+            "  fix: set `schemas.enable=false` in the converter: headrace takes the types from the data then"
+        )
+
+    def test_columns_that_are_called_so(self, session: SparkSession) -> None:
+        row = {"schema": "public", "payload": "x"}
+        assert Reader(session).read(json.dumps(row).encode()) == [row]
+
+
+class TestKeys:
+    def test_a_struct(self, session: SparkSession) -> None:
+        key = struct(id="int32")
+        assert Reader(session, column="key").read(value(key, {"id": 7}), None) == [{"id": 7}, None]
+
+    def test_a_value_without_a_name_is_no_column(self, session: SparkSession) -> None:
+        schema = Reader(session, column="key").schema(value({"type": "int32", "optional": False}, 7))
+        assert schema.fields == []  # a rule names the columns of the key
+
+    def test_a_value_that_is_no_row(self, session: SparkSession) -> None:
+        with pytest.raises(DataError) as raised:
+            Reader(session).schema(value({"type": "string", "optional": False}, "x"))
+        assert str(raised.value) == (
+            "topic moma.public.artists: its records are no rows: a single value each\n"
+            "  fix: leave the topic out, or wrap it with HoistField"
+        )
+
+
+def test_no_python_touches_a_row(session: SparkSession) -> None:
+    changes = changes_of(session, samples("pg_schema", "customers"))["customers"]
+    plan = changes.frame._jdf.queryExecution().executedPlan().toString()
+    assert "Python" not in plan.replace("ExistingRDD", "")
+
+
+def folder(session: SparkSession, path: Path) -> Folder:
+    return Folder(session, str(path))
+
+
+def jobs(session: SparkSession) -> Any:
+    """The Spark jobs that are started inside."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def counted() -> Iterator[list[int]]:
+        context = session.sparkContext
+        context.setJobGroup("counted", "counted")
+        found: list[int] = []
+        yield found
+        found.extend(context.statusTracker().getJobIdsForGroup("counted"))
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    return counted()

@@ -1,0 +1,564 @@
+"""Kafka topics of a real broker, through whole pipelines."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+from tests.plugins.sources.test_avro_records import ROW, PlayedRegistry, body, encoded, played
+from tests.support import pipelines
+from tests.support.waiting import until
+
+from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
+from headrace.engine.replay import replay
+from headrace.progress.model import BatchProgress
+from headrace.testing.stack.kafka import Kafka, Record
+from headrace_sources.transports.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist]
+
+__all__ = ["played"]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with Kafka(sasl=True) as server:
+        yield server
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Topics of one test: the broker is shared."""
+    return f"shop{uuid.uuid4().hex[:8]}.public"
+
+
+def change(op: str, id: int, name: str | None = None, *, lsn: int) -> Record:  # noqa: A002
+    """What Debezium's PostgreSQL connector and the JSON converter make of a change, without schemas."""
+    row = {"id": id, "name": name}
+    source = {"connector": "postgresql", "ts_ms": 1_700_000_000_000, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    return Record(_bytes({**images, "source": source, "op": op}), key=_bytes({"id": id}))
+
+
+def tombstone(id: int) -> Record:  # noqa: A002
+    return Record(None, key=_bytes({"id": id}))
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def job(kafka: Kafka, folder: Path, source: dict[str, Any], **changed: Any) -> Pipeline:
+    block = {"bootstrap.servers": kafka.bootstrap_servers, **source}
+    config = {"source": {"kafka": block, "value": {"json": {}}}, "tables": [], **changed}
+    return pipelines.pipeline(folder, "iceberg", **config)
+
+
+def names(pipeline: Pipeline, spark: SparkSession, table: str) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, table, key="id")}
+
+
+def test_changes_reach_the_table_and_the_next_run_goes_on(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("r", 1, "a", lsn=1), change("c", 2, "b", lsn=2), change("u", 1, "A", lsn=3))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (3, 2, 0)
+    assert names(pipeline, spark, topic) == {1: "A", 2: "b"}
+    assert pipeline.run(spark).batches == 0
+    kafka.produce(topic, change("d", 2, "b", lsn=4), tombstone(2), change("c", 3, "c", lsn=5))
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "A", 3: "c"}
+
+
+@pytest.mark.one_spark
+def test_partitions_limits_and_late_events(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.create_topic(topic, partitions=3)
+    kafka.produce(topic, *[change("c", number, "first", lsn=number) for number in range(30)])
+    kafka.produce(topic, *[change("u", number, "newer", lsn=1000 + number) for number in range(30)])
+    kafka.produce(topic, *[change("u", number, "late", lsn=500 + number) for number in range(30)])
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 20})
+    pipeline.run(spark, on_progress=batches.append)
+    assert len(batches) >= 4
+    assert sum(batch.tables[0].rows_in or 0 for batch in batches) == 90
+    assert names(pipeline, spark, topic) == dict.fromkeys(range(30), "newer")
+
+
+@pytest.mark.one_spark
+def test_a_topic_that_appears_later_joins_a_running_pipeline(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    kafka.produce(f"{prefix}.one", change("c", 1, "a", lsn=1))
+    rule = {"source": f"/{prefix}[.].*/", "target": "shop.{table}"}
+    source = {"subscribePattern": f"{prefix}[.].*", "kafka.metadata.max.age.ms": 500}
+    pipeline = job(kafka, tmp_path, source, tables=[rule])
+    query = pipeline.start(spark, "200 ms")
+    try:
+        until(lambda: query.last_progress is not None, "a batch")
+        kafka.produce(f"{prefix}.two", change("c", 7, "later", lsn=1))
+        until(lambda: "shop.two" in {t.table for batch in query.recent_progress for t in batch.tables}, "the table")
+    finally:
+        query.stop()
+    assert names(pipeline, spark, "shop.one") == {1: "a"}
+    assert names(pipeline, spark, "shop.two") == {7: "later"}
+
+
+def test_two_tables_of_one_batch_read_their_own_topics(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    for table in ("one", "two"):
+        kafka.produce(f"{prefix}.{table}", change("c", 1, table, lsn=1))
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": [f"{prefix}.one", f"{prefix}.two"]})
+    pipeline.run(spark, on_progress=batches.append)
+    assert [(t.table, t.rows_in) for t in batches[0].tables] == [(f"{prefix}.one", 1), (f"{prefix}.two", 1)]
+
+
+@pytest.mark.one_spark
+def test_a_table_that_fails_is_given_what_it_missed(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    good, bad = f"{prefix}.good", f"{prefix}.bad"
+    for topic in (good, bad):
+        kafka.create_topic(topic, partitions=2)
+    in_the_way = tmp_path.joinpath("lake/iceberg", *bad.split("."))
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("a file, and no table")
+    pipeline = job(kafka, tmp_path, {"subscribePattern": f"{prefix}[.].*", "maxOffsetsPerTrigger": 6})
+    for first in (0, 10):
+        for topic in (good, bad):
+            kafka.produce(topic, *[change("c", first + n, topic, lsn=first + n + 1) for n in range(10)])
+        with pytest.raises(HeadraceError, match="bad"):
+            pipeline.run(spark)
+        assert sorted(names(pipeline, spark, good)) == list(range(first + 10))
+    in_the_way.unlink()
+    kafka.produce(bad, change("u", 3, "newer", lsn=100))
+    pipeline.run(spark)
+    assert names(pipeline, spark, bad) == {n: "newer" if n == 3 else bad for n in range(20)}
+
+
+@pytest.mark.parametrize(("start", "seen"), [("earliest", [1, 2, 3]), ("offsets", [2, 3]), ("latest", [])], ids=str)
+def test_where_a_stream_starts(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, start: str, seen: list[int]
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, *[change("c", number, "x", lsn=number) for number in (1, 2, 3)])
+    where: Any = {topic: {"0": 1}} if start == "offsets" else start
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "startingOffsets": where})
+    pipeline.run(spark)
+    kafka.produce(topic, change("c", 9, "new", lsn=9))
+    pipeline.run(spark)
+    assert list(names(pipeline, spark, topic)) == [*seen, 9]
+
+
+@pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
+def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, option: str) -> None:
+    topic = f"{prefix}.orders"
+    records = {millis: change("c", millis, "x", lsn=millis) for millis in (1000, 2000, 3000)}
+    kafka.produce(topic, *[Record(r.value, key=r.key, timestamp=millis) for millis, r in records.items()])
+    where: Any = 2000 if option == "startingTimestamp" else {topic: {"0": 2000}}
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, option: where})
+    pipeline.run(spark)
+    assert list(names(pipeline, spark, topic)) == [2000, 3000]
+
+
+def test_assigned_partitions(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.create_topic(topic, partitions=2)
+    records = [change("c", number, "x", lsn=number) for number in (1, 2)]
+    kafka.produce(topic, *[Record(r.value, key=r.key, partition=number) for number, r in enumerate(records)])
+    pipeline = job(kafka, tmp_path, {"assign": {topic: [1]}})
+    pipeline.run(spark)
+    assert list(names(pipeline, spark, topic)) == [2]
+
+
+def test_a_transaction_that_was_given_up_never_happened(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    with kafka.transaction() as kept:
+        kept.produce(topic, change("c", 1, "kept", lsn=1))
+    with kafka.transaction() as given_up:
+        given_up.produce(topic, change("u", 1, "given up", lsn=2), change("c", 2, "given up", lsn=3))
+        given_up.abort()
+    with kafka.transaction() as kept:
+        kept.produce(topic, change("c", 3, "kept", lsn=4))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "kept", 3: "kept"}
+
+
+def test_a_record_without_a_key_becomes_a_dead_letter_alone(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1), Record(change("c", 2, "b", lsn=2).value))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.dead_letters) == (2, 1)
+    assert names(pipeline, spark, topic) == {1: "a"}
+
+
+def test_a_batch_that_comes_again_has_the_same_records(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1))
+    pipeline = job(
+        kafka,
+        tmp_path,
+        {"subscribe": topic},
+        sinks=[pipelines.sink_block("files", tmp_path, format="json", mode="append")],
+        transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
+    )
+    pipeline.run(spark)
+    for commit in (tmp_path / "checkpoint/stream/commits").iterdir():
+        commit.unlink()
+    kafka.produce(topic, change("c", 2, "b", lsn=2))
+    batches: list[BatchProgress] = []
+    pipeline.run(spark, on_progress=batches.append)
+    assert [(batch.batch, batch.tables[0].rows_in) for batch in batches] == [(0, 1), (1, 1)]
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
+
+
+#: What the connectors of MySQL and of SQL Server keep in `schema.history.internal.kafka.topic`, as they write it.
+HISTORIES = (
+    b"""{
+  "source" : {
+    "server" : "my"
+  },
+  "position" : {
+    "ts_sec" : 1795320625,
+    "file" : "binlog.000001",
+    "pos" : 748,
+    "snapshot" : "INITIAL"
+  },
+  "ts_ms" : 1795320625905,
+  "databaseName" : "test",
+  "ddl" : "DROP DATABASE IF EXISTS `test`",
+  "tableChanges" : [ ]
+}""",
+    b"""{
+  "source" : {
+    "server" : "ss",
+    "database" : "test"
+  },
+  "position" : {
+    "event_serial_no" : 1,
+    "commit_lsn" : "00000027:00000100:0002",
+    "change_lsn" : "NULL",
+    "snapshot" : "INITIAL",
+    "snapshot_completed" : false
+  },
+  "ts_ms" : 1795320692448,
+  "databaseName" : "test",
+  "schemaName" : "dbo",
+  "tableChanges" : [ {
+    "type" : "DROP",
+    "id" : "\\"test\\".\\"dbo\\".\\"artists\\""
+  } ]
+}""",
+)
+
+
+def test_topics_that_hold_no_rows_become_no_tables(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    server = prefix.split(".", 1)[0]
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    kafka.produce(f"__debezium-heartbeat.{server}", Record(b'{"ts_ms": 1}', key=_bytes({"serverName": server})))
+    begin = {"status": "BEGIN", "id": "571:53195829", "ts_ms": 1}
+    kafka.produce(f"{server}.transaction", Record(_bytes(begin), key=b'{"id": "571:53195829"}'))
+    ddl = {"source": {"connector": "mysql"}, "databaseName": "shop", "ddl": "DROP TABLE a", "tableChanges": []}
+    kafka.produce(server, Record(_bytes(ddl), key=b'{"databaseName": "shop"}'))
+    for number, history in enumerate(HISTORIES):
+        kafka.produce(f"{server}.history{number}", Record(history))
+    message = {"op": "m", "source": {"connector": "postgresql"}, "message": {"prefix": "p", "content": "eA=="}}
+    kafka.produce(f"{server}.message", Record(_bytes(message), key=b'{"prefix": "p"}'))
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribePattern": f".*{server}.*"})
+    summary = pipeline.run(spark, on_progress=batches.append)
+    assert [(table.table, table.rows_in) for table in summary.tables] == [(f"{prefix}.orders", 1)]
+    assert batches[0].notices == {
+        f"__debezium-heartbeat.{server}": "Debezium's heartbeats",
+        server: "changes of schemas",
+        f"{server}.history0": "changes of schemas",
+        f"{server}.history1": "changes of schemas",
+        f"{server}.message": "logical messages",
+        f"{server}.transaction": "where transactions begin and end",
+    }
+
+
+def test_a_history_of_schemas_is_json_among_topics_of_avro(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
+) -> None:
+    played.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/subjects": ["rows"]}
+    server = prefix.split(".", 1)[0]
+    kafka.produce(f"{prefix}.orders", Record(b"\0\0\0\0\7" + body(1, "a")))
+    kafka.produce(f"{server}.schema-history", *map(Record, HISTORIES))
+    topics = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{server}[.].*"}
+    source = {"kafka": topics, "value": {"avro": {"registry": played.url}}}
+    tables = [{"source": f"{prefix}.orders", "key": ["id"]}]
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables)
+    batches: list[BatchProgress] = []
+    pipeline.run(spark, on_progress=batches.append)
+    assert names(pipeline, spark, f"{prefix}.orders") == {1: "a"}
+    assert batches[0].notices == {f"{server}.schema-history": "changes of schemas"}
+    assert batches[0].unrouted == ()
+    found = {item.what: item.found for item in pipeline.check(spark, connect=True)}
+    assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"
+
+
+@pytest.mark.one_spark
+def test_a_schema_that_no_registry_has(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
+) -> None:
+    topic = f"{prefix}.orders"
+    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    one, three, four = (Record(b"\0\0\0\0\7" + body(number, "a")) for number in (1, 3, 4))
+    lost = Record(b"\0\0\0\0\x09" + body(2, "b"))
+    kafka.produce(topic, one, lost, three)
+    block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    source = {"kafka": block, "value": {"avro": {"registry": played.url}}}
+    tables = [{"source": topic, "key": ["id"]}]
+    with pytest.raises(DataError, match="answers 404 Not Found"):
+        pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables).run(spark)
+    aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
+    pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables, **aside)
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "a"}
+    (letter,) = pipeline.read("dead_letters", spark=spark).collect()
+    assert (letter["reason"], letter["plugin"], bytes(letter["value"])) == ("schema-unknown", "avro", lost.value)
+    kafka.produce(topic, four, lost)
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "a", 4: "a"}
+    played.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
+    assert [done.again for done in replay(pipeline.plan, spark)] == [0, 0]
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b", 3: "a", 4: "a"}
+
+
+def avro_of(kind: str, value: Any, number: int) -> bytes:
+    schema = {**ROW, "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]}
+    return (b"\0\0\0\0\7" if kind == "string" else b"\0\0\0\0\x08") + encoded(schema, {"id": number, "name": value})
+
+
+def json_of(kind: str, value: Any, number: int) -> bytes:
+    fields = [{"field": "id", "type": "int32"}, {"field": "name", "type": "int32" if kind == "int" else kind}]
+    return _bytes({"schema": {"type": "struct", "fields": fields}, "payload": {"id": number, "name": value}})
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("wire", ["avro", "json"])
+def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
+    wire: str, kafka: Kafka, prefix: str, played: PlayedRegistry, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    for id_, kind in ((7, "string"), (8, "int")):
+        fields = [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]
+        played.answers[f"/schemas/ids/{id_}"] = {"schema": json.dumps({**ROW, "fields": fields})}
+    of = avro_of if wire == "avro" else json_of
+    changed = Record(of("int", 2, 2))
+    kafka.produce(topic, Record(of("string", "a", 1)))
+    block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    source = {"kafka": block, "value": {"avro": {"registry": played.url}} if wire == "avro" else "json"}
+    config: dict[str, Any] = {"source": source, "tables": [{"source": topic, "key": ["id"]}]}
+    pipelines.pipeline(tmp_path, "iceberg", **config).run(spark)
+    kafka.produce(topic, changed, Record(of("string", "c", 3)))
+    with pytest.raises(DataError, match="the column 'name' is string in some records and int in others"):
+        pipelines.pipeline(tmp_path, "iceberg", **config).run(spark)
+    pipeline = pipelines.pipeline(
+        tmp_path, "iceberg", **config, **{"dead.letters": {"schema-incompatible": "dead-letter"}}
+    )
+    for _ in range(2):  # as it is planned when the types are known to contradict each other, too
+        pipeline.run(spark)
+        kafka.produce(topic, Record(of("string", "d", 4)), changed)
+    assert names(pipeline, spark, topic) == {1: "a", 3: "c", 4: "d"}
+    letters = pipeline.read("dead_letters", spark=spark).collect()
+    assert [(letter["reason"], letter["plugin"], bytes(letter["value"])) for letter in letters] == [
+        ("schema-incompatible", wire, changed.value)
+    ] * 2
+
+
+def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, *[change("c", number, "a", lsn=number) for number in range(5)])
+    batches: list[BatchProgress] = []
+    job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 2}).run(spark, on_progress=batches.append)
+    assert [batch.tables[0].lag for batch in batches] == [3, 1, 0]
+
+
+# Before a run
+
+
+def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    mask = {"mask": {"columns": {"email": {"nullify": True}}}}
+    source = {"subscribePattern": f"{prefix}[.].*"}
+    pipeline = job(kafka, tmp_path, source, transforms=[{"unwrap": {}}, mask])
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="there is no column 'email' in any table"):
+            pipeline.run(spark)
+    row = {"id": 1, "email": "a@example.com"}
+    envelope = {"before": None, "after": row, "source": {"connector": "postgresql", "ts_ms": 1, "lsn": 2}, "op": "c"}
+    kafka.produce(f"{prefix}.customers", Record(_bytes(envelope), key=_bytes({"id": 1})))
+    pipeline.run(spark)
+    assert names(pipeline, spark, f"{prefix}.orders") == {1: "a"}
+    (customer,) = pipelines.rows(pipeline, spark, f"{prefix}.customers", key="id")
+    assert customer == {"id": 1, "email": None}
+
+
+def test_what_a_pipeline_would_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1), change("d", 1, "a", lsn=2), tombstone(1))
+    kafka.create_topic(f"{prefix}.empty", partitions=2)
+    kafka.produce(f"{prefix}.broken", Record(b"no JSON", key=_bytes({"id": 1})))
+    tables = [{"source": f"/{prefix}[.].*/", "target": "shop.{table}"}]
+    source = {"subscribePattern": f"{prefix}[.].*", **sasl(kafka, kafka.sasl.password)}
+    items = {item.what: item for item in job(kafka, tmp_path, source, tables=tables).check(spark, connect=True)}
+    assert items["source kafka"].found.endswith("1 broker, SASL_SSL, SCRAM-SHA-512: the login is accepted")
+    assert items["sink iceberg"].found.endswith("may be written")
+    assert items["checkpoint"].found.endswith("may be written")
+    assert list(tmp_path.iterdir()) == []
+    assert items[f"topic {prefix}.empty"].found == "2 partitions, 0 records"
+    assert items[f"topic {prefix}.orders"].found == "table shop.orders, key id, columns id, name"
+    assert items[f"topic {prefix}.broken"].found == "none of its records is a JSON object"
+
+
+def test_what_a_pipeline_would_not_find(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    (tmp_path / "lake").write_text("a file where the folder would be")
+    pipeline = job(kafka, tmp_path, {"subscribe": f"{prefix}.order"})
+    errors = {item.what: item.error for item in pipeline.check(spark, connect=True) if item.error}
+    assert f"there is no topic '{prefix}.order'" in str(errors["kafka"])
+    assert f"did you mean '{prefix}.orders'?" in str(errors["kafka"])
+    assert "lake" in str(errors["iceberg"])
+    wrong = job(kafka, tmp_path, {"subscribePattern": "none[.].*", **sasl(kafka, "not-the-password")})
+    errors = {item.what: item.error for item in wrong.check(spark, connect=True) if item.error}
+    assert "the broker refused the login" in str(errors["kafka"])
+    assert "not-the-password" not in str(errors["kafka"])
+    (found,) = [
+        i.found
+        for i in job(kafka, tmp_path, {"subscribePattern": "none[.].*"}).check(spark, connect=True)
+        if i.what == "topics"
+    ]
+    assert found.startswith("none matches none[.].*: the stream waits for one; the cluster has ")
+
+
+# What goes wrong
+
+
+def test_a_topic_that_was_made_anew(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, *[change("c", number, "old", lsn=number) for number in range(5)])
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    kafka.delete_topic(topic)
+    kafka.produce(topic, change("c", 7, "new", lsn=7))
+    with pytest.raises(DataError, match="records are gone that were not read") as caught:
+        pipeline.run(spark)
+    assert f"Partition {topic}-0" in str(caught.value)
+    assert "offset was changed from 5 to 1" in str(caught.value)
+    going_on = job(kafka, tmp_path, {"subscribe": topic, "failOnDataLoss": False})
+    going_on.run(spark)
+    assert names(going_on, spark, topic) == {**dict.fromkeys(range(5), "old"), 7: "new"}
+
+
+def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None:
+    source = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "subscribe": "orders",
+        "kafka.default.api.timeout.ms": 2000,
+        "kafka.request.timeout.ms": 1000,
+        "fetchOffset.numRetries": 1,
+    }
+    pipeline = pipelines.pipeline(tmp_path, source={"kafka": source, "value": {"json": {}}}, tables=[])
+    with pytest.raises(RetriableError, match="no broker answers as one") as caught:
+        pipeline.run(spark)
+    assert "source kafka, 127.0.0.1:1" in str(caught.value)
+    assert "Exception" not in str(caught.value)
+
+
+@pytest.mark.one_spark
+def test_a_broker_that_is_not_there_is_said_soon(tmp_path: Path, spark: SparkSession) -> None:
+    source = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
+    pipeline = pipelines.pipeline(tmp_path, source={"kafka": source, "value": {"json": {}}}, tables=[])
+    clock = time.monotonic()
+    with pytest.raises(RetriableError, match="no broker answers as one"):
+        pipeline.run(spark)
+    assert time.monotonic() - clock < 60
+
+
+_LOGINS = {
+    "SCRAM-SHA-512": 'scram.ScramLoginModule required username="{}" password="{}";',
+    "PLAIN": 'plain.PlainLoginModule required username="{}" password="{}";',
+    # A token of its own making, which nobody signed.
+    "OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{}";',
+}
+
+
+def sasl(kafka: Kafka, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+    login = _LOGINS[mechanism].format(kafka.sasl.username, password)
+    return {
+        "bootstrap.servers": kafka.sasl.bootstrap_servers,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.jaas.config": f"org.apache.kafka.common.security.{login}",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(kafka.sasl.ca),
+    }
+
+
+@pytest.mark.parametrize("mechanism", _LOGINS)
+def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
+    topic = f"{prefix}.orders"
+    kafka.produce(topic, change("c", 1, "a", lsn=1))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, **sasl(kafka, kafka.sasl.password, mechanism)})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a"}
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
+    kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
+    source = {"subscribe": f"{prefix}.orders", **sasl(kafka, "not-the-password", mechanism)}
+    pipeline = job(kafka, tmp_path, source)
+    with pytest.raises(ConfigError, match="the broker refused the login") as caught:
+        pipeline.run(spark)
+    assert "not-the-password" not in str(caught.value)
+
+
+def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
+    source = {
+        "bootstrap.servers": kafka.sasl.bootstrap_servers,
+        "subscribe": f"{prefix}.orders",
+        "kafka.default.api.timeout.ms": 2000,
+        "kafka.request.timeout.ms": 1000,
+        "fetchOffset.numRetries": 1,
+    }
+    with pytest.raises(RetriableError, match=r"whether that port speaks the `kafka.security.protocol`"):
+        job(kafka, tmp_path, source).run(spark)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({}, "needs one of subscribe, subscribePattern, assign, and has none"),
+        ({"subscribe": "a", "subscribePattern": "b"}, "has subscribe and subscribePattern"),
+        ({"subscribe": "a", "startingOffset": "latest"}, "unknown key startingOffset"),
+    ],
+)
+def test_a_wrong_block(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        KafkaSource({"bootstrap.servers": "localhost", **options})

@@ -1,0 +1,55 @@
+"""A broker that goes away while a pipeline runs, and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.plugins.sources.test_kafka import change, job, names
+from tests.support.waiting import stopped, until
+
+from headrace.engine import query as engine
+from headrace.testing.stack.kafka import Kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+TOPIC = "shop.public.orders"
+#: An outage is noticed within seconds.
+IMPATIENT = {
+    "kafka.default.api.timeout.ms": 2000,
+    "kafka.request.timeout.ms": 1000,
+    "kafka.metadata.max.age.ms": 1000,
+    "fetchOffset.numRetries": 1,
+}
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with Kafka() as server:
+        yield server
+
+
+def test_the_run_goes_on_where_it_was(
+    kafka: Kafka, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "AWAY", (0.2, 1.0))
+    kafka.produce(TOPIC, change("c", 1, "a", lsn=1))
+    pipeline = job(kafka, tmp_path, {"subscribe": TOPIC, **IMPATIENT})
+    with stopped(pipeline.start(spark, "200 ms")) as query:
+        until(lambda: query.recent_progress, "the first batch")
+        kafka.kill()
+        until(lambda: "no broker answers" in (query.status.error or ""), "the trouble")
+        assert query.status.message.startswith("trying again: no broker answers")
+        kafka.start()
+        kafka.produce(TOPIC, change("c", 2, "b", lsn=2))
+        until(lambda: names(pipeline, spark, TOPIC) == {1: "a", 2: "b"}, "the row")
+        until(lambda: query.status.error is None, "its end")
+        kafka.stop()
+        until(lambda: query.status.error is not None, "the trouble")
+    assert query.exception is None
+    assert query.await_termination(0)

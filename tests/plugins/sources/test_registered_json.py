@@ -1,0 +1,591 @@
+"""JSON whose schema is in a registry, which is played.
+
+What Apicurio's converter writes is as it was seen on the wire of a real one, and a live test has it again. Confluent's
+converter cannot be had here: its schemas are built as its published source (JsonSchemaData) builds them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from py4j.protocol import Py4JJavaError
+from pydantic import ValidationError
+from pyspark.errors import PySparkException
+from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, played
+
+from headrace.engine.decode import Records, decoded
+from headrace.errors import ConfigError, DataError, RetriableError
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace.spark.sessions import Sessions, moved
+from headrace.spark.storage import Folder
+from headrace_sources.connect import schema as connect
+from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_schema import as_connect
+from headrace_sources.registries.json_payload import JsonParsing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["played"]
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+SAMPLES = Path(__file__).parents[2] / "data/debezium"
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+Block = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return Sessions(spark, {"spark.sql.session.timeZone": "UTC"}).of("registered-json")
+
+
+# What is on the wire
+
+
+def confluents(schema: Block) -> dict[str, Any]:
+    """Kafka Connect's schema as JsonSchemaData.fromConnectSchema writes it."""
+    kind: str = schema["type"]
+    name, parameters = schema.get("name"), schema.get("parameters")
+    made: dict[str, Any]
+    if kind == "struct":
+        made = {"type": "object", "properties": {}}
+        for i, field in enumerate(schema["fields"]):
+            made["properties"][field["field"]] = {**confluents(field), "connect.index": i}
+        made["properties"] = dict(sorted(made["properties"].items()))  # in no order: it is a HashMap's
+    elif kind == "array":
+        made = {"type": "array", "items": confluents(schema["items"])}
+    elif kind == "map" and schema["keys"] == {"type": "string", "optional": False}:
+        made = {"type": "object", "connect.type": "map", "additionalProperties": confluents(schema["values"])}
+    elif kind == "map":
+        pair = {"key": {**confluents(schema["keys"]), "connect.index": 0}}
+        pair["value"] = {**confluents(schema["values"]), "connect.index": 1}
+        made = {"type": "array", "connect.type": "map", "items": {"type": "object", "properties": pair}}
+    elif kind in ("string", "boolean"):
+        made = {"type": kind}
+    elif kind == "bytes":
+        made = {"type": "number" if name == DECIMAL else "string", "connect.type": "bytes"}
+    else:
+        wide = {"float": "float32", "double": "float64"}.get(kind, kind)
+        made = {"type": "number" if wide.startswith("float") else "integer", "connect.type": wide}
+    said = {"title": name, "connect.version": schema.get("version"), "connect.parameters": parameters}
+    made |= {key: value for key, value in said.items() if value is not None}
+    return {"oneOf": [{"type": "null"}, made]} if schema.get("optional") else made
+
+
+class Wire:
+    """How a converter frames records, and where the registry has its schemas."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.interface = "" if name == "confluent" else "/apis/registry/v2"
+
+    def register(self, played: PlayedRegistry, number: int, schema: Block) -> None:
+        if self.name == "confluent":
+            answer = {"schema": json.dumps(confluents(schema)), "schemaType": "JSON"}
+            played.answers[f"/schemas/ids/{number}"] = answer
+        else:
+            played.answers[f"/apis/registry/v2/ids/globalIds/{number}"] = schema
+            played.answers[f"/apis/registry/v2/ids/globalIds/{number}/references"] = []
+
+    def framed(self, number: int, payload: bytes) -> bytes:
+        if self.name == "pretty":
+            return b'{"schemaId":%d,"payload":%s}' % (number, payload)
+        return b"\0" + number.to_bytes(4 if self.name == "confluent" else 8, "big") + payload
+
+
+WIRES = [Wire("confluent"), Wire("compact"), Wire("pretty")]
+every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+
+
+def block(kind: str, **more: Any) -> Block:
+    return {"type": kind, "optional": True, **more}
+
+
+def decimal(precision: int, scale: int) -> Block:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return block("bytes", name=DECIMAL, version=1, parameters=parameters)
+
+
+def struct(**fields: Block) -> Block:
+    named = [{**inner, "field": name} for name, inner in fields.items()]
+    return {"type": "struct", "optional": False, "name": "shop.Value", "fields": named}
+
+
+ROW = struct(id=block("int32", optional=False), name=block("string"))
+
+
+def topic(session: SparkSession, *records: bytes | None, keys: Sequence[bytes | None] = ()) -> dict[str, Records]:
+    keys = keys or [None] * len(records)
+    rows = [(key, value, "rows", 0, i, None) for i, (key, value) in enumerate(zip(keys, records, strict=True))]
+    return {"rows": partial(moved, session.createDataFrame(rows, KAFKA))}
+
+
+class Reader:
+    """A format with its memory, batch after batch."""
+
+    def __init__(self, session: SparkSession, registry: str, log: SchemaLog | None = None) -> None:
+        self.session, self.log = session, log or SchemaLog()
+        self.format = JsonFormat(registry=registry)
+
+    def read(self, *records: bytes | None) -> list[Any]:
+        """Each record's row, its error, or nothing; planned again where the format says so, as the engine does."""
+        topics = topic(self.session, *records)
+        self.attempts = 0
+        while True:
+            self.attempts += 1
+            found = decoded(SourceContext(self.session, self.log), topics, self.format, None)
+            if not found:
+                return []
+            try:
+                rows = found[0].load(self.session, found[0].schema).orderBy("offset").collect()
+            except (PySparkException, Py4JJavaError) as error:
+                explained = self.format.explain(error)
+                if self.attempts > 3 or explained is None:
+                    raise
+                assert isinstance(explained, RetriableError)
+                continue
+            values = [(row["value"] and row["value"].asDict(recursive=True), row["error"]) for row in rows]
+            assert not any(value and error for value, error in values)
+            return [error or value for value, error in values]
+
+
+# Rows
+
+
+@every_wire
+def test_every_type_is_that_of_records_that_bring_their_schema(
+    session: SparkSession, played: PlayedRegistry, wire: Wire
+) -> None:
+    """The same bodies of a real connector, once as JsonConverter framed them."""
+    sample = json.loads((SAMPLES / "pg_schema.json").read_text())
+    records = [r for r in sample["records"] if r["topic"].endswith(".all_types") and r["value"]]
+    for number, schema in enumerate(sample["schemas"], 1):
+        wire.register(played, number, json.loads(schema))
+    own = [
+        b'{"schema":%s,"payload":%s}' % (sample["schemas"][n].encode(), body.encode()) for n, body in _values(records)
+    ]
+    framed = [wire.framed(n + 1, body.encode()) for n, body in _values(records)]
+    context = SourceContext(session, SchemaLog())
+    [wanted] = decoded(context, topic(session, *own), JsonFormat(), None)
+    context = SourceContext(session, SchemaLog())
+    [found] = decoded(context, topic(session, *framed), JsonFormat(registry=played.url + wire.interface), None)
+    assert found.schema.simpleString() == wanted.schema.simpleString()
+    tables = [
+        events.load(session, events.schema).orderBy("offset").select("value", "error") for events in (found, wanted)
+    ]
+    rows = [[str(row) for row in table.collect()] for table in tables]  # as text: NaN is equal to nothing
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == len(records) > 3
+    assert "'c_text'" not in rows[0][0], "a row is printed by its cells"
+    assert all("error=None" in row for row in rows[0])
+
+
+def _values(records: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    return [(record["value"][0], record["value"][1]) for record in records]
+
+
+@every_wire
+def test_many_schemas_in_one_batch(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
+    wire.register(played, 7, ROW)
+    wire.register(played, 300, struct(id=block("int64", optional=False), price=decimal(9, 2)))
+    reader = Reader(session, played.url + wire.interface)
+    assert reader.read(
+        wire.framed(7, b'{"id":1,"name":"\xc3\xa9"}'),
+        wire.framed(300, b'{"id":1099511627776,"price":"/w=="}'),
+        wire.framed(300, b'{"id":2,"price":0.25}'),
+        None,
+    ) == [
+        {"id": 1, "name": "é", "price": None},
+        {"id": 2**40, "name": None, "price": Decimal("-0.01")},
+        {"id": 2, "name": None, "price": Decimal("0.25")},
+        None,
+    ]
+
+
+@every_wire
+def test_a_schema_that_comes_later(session: SparkSession, played: PlayedRegistry, wire: Wire, tmp_path: Path) -> None:
+    wire.register(played, 7, ROW)
+    wire.register(played, 8, struct(id=block("int32"), name=block("string"), city=block("string")))
+    reader = Reader(session, played.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
+    first, later = wire.framed(7, b'{"id":1,"name":"a"}'), wire.framed(8, b'{"id":2,"name":null,"city":"Ulm"}')
+    assert reader.read(first) == [{"id": 1, "name": "a"}]
+    wanted = [{"id": 1, "name": "a", "city": None}, {"id": 2, "name": None, "city": "Ulm"}]
+    assert reader.read(first, later) == wanted
+    assert reader.attempts == 2
+    asked = [path for path, _ in played.asked]
+    assert len(asked) == len(set(asked)), "each schema is asked for once"
+    played.answers.clear()
+    again = Reader(session, played.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
+    assert again.read(first, later) == wanted, "from the checkpoint"
+
+
+@every_wire
+def test_a_delete_without_a_row(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
+    """Null bodies: Kafka's, and what a converter makes of one that still has its schema."""
+    wire.register(played, 7, ROW)
+    reader = Reader(session, played.url + wire.interface)
+    good = wire.framed(7, b'{"id":1,"name":null}')
+    assert reader.read(None, good, wire.framed(7, b"null")) == [None, {"id": 1, "name": None}, None]
+    assert Reader(session, played.url + wire.interface).read(None, None) == []
+
+
+@every_wire
+def test_keys(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
+    wire.register(played, 7, ROW)
+    wire.register(played, 8, struct(id=block("int32", optional=False)))
+    wire.register(played, 9, block("int64", optional=False))
+    json_format = JsonFormat(registry=played.url + wire.interface)
+    value = wire.framed(7, b'{"id":1,"name":"a"}')
+    topics = topic(session, value, None, keys=[wire.framed(8, b'{"id":1}')] * 2)
+    [events] = decoded(SourceContext(session, SchemaLog()), topics, json_format, json_format)
+    rows = events.load(session, events.schema).orderBy("offset").collect()
+    assert [(row["key"]["id"], row["value"] is None, row["error"]) for row in rows] == [
+        (1, False, None),
+        (1, True, None),
+    ]
+    topics = topic(session, value, keys=[wire.framed(9, b"1")])
+    [events] = decoded(SourceContext(session, SchemaLog()), topics, json_format, json_format)
+    assert events.key_schema is not None
+    assert events.key_schema.fields == [], "a value without a name is no column"
+
+
+SMALL = st.integers(-(2**31), 2**31 - 1)
+CELLS: dict[str, tuple[Block, st.SearchStrategy[Any]]] = {
+    "number": (block("int32"), SMALL),
+    "word": (block("string"), st.text(st.characters(codec="utf-8"), max_size=5)),
+    "flag": (block("boolean"), st.booleans()),
+    "numbers": (block("array", items=block("int32")), st.lists(st.none() | SMALL, max_size=3)),
+    "pair": (block("struct", fields=[{**block("string"), "field": "one"}]), st.fixed_dictionaries({"one": st.text()})),
+    "words": (
+        block("map", keys={"type": "string", "optional": False}, values=block("string")),
+        st.dictionaries(st.text(min_size=1, max_size=3), st.none() | st.text(max_size=3), max_size=2),
+    ),
+}
+COLUMNS = st.lists(st.sampled_from(sorted(CELLS)), min_size=1, unique=True)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[list[str]], list[tuple[int, dict[str, Any]]]]:
+    """Columns by version, and rows by the version that they were written with, in any order."""
+    versions = draw(st.lists(COLUMNS, min_size=1, max_size=4))
+    order = draw(st.lists(st.integers(0, len(versions) - 1), min_size=1, max_size=8))
+    return versions, [(i, {name: draw(st.none() | CELLS[name][1]) for name in versions[i]}) for i in order]
+
+
+@settings(max_examples=8, deadline=None)
+@given(history=histories(), wire=st.sampled_from(WIRES))
+def test_any_schemas_in_any_order(
+    session: SparkSession, history: tuple[list[list[str]], list[tuple[int, dict[str, Any]]]], wire: Wire
+) -> None:
+    versions, rows = history
+    log = SchemaLog()  # has what a registry would have answered
+    reader = Reader(session, f"http://{wire.name}{wire.interface}", log)
+    for number, columns in enumerate(versions, 1):
+        schema = struct(**{name: CELLS[name][0] for name in columns})
+        text = json.dumps(confluents(schema) if wire.name == "confluent" else schema)
+        log.add_writer("rows-value", f"globalId/{number}" if wire.name == "pretty" else f"{number}", text)
+    bodies = [json.dumps(row, ensure_ascii=False).encode() for _, row in rows]
+    records = [wire.framed(i + 1, body) for (i, _), body in zip(rows, bodies, strict=True)]
+    columns = list(dict.fromkeys(name for names in versions for name in names))
+    assert reader.read(*records) == [{name: row.get(name) for name in columns} for _, row in rows]
+
+
+# Dead letters
+
+FULL = struct(
+    id=block("int32", optional=False),
+    name=block("string"),
+    price=decimal(4, 2),
+    at=block("string", name="io.debezium.time.ZonedTimestamp", version=1),
+    raw=block("bytes"),
+    many=block("array", items=block("int32")),
+)
+GOOD = b'{"id":1,"name":"a","price":"AQ==","at":null,"raw":"AP8=","many":[1,null]}'
+BAD = {
+    "a number for a text": GOOD.replace(b'"id":1', b'"id":"1"'),
+    "a number with a point": GOOD.replace(b'"id":1', b'"id":1.0'),
+    "a number that is too large": GOOD.replace(b'"id":1', b'"id":2147483648'),
+    "no base64": GOOD.replace(b"AP8=", b"A"),
+    "an object for a list": GOOD.replace(b"[1,null]", b'{"1":1}'),
+    "another type in a list": GOOD.replace(b"[1,null]", b'[1,"x"]'),
+    "a time that is none": GOOD.replace(b'"at":null', b'"at":"yesterday"'),
+    "decimals that are too long": GOOD.replace(b"AQ==", b"AAGGoA=="),
+    "numbers that are too long": GOOD.replace(b'"AQ=="', b"100.00"),
+    "numbers with more places": GOOD.replace(b'"AQ=="', b"0.125"),
+    "a list": b"[" + GOOD + b"]",
+    "a text": b'"text"',
+    "a number": b"1",
+    "nothing": b"",
+    "spaces": b"  ",
+    "one byte less": GOOD[:-1],
+    "half of it": GOOD[:30],
+    "two documents": GOOD + GOOD,
+    "two lines": GOOD + b"\n" + GOOD,
+    "a list of two": GOOD + b"," + GOOD,
+    "and more": GOOD + b" and more",
+    "one brace more": GOOD + b"}",
+    "a field behind it": GOOD + b',"x":{}',
+    "a list's end behind it": GOOD + b"]",
+    "no UTF-8": GOOD.replace(b'"a"', b'"a\xff"'),
+    "half a character": GOOD.replace(b'"a"', b'"\xe4\xb8"'),
+    "no UTF-8 in a name": GOOD.replace(b'"id"', b'"\xff":1,"id"'),
+}
+
+
+@every_wire
+def test_a_body_that_its_schema_does_not_fit(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
+    wire.register(played, 7, FULL)
+    reader = Reader(session, played.url + wire.interface)
+    found = reader.read(*[wire.framed(7, body) for body in (GOOD, *BAD.values(), GOOD)])
+    row = {"id": 1, "name": "a", "price": Decimal("0.01"), "at": None, "raw": b"\0\xff", "many": [1, None]}
+    assert dict(zip(BAD, found[1:-1], strict=True)) == dict.fromkeys(BAD, "undecodable")
+    assert [{**row, **item, "raw": bytes(item["raw"])} for item in (found[0], found[-1])] == [row, row]
+
+
+@every_wire
+def test_what_only_looks_broken(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
+    wire.register(played, 7, ROW)
+    reader = Reader(session, played.url + wire.interface)
+    texts = ["\ufffd", "😀中", '}{"', '"}, {"a":1', "],null]", ',"payload":{}', "null}", "\\u0000", "\t"]
+    rows = [{"id": i, "name": text} for i, text in enumerate(texts)]
+    dumped = [json.dumps(row, ensure_ascii=escaped).encode() for row in rows for escaped in (False, True)]
+    spaced = json.dumps(rows[0], indent=2).encode()
+    found = reader.read(*[wire.framed(7, body) for body in (*dumped, spaced)])
+    assert found == [row for row in rows for _ in range(2)] + [rows[0]]
+
+
+def test_a_text_takes_any_json_and_a_field_may_be_missing(session: SparkSession, played: PlayedRegistry) -> None:
+    WIRES[0].register(played, 7, ROW)
+    bodies = b'{"id":1,"name":{"a":[1]}}', b'{"id":2,"name":5}', b'{"id":3}', b'{"id":4,"name":"a","more":1}'
+    found = Reader(session, played.url).read(*[WIRES[0].framed(7, body) for body in bodies])
+    assert [(row["id"], row["name"]) for row in found] == [(1, '{"a":[1]}'), (2, "5"), (3, None), (4, "a")]
+
+
+def test_decimals_that_say_no_precision(session: SparkSession, played: PlayedRegistry) -> None:
+    money = block("bytes", name=DECIMAL, version=1, parameters={"scale": "2"})
+    long = decimal(60, 10)
+    WIRES[0].register(played, 7, struct(fee=money, total=long))
+    bodies = b'{"fee":12.3,"total":-0.0000000001}', b'{"fee":1e40,"total":1}', b'{"fee":"BNI=","total":"AQ=="}'
+    assert Reader(session, played.url).read(*[WIRES[0].framed(7, body) for body in bodies]) == [
+        {"fee": Decimal("12.30"), "total": "-0.0000000001"},
+        "undecodable",
+        {"fee": Decimal("12.34"), "total": "0.0000000001"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        b"{}",
+        b'{"id": 1}',
+        b"\0\0\0\0\7",
+        b'{"schemaId":7,"payload":{"id":1,"name":"a"}',
+        b'{"schemaId":7,"payload":{"id":1,"name":"a"}]',
+        b'{"schemaId":7,"payload":',
+        b'{"schemaId":07,"payload":{}}',
+        b"x",
+    ],
+)
+def test_records_without_an_id_among_those_with_one(session: SparkSession, played: PlayedRegistry, late: bytes) -> None:
+    wire = Wire("pretty")
+    wire.register(played, 7, ROW)
+    reader = Reader(session, played.url + wire.interface)
+    good = wire.framed(7, b'{"id":1,"name":"a"}')
+    assert reader.read(good) == [{"id": 1, "name": "a"}]
+    assert reader.read(good, late) == [{"id": 1, "name": "a"}, "undecodable"]
+
+
+def test_a_record_of_no_row_among_rows(session: SparkSession, played: PlayedRegistry) -> None:
+    wire = Wire("confluent")
+    wire.register(played, 7, ROW)
+    wire.register(played, 8, block("int64", optional=False))
+    found = Reader(session, played.url).read(wire.framed(7, b'{"id":1,"name":"a"}'), wire.framed(8, b"1"))
+    assert found == [{"id": 1, "name": "a"}, "undecodable"]
+
+
+# Confluent's schemas
+
+
+NAMES = st.sampled_from(["id", "at", "é", "b c"])
+LEAVES = st.one_of(
+    st.sampled_from(["int8", "int16", "int32", "int64", "float", "double", "boolean", "string", "bytes"]).map(block),
+    st.sampled_from(["io.debezium.time.Timestamp", "io.debezium.time.MicroTimestamp"]).map(
+        lambda name: block("int64", name=name, version=1)
+    ),
+    st.just(block("string", name="io.debezium.data.Enum", version=1, parameters={"allowed": "a,b"})),
+    st.just(decimal(10, 2)),
+)
+BLOCKS = st.recursive(
+    st.tuples(LEAVES, st.booleans()).map(lambda pair: {**pair[0], "optional": pair[1]}),
+    lambda inner: st.one_of(
+        inner.map(lambda items: block("array", items=items)),
+        st.tuples(inner, st.booleans()).map(
+            lambda pair: block("map", keys={"type": "string", "optional": pair[1]}, values=pair[0])
+        ),
+        st.lists(st.tuples(NAMES, inner), min_size=1, unique_by=lambda pair: pair[0]).map(
+            lambda pairs: block("struct", name="shop.Value", fields=[{**kind, "field": name} for name, kind in pairs])
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(schema=BLOCKS)
+def test_confluents_schema_says_what_connects_own_does(spark: SparkSession, schema: Block) -> None:
+    def tree(kind: Block) -> Any:
+        return JsonParsing({}).readings(json.dumps(kind))[0].tree
+
+    # Keys that may be null are no text to Confluent's converter, and the map is a list of pairs.
+    pairs = json.dumps(schema).replace('"keys": {"type": "string", "optional": true}', '"keys": {"type": "struct"}')
+    wanted = connect.of_connect(json.loads(pairs))
+    assert _plain(tree(confluents(schema))) == _plain(wanted)
+
+
+def _plain(tree: Any) -> str:
+    """A tree as text: the order of columns is part of it."""
+    children = {name: _plain(inner) for name, inner in (tree.fields or {}).items()}
+    others = [inner and _plain(inner) for inner in (tree.element, tree.value)]
+    return str((tree.kind, tree.name, sorted(tree.parameters.items()), list(children.items()), others))
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": "integer"}, "bigint"),
+        ({"type": "number"}, "double"),
+        ({"type": ["null", "string"]}, "string"),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "boolean"),
+        ({"enum": ["a", "b"]}, "string"),
+        ({"type": "array", "items": {"type": "integer"}}, "array<bigint>"),
+    ],
+)
+def test_json_schema_of_other_producers(spark: SparkSession, schema: Block, kind: str) -> None:
+    found = connect.of_connect(as_connect({"type": "object", "properties": {"c": schema}}))
+    assert connect.table_type(found).simpleString() == f"struct<c:{kind}>"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+        {"$ref": "#/definitions/other"},
+        {"type": "object"},
+        {"type": "null"},
+        True,
+    ],
+)
+def test_parts_that_are_no_columns(session: SparkSession, played: PlayedRegistry, part: Any) -> None:
+    schema = json.dumps({"type": "object", "properties": {"c": part}})
+    played.answers["/schemas/ids/7"] = {"schema": schema, "schemaType": "JSON"}
+    with pytest.raises(DataError) as caught:
+        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+    assert str(caught.value) == (
+        f"topic rows, schema 7: its JSON Schema has a part that is no column's type: {json.dumps(part)}\n"
+        "  fix: leave the topic out, or write the records with Confluent's JsonSchemaConverter"
+    )
+
+
+# What is refused
+
+
+def test_a_registry_that_has_it_not(session: SparkSession, played: PlayedRegistry) -> None:
+    with pytest.raises(DataError, match="answers 404 Not Found") as caught:
+        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+    assert caught.value.where == f"{played.url}/schemas/ids/7"
+    played.status = 500
+    with pytest.raises(RetriableError, match="answers 500"):
+        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+    played.status = 401
+    with pytest.raises(ConfigError, match="answers 401"):
+        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+
+
+def test_a_login(session: SparkSession, played: PlayedRegistry) -> None:
+    WIRES[0].register(played, 7, ROW)
+    reader = Reader(session, played.url)
+    reader.format = JsonFormat({"registry": played.url, "basic.auth.user.info": "me:secret"})
+    assert reader.read(WIRES[0].framed(7, b'{"id":1,"name":null}')) == [{"id": 1, "name": None}]
+    assert {authorization for _, authorization in played.asked} == {"Basic bWU6c2VjcmV0"}
+    assert "secret" not in repr(reader.format.config)
+
+
+def test_what_check_tries(session: SparkSession, played: PlayedRegistry) -> None:
+    played.answers["/subjects"] = ["a", "b"]
+    assert list(JsonFormat(registry=played.url).connect(session)) == [(f"registry {played.url}", "answers, 2 subjects")]
+    assert list(JsonFormat().connect(session)) == []
+
+
+def test_global_ids_where_nobody_knows_them(session: SparkSession, played: PlayedRegistry) -> None:
+    with pytest.raises(DataError) as caught:
+        Reader(session, f"{played.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
+    assert str(caught.value) == (
+        f"{played.url}/apis/ccompat/v7: a record's schema has Apicurio's global id 7, which cannot be asked for at this "
+        "address\n  fix: set `registry:` to Apicurio's own interface, which ends in /apis/registry/v2 or /apis/registry/v3"
+    )
+    assert played.asked == []
+
+
+def test_the_newer_interface_of_apicurio(session: SparkSession, played: PlayedRegistry) -> None:
+    played.answers["/apis/registry/v3/ids/globalIds/7"] = ROW
+    played.answers["/apis/registry/v3/ids/globalIds/7/references"] = []
+    found = Reader(session, f"{played.url}/apis/registry/v3").read(b'{"schemaId":7,"payload":{"id":1,"name":"a"}}')
+    assert found == [{"id": 1, "name": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ({"schema": "{}"}, "the schema is AVRO, and not JSON"),
+        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the schema is PROTOBUF, and not JSON"),
+        ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "the schema 7 refers to others"),
+    ],
+)
+def test_schemas_that_are_not_read(session: SparkSession, played: PlayedRegistry, answer: Any, says: str) -> None:
+    played.answers["/schemas/ids/7"] = answer
+    with pytest.raises(DataError, match=says):
+        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+
+
+def test_records_without_ids(session: SparkSession, played: PlayedRegistry) -> None:
+    with pytest.raises(DataError) as caught:
+        Reader(session, played.url).read(b'{"id":1}', b'{"id":2}')
+    assert str(caught.value) == (
+        "topic rows: none of its records begins with a schema's id, and none has one in its headers\n"
+        "  fix: leave `registry:` out: JSON without ids brings its schema itself, or has none"
+    )
+
+
+def test_types_that_the_file_gives(session: SparkSession, played: PlayedRegistry) -> None:
+    log = SchemaLog()
+    log.columns = lambda topic: {"price": "decimal(10,2)"}
+    with pytest.raises(ConfigError, match="the records bring their own"):
+        Reader(session, played.url, log).read(WIRES[0].framed(7, b"{}"))
+
+
+def test_aws_glue() -> None:
+    with pytest.raises(ValidationError, match="JSON whose schema is in AWS Glue is not read"):
+        JsonFormat(registry="glue")
+
+
+def test_no_python_touches_a_row(session: SparkSession, played: PlayedRegistry) -> None:
+    WIRES[2].register(played, 7, FULL)
+    json_format = JsonFormat(registry=played.url + WIRES[2].interface)
+    [events] = decoded(SourceContext(session, SchemaLog()), topic(session, WIRES[2].framed(7, GOOD)), json_format, None)
+    frame: Any = events.load(session, events.schema)
+    assert "Python" not in frame._jdf.queryExecution().executedPlan().toString().replace("ExistingRDD", "")
+
+
+def test_times(session: SparkSession, played: PlayedRegistry) -> None:
+    at = block("int64", name="io.debezium.time.MicroTimestamp", version=1)
+    WIRES[0].register(played, 7, struct(at=at))
+    found = Reader(session, played.url).read(WIRES[0].framed(7, b'{"at":1767323045678901}'))
+    assert found == [{"at": datetime(2026, 1, 2, 3, 4, 5, 678901)}]  # noqa: DTZ001 - a wall clock's

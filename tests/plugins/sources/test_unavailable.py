@@ -1,0 +1,163 @@
+"""What Debezium sends for a value that the database did not send is never taken for the value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import pipelines
+from tests.support.bronze import Bronze, write_lines
+
+from headrace import Pipeline
+from headrace_sources.dialects.unavailable import PLACEHOLDER, unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+BYTES = list(PLACEHOLDER.encode())
+#: Spark's type, what stands for a value there as Debezium's own code makes it, and values that look like it.
+SHAPES: dict[str, tuple[str, Any, list[Any]]] = {
+    "text": ("string", PLACEHOLDER, ["", "unavailable", PLACEHOLDER + " ", PLACEHOLDER[:-1]]),
+    "base64": ("string", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ"]),
+    "hex": ("string", PLACEHOLDER.encode().hex(), ["5f5f"]),
+    "hstore as JSON": ("string", f'{{"{PLACEHOLDER}":"{PLACEHOLDER}"}}', ["{}"]),
+    "bytea": ("binary", PLACEHOLDER.encode(), [b"", b"_"]),
+    "text[]": ("array<string>", [PLACEHOLDER], [[], [None], [PLACEHOLDER, PLACEHOLDER], [PLACEHOLDER, "a"]]),
+    "uuid[]": ("array<string>", ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], [["b68a35a7-17ad-35b3-af2a-ae46edb4545b"]]),
+    "bytea[]": ("array<binary>", [PLACEHOLDER.encode()], [[], [b""], [None]]),
+    "int[]": ("array<int>", BYTES, [[], [None], BYTES[:-1], [*BYTES, 1]]),
+    "bigint[]": ("array<bigint>", BYTES, [[], BYTES[1:]]),
+    "hstore": (
+        "map<string, string>",
+        {PLACEHOLDER: PLACEHOLDER},
+        [{}, {PLACEHOLDER: "a"}, {PLACEHOLDER: None}, {"a": "b"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_placeholder_is_known_and_nothing_else_is(spark: SparkSession, shape: str) -> None:
+    from pyspark.sql import functions as F
+
+    kind, placeholder, others = SHAPES[shape]
+    frame = spark.createDataFrame([(0, placeholder), *((1, other) for other in others), (1, None)], f"n int, v {kind}")
+    test = unavailable({"v": frame.schema["v"].dataType}, PLACEHOLDER)["v"]
+    found = frame.groupBy("n").agg(F.count_if(test(F.col("v"))).alias("found")).orderBy("n").collect()
+    assert [row["found"] for row in found] == [1, 0]
+
+
+def test_days(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    days = [F.date_from_unix_date(F.lit(byte)) for byte in BYTES]
+    frame = spark.range(1).select(F.array(*days).alias("v"), F.array(*days[1:]).alias("other"))
+    tests = unavailable({field.name: field.dataType for field in frame.schema}, PLACEHOLDER)
+    assert tuple(frame.select(tests["v"](F.col("v")), tests["other"](F.col("other"))).first() or ()) == (True, False)
+
+
+def test_numbers_and_times_have_none(spark: SparkSession) -> None:
+    schema = spark.createDataFrame(
+        [], "a int, b decimal(10,2), c timestamp, d double, e boolean, f struct<x: string>"
+    ).schema
+    assert unavailable({field.name: field.dataType for field in schema}, PLACEHOLDER) == {}
+
+
+@pytest.mark.parametrize("placeholder", [PLACEHOLDER, "<left out>"])
+@pytest.mark.parametrize("sink", [*pipelines.TABLE_SINKS, "files"])
+def test_it_never_comes_into_a_table(tmp_path: Path, spark: SparkSession, sink: str, placeholder: str) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+    artists.insert(arp)
+    artists.update(arp, {**arp, "name": "Hans Arp", "nationality": placeholder})
+    bronze.flush()
+    unwrap = {"delete.tombstone.handling.mode": "drop"} if sink == "files" else {}
+    dialects = {"debezium": {"unavailable.value.placeholder": placeholder}}
+    job = pipelines.pipeline(tmp_path, sink, transforms=[{"unwrap": unwrap}], dialects=dialects)
+    job.run(spark)
+    told = [row["nationality"] for row in pipelines.rows(job, spark)]
+    assert told == (["German", None] if sink == "files" else ["German"])
+    if sink != "files":
+        artists.update(arp, {**arp, "name": "Jean Arp", "nationality": placeholder})
+        bronze.flush()
+        job.run(spark)
+        assert pipelines.rows(job, spark) == [{**arp, "name": "Jean Arp"}]
+
+
+def test_where_rows_are_appended_the_columns_that_were_left_out_are_named(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+    artists.insert(arp)
+    bronze.flush()
+    job = pipelines.pipeline(
+        tmp_path,
+        transforms=[{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
+        sinks=[pipelines.sink_block("iceberg", tmp_path, mode="append")],
+    )
+    job.run(spark)
+    artists.update(arp, {**arp, "name": PLACEHOLDER, "nationality": PLACEHOLDER})
+    artists.update(arp, {**arp, "name": "Hans Arp"})
+    bronze.flush()
+    job.run(spark)
+    found = pipelines.rows(job, spark, key="_headrace_position", own_columns=True)
+    assert [(row["name"], row["nationality"], row["_headrace_unchanged"]) for row in found] == [
+        ("Arp", "German", None),
+        (None, None, ["name", "nationality"]),
+        ("Hans Arp", "German", None),
+    ]
+
+
+def test_envelopes_that_stay_envelopes(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+    artists.update(arp, {**arp, "nationality": PLACEHOLDER})
+    bronze.flush()
+    job = pipelines.pipeline(tmp_path, transforms=[])
+    job.run(spark)
+    (row,) = pipelines.rows(job, spark, key="ts_ms")
+    assert (row["before"]["nationality"], row["after"]["name"], row["after"]["nationality"]) == ("German", "Arp", None)
+
+
+def test_a_column_that_is_renamed_and_masked(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
+    arp = {"artist_id": 1, "name": "Arp", "nationality": "German"}
+    artists.insert(arp)
+    bronze.flush()
+    transforms: list[Any] = [
+        {"unwrap": {}},
+        {"rename": {"columns": {"nationality": "country"}}},
+        {"mask": {"columns": {"country": {"sha256": {"salt": "pepper"}}}}},
+    ]
+    job = pipelines.pipeline(tmp_path, transforms=transforms)
+    job.run(spark)
+    masked = pipelines.rows(job, spark)[0]["country"]
+    assert len(masked) == 64
+    artists.update(arp, {**arp, "name": "Hans Arp", "nationality": PLACEHOLDER})
+    bronze.flush()
+    job.run(spark)
+    assert pipelines.rows(job, spark) == [{"artist_id": 1, "name": "Hans Arp", "country": masked}]
+
+
+def test_rows_that_were_flattened(tmp_path: Path, spark: SparkSession) -> None:
+    folder = tmp_path / "bronze" / "people"
+    write_lines(folder / "0.json", [{"id": 1, "name": "a", "bio": "long", "__op": "c", "__lsn": 5}])
+    config: dict[str, Any] = {
+        "name": "people",
+        "source": {"files": {"path": str(tmp_path / "bronze"), "format": "json"}},
+        "tables": [{"source": "people", "key": "id"}],
+        "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+    job = Pipeline.from_dict(config)
+    job.run(spark)
+    write_lines(folder / "1.json", [{"id": 1, "name": "b", "bio": PLACEHOLDER, "__op": "u", "__lsn": 6}])
+    job.run(spark)
+    (row,) = job.read("people", spark=spark).collect()
+    assert (row["name"], row["bio"]) == ("b", "long")

@@ -1,0 +1,254 @@
+"""Masked values are gone everywhere, and what hid them is nowhere to be read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from pydantic import ValidationError
+from tests.support.records import record, topics_of
+
+from headrace.engine.decode import decoded
+from headrace.engine.plan import Plan
+from headrace.engine.routing import Route, Routes
+from headrace.errors import DataError
+from headrace.sdk.changes import KEY, RAW, Changes
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace.sdk.transform import Transform
+from headrace.spark.sessions import Sessions
+from headrace_sinks.console import ConsoleSink
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.transports.files import FilesSource
+from headrace_transforms.mask import Mask
+from headrace_transforms.unwrap import Unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SALT = "Salt-that-nobody-sees"
+ROW = "id int, email string, age int, born date, tags array<string>, note string"
+ENVELOPE = f"before struct<{ROW}>, after struct<{ROW}>, op string, {KEY} struct<id int, email string>"
+RULES: dict[str, dict[str, Any]] = {
+    "sha256": {"sha256": {"salt": SALT}},
+    "sha512": {"sha512": {"salt": SALT}},
+    "characters": {"characters": 3},
+    "truncate": {"truncate": 2},
+    "replacement": {"replacement": "gone"},
+    "nullify": {"nullify": True},
+}
+
+
+def digest(value: str, algorithm: str = "sha256") -> str:
+    return hashlib.new(algorithm, (SALT + value).encode()).hexdigest()
+
+
+def one(spark: SparkSession, rule: str, column: str = "note", schema: str = "note string", *values: Any) -> list[Any]:
+    """The values of one column, masked."""
+    frame = spark.createDataFrame([(value,) for value in values], schema).coalesce(1)
+    done = Mask(columns={column: RULES[rule]})(frame)
+    assert done.columns == [column]
+    return [row[0] for row in done.collect()]
+
+
+@pytest.fixture(scope="module")
+def envelopes(spark: SparkSession) -> Changes:
+    from datetime import date
+
+    old = (1, "a@x", 30, date(2000, 1, 31), ["t"], None)
+    new = (1, "b@x", 31, None, None, "n")
+    frame = spark.createDataFrame([(old, new, "u", (1, "b@x")), (new, None, "d", (1, "b@x"))], ENVELOPE)
+    return Changes(frame.coalesce(1), envelope=True)
+
+
+class TestRules:
+    @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
+    def test_a_hash_is_debeziums(self, spark: SparkSession, algorithm: str) -> None:
+        values = ["x", "", "Grüße", None]
+        expected = [None if v is None else digest(v, algorithm) for v in values]
+        assert one(spark, algorithm, "note", "note string", *values) == expected
+
+    def test_a_hash_of_a_number_is_that_of_its_text(self, spark: SparkSession) -> None:
+        assert one(spark, "sha256", "age", "age int", 30, None) == [digest("30"), None]
+
+    def test_characters_stand_for_null_too(self, spark: SparkSession) -> None:
+        assert one(spark, "characters", "note", "note string", "long text", None) == ["***", "***"]
+
+    def test_truncate(self, spark: SparkSession) -> None:
+        assert one(spark, "truncate", "note", "note string", "Grüße", "a", None) == ["Gr", "a", None]
+
+    def test_a_replacement(self, spark: SparkSession) -> None:
+        assert one(spark, "replacement", "age", "age int", 30, None) == ["gone", None]
+
+    @pytest.mark.parametrize("value", ["1", "map('a', 1)", "array(1)", "named_struct('a', 1)"])
+    def test_nullify_keeps_the_type(self, spark: SparkSession, value: str) -> None:
+        frame = spark.sql(f"SELECT {value} AS note")
+        done = Mask(columns={"note": RULES["nullify"]})(frame)
+        assert done.dtypes == frame.dtypes
+        assert {row[0] for row in done.collect()} == {None}
+
+    @settings(max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(
+        st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=50, max_size=100),
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    )
+    def test_any_text_and_any_salt(self, spark: SparkSession, values: list[str], salt: str) -> None:
+        frame = spark.createDataFrame([(value,) for value in values], "note string").coalesce(1)
+        done = Mask(columns={"note": {"sha256": {"salt": salt}}})(frame)
+        assert [row[0] for row in done.collect()] == [hashlib.sha256((salt + v).encode()).hexdigest() for v in values]
+
+
+class TestEverywhere:
+    def test_before_after_and_key_alike(self, envelopes: Changes) -> None:
+        columns = {
+            "email": RULES["sha256"],
+            "age": RULES["nullify"],
+            "born": RULES["truncate"],
+            "tags": RULES["replacement"],
+        }
+        first, second = (row.asDict(recursive=True) for row in Mask(columns=columns).apply(envelopes).frame.collect())
+        a, b = digest("a@x"), digest("b@x")
+        old = {"id": 1, "email": a, "age": None, "born": "20", "tags": "gone", "note": None}
+        new = {"id": 1, "email": b, "age": None, "born": None, "tags": None, "note": "n"}
+        assert first == {"before": old, "after": new, "op": "u", KEY: {"id": 1, "email": b}}
+        assert second == {"before": new, "after": None, "op": "d", KEY: {"id": 1, "email": b}}
+
+    def test_an_image_that_is_not_there_stays_so(self, envelopes: Changes) -> None:
+        done = Mask(columns={"note": RULES["characters"]}).apply(envelopes).frame
+        assert [row["after"] and row["after"]["note"] for row in done.collect()] == ["***", None]
+
+    def test_a_column_of_another_table_is_none_of_its_business(self, envelopes: Changes) -> None:
+        assert Mask(columns={"nobody": RULES["sha256"]}).apply(envelopes).frame.schema == envelopes.frame.schema
+
+    def test_standing_alone_on_rows_and_envelopes(self, spark: SparkSession, envelopes: Changes) -> None:
+        mask = Mask(columns={"email": RULES["replacement"]})
+        rows = spark.createDataFrame([(1, "a@x")], "id int, email string")
+        assert [tuple(row) for row in mask(rows).collect()] == [(1, "gone")]
+        images = [
+            (r["before"]["email"], r["after"] and r["after"]["email"])
+            for r in mask(envelopes.frame.drop(KEY)).collect()
+        ]
+        assert images == [("gone", "gone"), ("gone", None)]
+
+    def test_two_rules_of_one_salt(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([("x", "y")], "a string, b string")
+        [row] = Mask(columns={"a": RULES["sha256"], "b": RULES["sha256"]})(frame).collect()
+        assert tuple(row) == (digest("x"), digest("y"))
+
+
+def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) -> None:
+    """Only where rows are made of them does nobody read it."""
+    value = {
+        "before": {"id": 1, "email": "a@x"},
+        "after": {"id": 1, "email": "b@x"},
+        "source": {"connector": "x"},
+        "op": "u",
+    }
+    context = SourceContext(spark, SchemaLog())
+    [events] = decoded(context, topics_of(spark, [record(value)]), JsonFormat(), None)
+    mask = Mask(columns={"email": RULES["replacement"]})
+
+    def columns(*transforms: Transform) -> str:
+        source = FilesSource(path="x", format="json")
+        plan = Plan("moma", source, (ConsoleSink(),), "checkpoint", Routes([]), (DebeziumDialect(),), transforms)
+        changes = plan.changes(spark, events, Route("artists", ("id",)))
+        return changes.frame.select(*changes.event_columns).schema.simpleString()
+
+    row = "struct<email:string,id:bigint>"
+    assert columns(mask) == f"struct<after:{row},before:{row},op:string,source:struct<connector:string>>"
+    assert columns(mask, Unwrap()) == "struct<email:string,id:bigint>"
+
+
+class TestKeys:
+    @pytest.mark.parametrize("rule", ["characters", "truncate", "replacement", "nullify"])
+    def test_a_mask_that_makes_one_row_of_many_is_refused(self, envelopes: Changes, rule: str) -> None:
+        with pytest.raises(DataError) as raised:
+            Mask(columns={"email": RULES[rule]}).apply(envelopes)
+        assert str(raised.value) == (
+            "'email' is part of the key, and this mask would make one row of many\n  fix: mask it with sha256 or sha512"
+        )
+
+    def test_hashes_keep_keys_apart(self, envelopes: Changes) -> None:
+        keys = {row[KEY]["email"] for row in Mask(columns={"email": RULES["sha512"]}).apply(envelopes).frame.collect()}
+        assert keys == {digest("b@x", "sha512")}
+
+
+class TestSecrecy:
+    @pytest.fixture
+    def masked(self, spark: SparkSession) -> DataFrame:
+        """Masked in a session of headrace's own, as the engine does it."""
+        session = Sessions(spark).of("mask")
+        frame = session.createDataFrame([("x", SALT[:4])], f"email string, {RAW} string")
+        return Mask(columns={"email": RULES["sha256"]}).apply(Changes(frame, envelope=False)).frame
+
+    def test_the_salt_is_in_no_plan(self, masked: DataFrame) -> None:
+        assert masked.collect()[0]["email"] == digest("x")
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown):
+            masked.explain(extended=True)
+            masked.explain(mode="formatted")
+            masked.explain(mode="codegen")
+            masked.explain(mode="cost")
+        execution: Any = masked._jdf.queryExecution()
+        plans = [execution.logical(), execution.analyzed(), execution.optimizedPlan()]
+        texts = [shown.getvalue(), execution.toString(), execution.executedPlan().treeString()]
+        texts += [text for plan in plans for text in (plan.treeString(), plan.toJSON())]
+        assert "sha2" in shown.getvalue()
+        assert not [text for text in texts if SALT in text]
+        # nor anything that a guess at the salt could be checked against
+        for algorithm in ("md5", "sha1", "sha256"):
+            guess = hashlib.new(algorithm, SALT.encode()).hexdigest()[:12]
+            assert not [text for text in texts if guess in text]
+
+    def test_the_salt_is_in_no_error(self, masked: DataFrame) -> None:
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import AnalysisException, PySparkException
+        from pyspark.sql import functions as F
+
+        with pytest.raises((Py4JJavaError, PySparkException)) as failed:  # which of them: Spark 3 or 4
+            masked.select(F.raise_error(F.col("email"))).collect()
+        assert digest("x") in str(failed.value)
+        assert SALT not in str(failed.value)
+        with pytest.raises(AnalysisException) as refused:
+            masked.select("nobody")
+        assert SALT not in str(refused.value)
+
+    def test_the_salt_is_in_no_catalog(self, masked: DataFrame) -> None:
+        masked.collect()
+        described = [row for table in masked.sparkSession.catalog.listTables() for row in (table, repr(table))]
+        assert SALT not in repr(described)
+
+    def test_masking_again_makes_no_second_view(self, spark: SparkSession) -> None:
+        session = Sessions(spark).of("mask")
+        frame = session.createDataFrame([("x",)], "email string")
+        mask = Mask(columns={"email": {"sha256": {"salt": "a salt of its own"}}})
+        views = [len(session.catalog.listTables()) for _ in range(3) if mask(frame).columns]
+        assert views == [len(session.catalog.listTables())] * 3
+
+    def test_it_says_that_it_hides(self) -> None:
+        assert Mask.hides
+        assert list(Mask(columns={"a": RULES["nullify"]}).reads()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "what"),
+    [
+        ({}, "say exactly one of sha256, sha512, characters, truncate, replacement, nullify"),
+        ({"truncate": 1, "nullify": True}, "say exactly one of"),
+        ({"truncate": -1}, "greater than or equal to 0"),
+        ({"sha256": {"salt": ""}}, "at least 1 item"),
+        ({"sha256": {}}, "salt"),
+        ({"nullify": False}, "True"),
+        ({"sha255": {"salt": "x"}}, "unknown key"),
+    ],
+)
+def test_rules_that_are_none(rule: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        Mask(columns={"a": rule})

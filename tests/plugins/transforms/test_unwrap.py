@@ -1,0 +1,268 @@
+"""Envelopes become rows as Debezium's ExtractNewRecordState makes them, and deletes what the mode says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+from tests.support.records import changes_of, record, rows_of, samples
+
+from headrace.errors import DataError
+from headrace.sdk.changes import DELETED, ERROR, KEY, OP, POSITION, Changes
+from headrace_transforms.unwrap import Unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+MODES = ("drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone")
+ENVELOPE = (
+    "before struct<id int, name string>, after struct<id int, name string>, "
+    "source struct<ts_ms bigint, table string, lsn bigint>, op string, ts_ms bigint, "
+    "transaction struct<id string, total_order bigint>, query string, lsn string"
+)
+SOURCE = (1700, "artists", 7)
+SOURCE_BLOCK = {"connector": "postgresql", "lsn": 8, "ts_ms": 5}
+
+
+def unwrap(mode: str = "tombstone", **options: Any) -> Unwrap:
+    return Unwrap({"delete.tombstone.handling.mode": mode, **{k.replace("_", "."): v for k, v in options.items()}})
+
+
+@pytest.fixture(scope="module")
+def envelopes(spark: SparkSession) -> DataFrame:
+    """A DataFrame of somebody's own: an insert, an update, a delete, a snapshot's row, a truncate and a message."""
+    old, new = (1, "x"), (1, "y")
+    events = [
+        (None, old, "c"),
+        (old, new, "u"),
+        (new, None, "d"),
+        (None, (2, "z"), "r"),
+        (None, None, "t"),
+        (None, None, "m"),
+    ]
+    rows = [
+        (b, a, SOURCE, op, 1800 + i, ("tx", i) if i % 2 else None, "SELECT", "not the source's")
+        for i, (b, a, op) in enumerate(events)
+    ]
+    return spark.createDataFrame(rows, ENVELOPE).coalesce(1).cache()
+
+
+@pytest.fixture(scope="module")
+def rewritten(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
+    options = unwrap("rewrite", add_fields="op,table,source.ts_ms")
+    events = [r for r in samples("pg_envelope") if r["topic"].endswith((".customers", ".composite_key", ".no_pk"))]
+    found = {}
+    for topic, changes in changes_of(spark, events).items():
+        done = options.apply(changes)
+        found[topic] = rows_of(Changes(done.frame.where(f"{ERROR} IS NULL"), envelope=False))
+    return found
+
+
+@pytest.fixture(scope="module")
+def events() -> list[dict[str, Any]]:
+    def event(op: str | None, before: Any, after: Any) -> dict[str, Any]:
+        return {"before": before, "after": after, "source": SOURCE_BLOCK, "op": op}
+
+    return [
+        record(event("c", None, {"id": 1, "name": "x", "age": 30}), key={"id": 1}, offset=0),
+        record(event("d", {"id": 1, "name": "x", "age": 30}, None), key={"id": 1}, offset=1),
+        record(event("d", {"id": 2, "name": ""}, None), key={"id": 2}, offset=2),
+        record(event("d", None, None), key={"id": 3}, offset=3),
+        record(None, key={"id": 3}, offset=4),
+        record(event("t", None, None), offset=5),
+        record(b"{ no json", key={"id": 6}, offset=6),
+    ]
+
+
+def plain(frame: DataFrame, transform: Unwrap) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in transform(frame).collect()]
+
+
+class TestRealEvents:
+    """The same statements, once as envelopes and once as the real ExtractNewRecordState left them."""
+
+    @pytest.mark.parametrize("table", ["customers", "composite_key", "no_pk"])
+    def test_the_rows_are_the_same(self, rewritten: dict[str, list[dict[str, Any]]], table: str) -> None:
+        theirs = [r["value"] for r in samples("pg_unwrap") if r["topic"].endswith(f".{table}")]
+        assert len(rewritten[table]) == len(theirs) > 2
+        for mine, real in zip(rewritten[table], theirs, strict=True):
+            # JSON without a schema forgets what it does not hold: a column that came later is null in earlier rows.
+            assert {name: mine[name] for name in real} == real
+            assert all(mine[name] is None for name in mine.keys() - real.keys())
+
+    def test_the_added_fields_come_last(self, rewritten: dict[str, list[dict[str, Any]]]) -> None:
+        assert list(rewritten["no_pk"][0]) == ["a", "b", "__deleted", "__op", "__table", "__source_ts_ms"]
+
+
+class TestPlainDataFrames:
+    @pytest.mark.parametrize("mode", ["drop", "tombstone", "delete-to-tombstone"])
+    def test_a_delete_is_left_out(self, envelopes: DataFrame, mode: str) -> None:
+        assert unwrap(mode)(envelopes).columns == ["id", "name"]
+        assert plain(envelopes, unwrap(mode)) == [(1, "x"), (1, "y"), (2, "z")]
+
+    def test_rewrite_keeps_it(self, envelopes: DataFrame) -> None:
+        assert unwrap("rewrite")(envelopes).columns == ["id", "name", "__deleted"]
+        assert plain(envelopes, unwrap("rewrite")) == [
+            (1, "x", "false"),
+            (1, "y", "false"),
+            (1, "y", "true"),
+            (2, "z", "false"),
+        ]
+
+    def test_rewrite_with_tombstone_flags_and_removes(self, envelopes: DataFrame) -> None:
+        assert plain(envelopes, unwrap("rewrite-with-tombstone")) == [
+            (1, "x", "false"),
+            (1, "y", "false"),
+            (2, "z", "false"),
+        ]
+
+    def test_rows_are_left_alone(self, spark: SparkSession) -> None:
+        rows = spark.createDataFrame([(1, "false")], "id int, __deleted string")
+        for mode in MODES:
+            assert [tuple(row) for row in unwrap(mode, add_fields="op")(rows).collect()] == [(1, "false")]
+
+    def test_envelopes_without_before(self, envelopes: DataFrame) -> None:
+        assert plain(envelopes.drop("before"), unwrap()) == [(1, "x"), (1, "y"), (2, "z")]
+
+    def test_envelopes_without_after(self, envelopes: DataFrame) -> None:
+        frame = envelopes.drop("after").where("op = 'd'")
+        assert plain(frame, unwrap("rewrite")) == [(1, "y", "true")]
+        assert unwrap()(frame).schema.simpleString() == "struct<id:int,name:string>"
+        assert plain(frame, unwrap()) == []
+
+
+class TestAddFields:
+    @pytest.mark.parametrize(
+        ("fields", "added"),
+        [
+            ("op", {"__op": "c"}),
+            ("source.ts_ms", {"__source_ts_ms": 1700}),
+            (" op , source.table ", {"__op": "c", "__source_table": "artists"}),
+            ("transaction.id:tx", {"__tx": None}),
+            ("op:operation,source.lsn:at", {"__operation": "c", "__at": 7}),
+            # a bare name is looked for in the envelope, the transaction or the source, as ExtractNewRecordState does
+            ("ts_ms", {"__ts_ms": 1800}),
+            ("total_order", {"__total_order": None}),
+            ("table,lsn", {"__table": "artists", "__lsn": 7}),
+            ("query", {"__query": "SELECT"}),
+            # what the envelope does not have is not added
+            ("ts_ns,sequence,data_collection_order,source.gtid,nobody.id,nobody", {}),
+            ("", {}),
+            (",,", {}),
+        ],
+    )
+    def test_names_and_values(self, envelopes: DataFrame, fields: str, added: dict[str, Any]) -> None:
+        [first, *_] = unwrap(add_fields=fields)(envelopes).collect()
+        assert first.asDict() == {"id": 1, "name": "x", **added}
+
+    def test_the_order_is_that_of_the_option(self, envelopes: DataFrame) -> None:
+        done = unwrap("rewrite", add_fields="table,op,transaction.id")(envelopes)
+        assert done.columns == ["id", "name", "__deleted", "__table", "__op", "__transaction_id"]
+
+    def test_a_transaction_that_is_there(self, envelopes: DataFrame) -> None:
+        assert plain(envelopes, unwrap(add_fields="id,total_order"))[1:] == [(1, "y", "tx", 1), (2, "z", "tx", 3)]
+
+    def test_the_prefix(self, envelopes: DataFrame) -> None:
+        options = {"add.fields": "op,source.ts_ms", "add.fields.prefix": "cdc."}
+        assert Unwrap(options)(envelopes).columns == ["id", "name", "cdc.op", "cdc.source_ts_ms"]
+
+    @pytest.mark.parametrize("fields", ["op,op", "op,table:op", "op,table:OP"])
+    def test_two_columns_of_one_name(self, envelopes: DataFrame, fields: str) -> None:
+        with pytest.raises(
+            DataError, match=r"`add\.fields` makes a second column '__(op|OP)'\n  fix: give it another name: `.*:alias`"
+        ):
+            unwrap(add_fields=fields)(envelopes)
+
+    def test_a_name_of_the_rows_own(self, envelopes: DataFrame) -> None:
+        with pytest.raises(DataError, match="second column 'name'"):
+            Unwrap({"add.fields": "table:name", "add.fields.prefix": ""})(envelopes)
+
+    @pytest.mark.parametrize("fields", ["source.", "a.b.c", ".", "op,a.b.c:d", ":alias"])
+    def test_what_is_no_field(self, fields: str) -> None:
+        with pytest.raises(
+            ValidationError, match=r"is not a field: write `op`, `source\.ts_ms` or `source\.ts_ms:alias`"
+        ):
+            unwrap(add_fields=fields)
+
+
+class TestInAPipeline:
+    """With headrace's columns beside the event's: the sink removes what is DELETED."""
+
+    def rows(
+        self, spark: SparkSession, events: list[dict[str, Any]], mode: str, *columns: str
+    ) -> list[tuple[Any, ...]]:
+        transform = unwrap(mode)
+        [changes] = changes_of(spark, events, whole_before=transform.needs_before).values()
+        done = transform.apply(changes)
+        assert not done.envelope
+        assert {OP, KEY, POSITION, ERROR} <= set(done.own_columns)
+        return [tuple(row.values()) for row in rows_of(done, *columns)]
+
+    @pytest.mark.parametrize("mode", ["tombstone", "delete-to-tombstone"])
+    def test_a_delete_is_its_key(self, spark: SparkSession, events: list[dict[str, Any]], mode: str) -> None:
+        assert self.rows(spark, events, mode, "id", "name", "age", DELETED, ERROR) == [
+            (1, "x", 30, False, None),
+            (1, None, None, True, None),
+            (2, None, None, True, None),
+            (3, None, None, True, None),
+            (None, None, None, False, "truncated"),
+            (6, None, None, False, "undecodable"),
+        ]
+
+    def test_rewrite_keeps_the_row_as_it_was(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
+        assert self.rows(spark, events, "rewrite", "id", "name", "age", "__deleted", DELETED)[:4] == [
+            (1, "x", 30, "false", False),
+            (1, "x", 30, "true", False),
+            (2, "", None, "true", False),
+            (3, None, None, "true", False),
+        ]
+
+    def test_rewrite_with_tombstone_flags_and_removes(self, spark: SparkSession, events: list[dict[str, Any]]) -> None:
+        assert self.rows(spark, events, "rewrite-with-tombstone", "id", "__deleted", DELETED)[:3] == [
+            (1, "false", False),
+            (1, "true", True),
+            (2, "true", True),
+        ]
+
+    def test_drop_leaves_deletes_out_and_keeps_what_is_wrong(
+        self, spark: SparkSession, events: list[dict[str, Any]]
+    ) -> None:
+        assert self.rows(spark, events, "drop", "id", ERROR) == [(1, None), (None, "truncated"), (6, "undecodable")]
+
+    def test_a_key_column_that_the_row_lacks_joins_it(self, spark: SparkSession) -> None:
+        value = {"before": None, "after": {"name": "x"}, "source": SOURCE_BLOCK, "op": "c"}
+        [changes] = changes_of(spark, [record(value, key={"id": 7})]).values()
+        assert rows_of(unwrap().apply(changes)) == [{"name": "x", "id": 7}]
+
+    def test_deletes_alone_have_the_columns_and_types_of_the_table(self, spark: SparkSession) -> None:
+        value = {"before": {"id": 1, "name": "x"}, "after": None, "source": SOURCE_BLOCK, "op": "d"}
+        [changes] = changes_of(spark, [record(value)], keyed=False, key=["id"], whole_before=True).values()
+        done = unwrap().apply(changes)
+        assert done.frame.select("id", "name").schema.simpleString() == "struct<id:bigint,name:string>"
+        assert rows_of(done, "id", "name", DELETED) == [{"id": 1, "name": None, DELETED: True}]
+
+    def test_flat_rows_that_say_they_are_deleted(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([(1, False), (2, True)], f"id int, {DELETED} boolean")
+        flat = Changes(frame, envelope=False)
+
+        def done(mode: str) -> list[tuple[Any, ...]]:
+            return [tuple(row) for row in unwrap(mode).apply(flat).frame.collect()]
+
+        assert done("tombstone") == [(1, False), (2, True)]
+        assert done("drop") == [(1, False)]
+        assert done("rewrite") == [(1, False, "false"), (2, False, "true")]
+        assert done("rewrite-with-tombstone") == [(1, False, "false"), (2, True, "true")]
+
+    def test_flat_rows_keep_the_flag_they_have(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([("true", True)], f"__deleted string, {DELETED} boolean")
+        [row] = unwrap("rewrite").apply(Changes(frame, envelope=False)).frame.collect()
+        assert row.asDict() == {"__deleted": "true", DELETED: False}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_it_asks_of_sinks_and_sources(mode: str) -> None:
+    asks = {"drop": False, "rewrite": False}.get(mode, True)
+    assert (unwrap(mode).asks_deletes, unwrap(mode).needs_before) == (asks, mode == "rewrite")

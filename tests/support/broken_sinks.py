@@ -1,0 +1,373 @@
+"""Sinks that each break one promise, and the test of the kit that has to notice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from tests.support.memory_sink import MemorySink, Record, Version
+
+from headrace.errors import DataError, HeadraceError, RetriableError
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.sink import Batch, Capabilities, Sink, Table, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+#: Test → the sinks that it has to fail.
+BROKEN: dict[str, list[type[Sink]]] = {}
+#: Store → keys that were deleted.
+GONE: dict[str, set[Any]] = {}
+
+
+def fails(test: str) -> Any:
+    """Says which test of the kit notices."""
+
+    def note(sink: type[Sink]) -> type[Sink]:
+        BROKEN.setdefault(test, []).append(sink)
+        return sink
+
+    return note
+
+
+@fails("test_it_says_what_it_is")
+class OfAnotherVersion(MemorySink):
+    api_version = 0
+
+
+@fails("test_construction_runs_nothing")
+class StartsSpark(MemorySink):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        from pyspark.sql import SparkSession
+
+        super().__init__(config, **options)
+        SparkSession.getActiveSession()
+
+
+@fails("test_it_pickles_and_its_copy_finds_the_table")
+class KeepsALock(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        self.lock = threading.Lock()
+        return super().write(table, rows, batch)
+
+
+@fails("test_it_pickles_and_its_copy_finds_the_table")
+class KeepsTablesToItself(MemorySink):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.tables: dict[str, list[Version]] = {}
+
+    def versions(self, table: Table) -> list[Version]:
+        return self.tables.setdefault(table.name, [])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"config": self.config, "tables": {}}
+
+
+@fails("test_it_leaves_errors_that_are_not_its_own")
+class ExplainsEverything(MemorySink):
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return RetriableError("try again")
+
+
+@fails("test_the_callers_session_stays_as_it_was")
+class SetsTheCallersConf(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        jvm: Any = rows.sparkSession._jvm
+        callers = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
+        callers.conf().set("spark.sql.broken", batch.pipeline)
+        return super().write(table, rows, batch)
+
+
+@fails("test_the_callers_session_stays_as_it_was")
+class LeavesACache(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return super().arrived(rows.persist())
+
+
+@fails("test_the_callers_session_stays_as_it_was")
+class LeavesAView(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        rows.createOrReplaceTempView("left_behind")
+        return super().arrived(rows)
+
+
+@fails("test_it_writes_in_the_session_of_the_rows")
+class UsesTheActiveSession(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        from pyspark.sql import SparkSession
+
+        rows.createOrReplaceTempView("arriving")
+        session = SparkSession.getActiveSession()
+        assert session is not None
+        return super().arrived(session.table("arriving"))
+
+
+@fails("test_a_table_that_is_not_there")
+class ReadsWhatIsNotThere(MemorySink):
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        return super().read_back(spark, table, as_of) if self.versions(table) else spark.sql("SELECT 1 AS id")
+
+
+@fails("test_the_first_write_creates_the_table")
+class CountsWrong(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        super().write(table, rows, batch)
+        return Written(upserted=0)
+
+
+@fails("test_the_first_write_creates_the_table")
+class LosesPositions(MemorySink):
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        return super().read_back(spark, table, as_of).drop(POSITION)
+
+
+@fails("test_append_keeps_every_row")
+class AlwaysUpserts(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        return super().write(table, rows, Batch(batch.pipeline, batch.id, "upsert"))
+
+
+@fails("test_an_empty_batch_changes_nothing")
+class ReplacesTheTable(MemorySink):
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        return (come, len(come)) if not come else super().upserted(table, old, come)
+
+
+@fails("test_an_empty_batch_changes_nothing")
+class WantsRows(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [rows.head(1)[0].asDict()][:0] + super().arrived(rows)
+
+
+@fails("test_a_write_that_fails_changes_nothing")
+class WritesHalf(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        half = Batch(batch.pipeline + "half", batch.id, batch.mode)
+        super().write(table, rows.where(f"{POSITION} <= '0000000002'"), half)
+        return super().write(table, rows, batch)
+
+
+@fails("test_another_pipelines_batch_is_another_batch")
+class KnowsBatchesByNumber(MemorySink):
+    def mark(self, batch: Batch) -> Hashable:
+        return batch.id
+
+
+@fails("test_two_tables_at_once")
+class HasOneTable(MemorySink):
+    def versions(self, table: Table) -> list[Version]:
+        return super().versions(Table("the only one"))
+
+
+@fails("test_its_input_is_read_once")
+class ReadsTwice(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        rows.collect()
+        return super().arrived(rows)
+
+
+@fails("test_rows_are_counted_on_their_way")
+class ReadsPastSparkSql(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [row.asDict(recursive=True) for row in rows.rdd.collect()]
+
+
+@fails("test_upsert_keeps_one_row_per_key")
+class AlwaysAppends(MemorySink):
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        return [*old.rows, *come], len(come)
+
+
+@fails("test_a_history_ends_in_the_same_table_however_it_arrives")
+@fails("test_a_late_row_loses")
+class LastWins(MemorySink):
+    def wins(self, row: Record, stored: Record | None) -> bool:
+        return True
+
+
+@fails("test_a_late_row_loses")
+class CountsLateRows(MemorySink):
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        return super().upserted(table, old, come)[0], len(come)
+
+
+@fails("test_a_row_that_comes_again_changes_nothing")
+class DoublesEqualPositions(MemorySink):
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        rows, changed = super().upserted(table, old, come)
+        stored = {(self.key(table, row), row[POSITION]) for row in old.rows}
+        return [*rows, *(row for row in come if (self.key(table, row), row[POSITION]) in stored)], changed
+
+
+@fails("test_a_batch_that_is_written_again_changes_nothing")
+class RefusesABatchThatItHas(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        if any(self.mark(batch) in version.batches for version in self.versions(table)):
+            raise DataError("it is there already")
+        return super().write(table, rows, batch)
+
+
+@fails("test_an_appended_batch_that_is_written_again_changes_nothing")
+class AppendsAgain(MemorySink):
+    def mark(self, batch: Batch) -> Hashable:
+        return object()
+
+
+@fails("test_an_appended_batch_that_is_written_again_changes_nothing")
+class KnowsOnlyTheLastBatch(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        written = super().write(table, rows, batch)
+        last = self.versions(table).pop()
+        self.versions(table).append(Version(last.rows, last.schema, frozenset({self.mark(batch)})))
+        return written
+
+
+@fails("test_a_composite_key")
+class KnowsOneKeyColumn(MemorySink):
+    def key(self, table: Table, row: Record) -> Hashable:
+        return str(row[table.key[0]])
+
+
+@fails("test_keys_of_many_types")
+@fails("test_a_key_of_one_column")
+class CutsKeys(MemorySink):
+    def key(self, table: Table, row: Record) -> Hashable:
+        return repr([str(row[column])[:19] for column in table.key])
+
+
+@fails("test_a_value_that_an_update_leaves_out_stays")
+class ShowsNoTexts(MemorySink):
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        shown = super().read_back(spark, table, as_of)
+        return shown.withColumn("text", F.lit(None).cast("string")) if "text" in shown.columns else shown
+
+
+@fails("test_a_value_that_comes_later_than_an_update_that_leaves_it_out")
+class KeepsNoMaps(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [{k: None if isinstance(v, dict) else v for k, v in row.items()} for row in super().arrived(rows)]
+
+
+@fails("test_a_table_that_was_emptied_stays_so")
+@fails("test_a_change_that_is_older_than_a_delete_changes_nothing")
+@fails("test_a_delete_removes_the_row")
+class IgnoresDeletes(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [row for row in super().arrived(rows) if not row[DELETED]]
+
+
+@fails("test_a_delete_may_come_before_its_row")
+@fails("test_a_delete_removes_the_row")
+class KeepsDeletesOfAbsentKeys(MemorySink):
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        rows, changed = super().upserted(table, old, come)
+        stored = {self.key(table, row) for row in old.rows}
+        return [*rows, *(row for row in come if row[DELETED] and self.key(table, row) not in stored)], changed
+
+
+@fails("test_a_row_that_is_inserted_after_its_delete_lives")
+class NeverBringsBack(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        come = super().arrived(rows)
+        deleted = GONE.setdefault(self.config.store, set())
+        deleted |= {row["id"] for row in come if row[DELETED]}
+        return [row for row in come if row["id"] not in deleted]
+
+
+@fails("test_a_late_delete_loses")
+class DeletesAlways(MemorySink):
+    def wins(self, row: Record, stored: Record | None) -> bool:
+        return row[DELETED] or super().wins(row, stored)
+
+
+@fails("test_deletes_before_there_is_a_table")
+class CreatesWithDeletedRows(MemorySink):
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        return super().upserted(table, old, come) if old.rows else (come, len(come))
+
+
+@fails("test_values_come_back_as_they_were")
+class EmptyTextIsNull(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [{k: None if v == "" else v for k, v in row.items()} for row in super().arrived(rows)]
+
+
+@fails("test_values_come_back_as_they_were")
+class CutsMicroseconds(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [
+            {k: v.replace(microsecond=0) if hasattr(v, "microsecond") else v for k, v in row.items()}
+            for row in super().arrived(rows)
+        ]
+
+
+@fails("test_columns_of_any_name_are_kept_or_refused")
+class DoesNotQuote(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return super().arrived(rows.select(*rows.columns))
+
+
+@fails("test_columns_of_any_name_are_kept_or_refused")
+class RenamesColumns(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        return super().write(table, rows.toDF(*[c.replace(" ", "_") for c in rows.columns]), batch)
+
+
+def _only(schema: DataType | None, come: DataType) -> DataType:
+    return schema or come
+
+
+@fails("test_a_column_that_comes_later_beside_a_value_that_is_left_out")
+@fails("test_a_new_column_is_added")
+@fails("test_a_new_field_of_a_struct_is_added")
+class KeepsItsFirstSchema(MemorySink):
+    def schema(self, old: Version, come: DataType) -> DataType:
+        return _only(old.schema, come)
+
+
+@fails("test_a_column_that_a_batch_lacks_is_null_in_its_rows")
+class WritesByPlace(MemorySink):
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        names = [c for c in ("id", "name", "born") if c in rows.columns]
+        return super().arrived(rows.toDF(*[*names, *rows.columns[len(names) :]]))
+
+
+@fails("test_a_wider_type_is_taken_or_refused")
+@fails("test_a_type_that_does_not_fit_is_taken_as_text_or_refused")
+class CastsToNull(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        versions = self.versions(table)
+        known: StructType | None = versions[-1].schema if versions else None  # type: ignore[assignment]
+        if known is not None:
+            kinds = {field.name: field.dataType for field in known}
+            rows = rows.select(*[rows[c].cast(kinds.get(c, rows.schema[c].dataType)).alias(c) for c in rows.columns])
+        return super().write(table, rows, batch)
+
+
+@fails("test_older_versions_can_be_read")
+class ForgetsVersions(MemorySink):
+    def version(self, table: Table, as_of: str | None) -> Version:
+        return super().version(table, None)
+
+
+class Modest(MemorySink):
+    """Claims nothing."""
+
+    capabilities = Capabilities()
+
+
+@fails("test_older_versions_are_refused")
+class IgnoresAsOf(Modest):
+    def version(self, table: Table, as_of: str | None) -> Version:
+        return super().version(table, None)
+
+
+@fails("test_a_new_column_is_refused")
+class DropsNewColumns(Modest):
+    def schema(self, old: Version, come: DataType) -> DataType:
+        return _only(old.schema, come)

@@ -1,0 +1,127 @@
+"""A right sink that keeps its tables in this process: what the kit must pass, and what broken sinks are made from."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F, types as T
+
+from headrace.errors import ConfigError
+from headrace.schema.promotion import merged
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+Record = dict[str, Any]
+#: Types whose values are the same in JSON.
+_PLAIN = (T.StringType, T.BooleanType, T.IntegerType, T.LongType, T.MapType)
+
+
+@dataclass(frozen=True)
+class Version:
+    """A table as one batch left it."""
+
+    rows: tuple[Record, ...] = ()
+    schema: DataType | None = None
+    batches: frozenset[Hashable] = frozenset()
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+#: Store and table → versions. Sinks keep nothing themselves, so that their copies find the tables.
+TABLES: dict[tuple[str, str], list[Version]] = defaultdict(list)
+
+
+class MemoryConfig(SinkConfig):
+    """A store in this process, by its name."""
+
+    store: str
+
+
+class MemorySink(Sink):
+    """``memory: {store: anything}``."""
+
+    name = "memory"
+    api_version = 1
+    Config = MemoryConfig
+    config: MemoryConfig
+    capabilities = Capabilities(
+        upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
+    )
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        versions = self.versions(table)
+        old = versions[-1] if versions else Version()
+        if self.mark(batch) in old.batches:
+            return Written(version=f"v{len(versions)}", skipped=True)
+        come = self.arrived(rows)
+        schema = self.schema(old, rows.drop(DELETED).schema)
+        if batch.mode == "append":
+            kept, changed = [*old.rows, *come], len(come)
+        else:
+            kept, changed = self.upserted(table, old, come)
+        for row in kept:
+            row.pop(DELETED, None)
+        versions.append(Version(tuple(kept), schema, old.batches | {self.mark(batch)}))
+        return Written(upserted=changed, bytes=len(repr(kept)), version=f"v{len(versions)}")
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        version = self.version(table, as_of)
+        rows: Any = list(version.rows)
+        schema: Any = version.schema
+        if not all(isinstance(field.dataType, _PLAIN) for field in schema):
+            return spark.createDataFrame(rows, schema)
+        text = F.lit(json.dumps(rows))  # Python objects would go through a Python process, each time
+        return spark.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(schema))))
+
+    def versions(self, table: Table) -> list[Version]:
+        return TABLES[self.config.store, table.name]
+
+    def version(self, table: Table, as_of: str | None) -> Version:
+        versions = self.versions(table)
+        if not versions:
+            raise ConfigError(f"there is no table {table.name!r}")
+        if as_of is None:
+            return versions[-1]
+        if as_of.startswith("v"):
+            return versions[int(as_of[1:]) - 1]
+        try:
+            time = datetime.fromisoformat(as_of).replace(tzinfo=UTC)
+            return [version for version in versions if version.time <= time][-1]
+        except (ValueError, IndexError):
+            raise ConfigError(f"there is no version {as_of!r}") from None
+
+    def mark(self, batch: Batch) -> Hashable:
+        return batch.pipeline, batch.id
+
+    def arrived(self, rows: DataFrame) -> list[Record]:
+        return [row.asDict(recursive=True) for row in rows.collect()]
+
+    def schema(self, old: Version, come: DataType) -> DataType:
+        return come if old.schema is None else merged(old.schema, come)
+
+    def key(self, table: Table, row: Record) -> Hashable:
+        return repr([row[column] for column in table.key])
+
+    def wins(self, row: Record, stored: Record | None) -> bool:
+        return stored is None or row[POSITION] > stored[POSITION]
+
+    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+        rows, changed = {self.key(table, row): row for row in old.rows}, 0
+        for row in come:
+            key = self.key(table, row)
+            if not self.wins(row, rows.get(key)):
+                continue
+            if row[DELETED]:
+                rows.pop(key, None)
+            else:
+                rows[key] = row
+                changed += 1
+        return list(rows.values()), changed

@@ -45,7 +45,7 @@ def main() -> None:
         took = []
         for _ in range(arguments.repeat + 1):
             keys, began = DeletedKeys(folder, 7 * DAY), time.monotonic()
-            with keys.without_late(changes, ["key"]) as left:
+            with keys.drop_late(changes, ["key"]) as left:
                 assert left.count() == CHANGES
             took.append(time.monotonic() - began)
         found = {"remembered": count, "seconds": round(statistics.median(took[1:]), 2), "first": round(took[0], 2)}

@@ -29,7 +29,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window, functions as F
 
 from headrace import Pipeline
-from headrace.sdk.sink import Batch, Capabilities, Sink, Table, Written
+from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 from headrace.testing.stack import Kafka, Registry
 from headrace_sinks.files import FilesSink
 from headrace_sinks.iceberg import IcebergSink
@@ -209,9 +209,9 @@ class _Nothing(Sink):
     api_version = 1
     capabilities = Capabilities(single_pass=True)
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         rows.write.format("noop").mode("append").save()
-        return Written()
+        return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         raise NotImplementedError

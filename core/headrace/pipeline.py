@@ -17,7 +17,7 @@ from headrace.dead_letters import rows as letters
 from headrace.dead_letters.policy import Rules
 from headrace.dead_letters.table_store import letters_table
 from headrace.engine import preflight, query
-from headrace.engine.error_translation import explained
+from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query
@@ -31,7 +31,7 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.plugins import Registry, registry
-from headrace.sdk.reject_reason import Reason
+from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
@@ -66,7 +66,7 @@ class Pipeline:
     min_sync_interval: str | None = None
     delete_retention: str = "7 days"
     table_timeout: str = "30 minutes"
-    dead_letters: Mapping[Reason, Policy] = field(default_factory=dict)
+    dead_letters: Mapping[RejectReason, Policy] = field(default_factory=dict)
     max_dead_letters: int | str | None = None
     dead_letters_table: str | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
@@ -74,7 +74,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         if not self.sinks:
             raise ConfigError("the pipeline has no sink", fix="give it at least one")
-        if self.source.gives_records and self.value is None:
+        if self.source.yields_records and self.value is None:
             raise ConfigError(
                 f"the source {self.source.name!r} gives bytes and no format says how to read them",
                 fix="add `value: {json: {}}` beside it",
@@ -93,7 +93,7 @@ class Pipeline:
             dialects=_dialects(registry(), self.dialects),
             transforms=tuple(self.transforms),
             value_format=self.value,
-            key_format=self.key or (self.value if self.source.gives_records else None),
+            key_format=self.key or (self.value if self.source.yields_records else None),
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             trigger=self.trigger,
             min_sync_interval=self.min_sync_interval,
@@ -190,7 +190,7 @@ class Pipeline:
             columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
             return frame.select(*["`" + c.replace("`", "``") + "`" for c in columns])
         except Exception as error:
-            raise explained(error, self.plan, chosen) from error
+            raise translate(error, self.plan, chosen) from error
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
         """The records that could not become a row; None when there are none."""

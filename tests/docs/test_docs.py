@@ -236,10 +236,10 @@ def test_progress_looks_as_the_page_says() -> None:
 
 
 def test_reasons_of_dead_letters_are_on_their_page() -> None:
-    from headrace.sdk.reject_reason import Reason
+    from headrace.sdk.reject_reason import RejectReason
 
     page = (ROOT / "docs/dead-letters.md").read_text(encoding="utf-8")
-    assert [reason for reason in Reason if f"| `{reason}` | {reason.meaning} |" not in page] == []
+    assert [reason for reason in RejectReason if f"| `{reason}` | {reason.meaning} |" not in page] == []
 
 
 def _anchors(page: Path) -> set[str]:

@@ -13,7 +13,7 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import API_VERSION, Plugin
 from headrace.sdk.plugins import KINDS
-from headrace.sdk.sink import Batch, Capabilities, Sink, Written
+from headrace.sdk.sink import Batch, Capabilities, Sink, WriteResult
 from headrace.sdk.source import NativeSource, RangedSource, Source
 from headrace.sdk.transform import Transform
 
@@ -42,7 +42,7 @@ def test_every_hook_is_there(hook: str) -> None:
 
 @pytest.mark.parametrize(
     "contract",
-    [Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform, Sink, Capabilities, Batch, Written],
+    [Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform, Sink, Capabilities, Batch, WriteResult],
 )
 def test_every_part_of_a_contract_is_mentioned(contract: type) -> None:
     names = {*vars(contract), *inspect.get_annotations(contract)}

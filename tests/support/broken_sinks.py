@@ -10,7 +10,7 @@ from tests.support.memory_sink import MemorySink, Record, Version
 
 from headrace.errors import DataError, HeadraceError, RetriableError
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.sink import Batch, Capabilities, Sink, Table, Written
+from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ class StartsSpark(MemorySink):
 
 @fails("test_it_pickles_and_its_copy_finds_the_table")
 class KeepsALock(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         self.lock = threading.Lock()
         return super().write(table, rows, batch)
 
@@ -74,7 +74,7 @@ class ExplainsEverything(MemorySink):
 
 @fails("test_the_callers_session_stays_as_it_was")
 class SetsTheCallersConf(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         jvm: Any = rows.sparkSession._jvm
         callers = jvm.org.apache.spark.sql.SparkSession.getDefaultSession().get()
         callers.conf().set("spark.sql.broken", batch.pipeline)
@@ -113,9 +113,9 @@ class ReadsWhatIsNotThere(MemorySink):
 
 @fails("test_the_first_write_creates_the_table")
 class CountsWrong(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         super().write(table, rows, batch)
-        return Written(upserted=0)
+        return WriteResult(upserted=0)
 
 
 @fails("test_the_first_write_creates_the_table")
@@ -126,7 +126,7 @@ class LosesPositions(MemorySink):
 
 @fails("test_append_keeps_every_row")
 class AlwaysUpserts(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         return super().write(table, rows, Batch(batch.pipeline, batch.id, "upsert"))
 
 
@@ -144,7 +144,7 @@ class WantsRows(MemorySink):
 
 @fails("test_a_write_that_fails_changes_nothing")
 class WritesHalf(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         half = Batch(batch.pipeline + "half", batch.id, batch.mode)
         super().write(table, rows.where(f"{POSITION} <= '0000000002'"), half)
         return super().write(table, rows, batch)
@@ -204,7 +204,7 @@ class DoublesEqualPositions(MemorySink):
 
 @fails("test_a_batch_that_is_written_again_changes_nothing")
 class RefusesABatchThatItHas(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if any(self.mark(batch) in version.batches for version in self.versions(table)):
             raise DataError("it is there already")
         return super().write(table, rows, batch)
@@ -218,7 +218,7 @@ class AppendsAgain(MemorySink):
 
 @fails("test_an_appended_batch_that_is_written_again_changes_nothing")
 class KnowsOnlyTheLastBatch(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         written = super().write(table, rows, batch)
         last = self.versions(table).pop()
         self.versions(table).append(Version(last.rows, last.schema, frozenset({self.mark(batch)})))
@@ -314,7 +314,7 @@ class DoesNotQuote(MemorySink):
 
 @fails("test_columns_of_any_name_are_kept_or_refused")
 class RenamesColumns(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         return super().write(table, rows.toDF(*[c.replace(" ", "_") for c in rows.columns]), batch)
 
 
@@ -340,7 +340,7 @@ class WritesByPlace(MemorySink):
 @fails("test_a_wider_type_is_taken_or_refused")
 @fails("test_a_type_that_does_not_fit_is_taken_as_text_or_refused")
 class CastsToNull(MemorySink):
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         versions = self.versions(table)
         known: StructType | None = versions[-1].schema if versions else None  # type: ignore[assignment]
         if known is not None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F, types as T
 
 from headrace.errors import ConfigError
-from headrace.schema.promotion import merged
+from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, Written
+from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,11 +56,11 @@ class MemorySink(Sink):
         upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
     )
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         versions = self.versions(table)
         old = versions[-1] if versions else Version()
         if self.mark(batch) in old.batches:
-            return Written(version=f"v{len(versions)}", skipped=True)
+            return WriteResult(version=f"v{len(versions)}", skipped=True)
         come = self.arrived(rows)
         schema = self.schema(old, rows.drop(DELETED).schema)
         if batch.mode == "append":
@@ -70,7 +70,7 @@ class MemorySink(Sink):
         for row in kept:
             row.pop(DELETED, None)
         versions.append(Version(tuple(kept), schema, old.batches | {self.mark(batch)}))
-        return Written(upserted=changed, bytes=len(repr(kept)), version=f"v{len(versions)}")
+        return WriteResult(upserted=changed, bytes=len(repr(kept)), version=f"v{len(versions)}")
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         version = self.version(table, as_of)
@@ -105,7 +105,7 @@ class MemorySink(Sink):
         return [row.asDict(recursive=True) for row in rows.collect()]
 
     def schema(self, old: Version, come: DataType) -> DataType:
-        return come if old.schema is None else merged(old.schema, come)
+        return come if old.schema is None else promote(old.schema, come)
 
     def key(self, table: Table, row: Record) -> Hashable:
         return repr([row[column] for column in table.key])

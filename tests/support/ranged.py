@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import Pipeline, RetriableError
 from headrace.sdk.config import Config
-from headrace.sdk.sink import Batch, Sink, Table, Written
+from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace_sinks.files import FilesSink
 from headrace_sources.formats.json.format import JsonFormat
@@ -104,7 +104,7 @@ class HeldSink(FilesSink):
     def in_hand(self) -> Path:
         return self.hold.with_suffix(".in-hand")
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         self.in_hand.write_text(str(batch.id))
         deadline = time.monotonic() + 120
         while self.hold.exists():

@@ -13,7 +13,7 @@ from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
-from headrace.spark.sessions import moved
+from headrace.spark.sessions import move_to_session
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.format import JsonFormat
 
@@ -47,7 +47,7 @@ def topics_of(spark: SparkSession, records: Iterable[Record]) -> dict[str, Recor
     topics: dict[str, list[Record]] = {}
     for found in records:
         topics.setdefault(str(found["topic"]), []).append(found)
-    return {topic: partial(moved, frame_of(spark, topics[topic])) for topic in sorted(topics)}
+    return {topic: partial(move_to_session, frame_of(spark, topics[topic])) for topic in sorted(topics)}
 
 
 def changes_of(
@@ -64,7 +64,7 @@ def changes_of(
     context = SourceContext(spark, SchemaLog())
     found = {}
     for events in decoded(context, topics_of(spark, records), JsonFormat(), JsonFormat() if keyed else None):
-        schema = dialect.needed(events.schema, key=key, whole_before=whole_before)
+        schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
         found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, events.load(spark, schema), key)
     return found
 
@@ -74,9 +74,9 @@ def rows_of(changes: Changes, *columns: str) -> list[dict[str, Any]]:
     from pyspark.sql import functions as F
 
     from headrace.sdk.changes import OFFSET
-    from headrace.spark.columns import quoted
+    from headrace.spark.columns import quote_name
 
-    frame = changes.frame.orderBy(F.col(OFFSET)).select(*map(quoted, columns or changes.event_columns))
+    frame = changes.frame.orderBy(F.col(OFFSET)).select(*map(quote_name, columns or changes.event_columns))
     return [row.asDict(recursive=True) for row in frame.collect()]
 
 

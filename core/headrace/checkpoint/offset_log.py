@@ -23,7 +23,7 @@ class Range:
     end: Offset
 
 
-class RangedLog:
+class OffsetLog:
     """``offsets/<batch>`` and ``commits/<batch>``, as Spark keeps them for its own sources, and ``initial``."""
 
     def __init__(self, folder: Folder) -> None:

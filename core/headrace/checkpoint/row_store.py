@@ -11,7 +11,7 @@ import zlib
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.schema.projection import shaped
+from headrace.schema.projection import project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WIDTH, _LAST = 16, 3
 
 
-class Remembered:
+class RowStore:
     """The rows that one table's batches added. One run at a time uses the folder."""
 
     def __init__(self, folder: Folder, retention: float) -> None:
@@ -64,7 +64,7 @@ class Remembered:
                 kind = wanted  # A kill left no file in it, from which it could be seen what it holds.
             alike.setdefault(kind, []).append(f"{self._folder.path}/{name}")
         frames = {kind: self._read(session, kind, paths) for kind, paths in alike.items()}
-        fitted = [rows if kind == wanted else shaped(rows, schema) for kind, rows in frames.items()]
+        fitted = [rows if kind == wanted else project(rows, schema) for kind, rows in frames.items()]
         return reduce(DataFrame.unionByName, fitted)
 
     def _read(self, session: SparkSession, kind: str, paths: Sequence[str]) -> DataFrame:

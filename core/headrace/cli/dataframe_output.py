@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 def collected(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
     """The first rows of a DataFrame, as people read values."""
     from headrace.cli.json_values import plain
-    from headrace.engine.error_translation import explained
+    from headrace.engine.error_translation import translate
 
     try:
         rows = frame.limit(limit).collect()
     except Exception as error:
-        raise explained(error, pipeline.plan) from error
+        raise translate(error, pipeline.plan) from error
     kinds = [field.dataType for field in frame.schema]
     return [[plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows]
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from headrace.config.dead_letters import Limit, Policy
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval
-from headrace.sdk.reject_reason import Reason
+from headrace.sdk.reject_reason import RejectReason
 
 
 def _block(item: Any) -> Any:
@@ -112,7 +112,7 @@ class PipelineConfig(Config):
     #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
     #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
     #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
-    dead_letters: dict[Reason, Policy] = Field(default_factory=dict, alias="dead.letters")
+    dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
     #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
     #: it has read a hundred.
     max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.config.dead_letters import Policy, share_of
 from headrace.errors import RuleError
-from headrace.sdk.reject_reason import Reason
+from headrace.sdk.reject_reason import RejectReason
 
 if TYPE_CHECKING:
     from headrace.progress.model import TableProgress
@@ -25,7 +25,7 @@ class Rules:
     ``most``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: any.
     """
 
-    policies: Mapping[Reason, Policy] = field(default_factory=dict)
+    policies: Mapping[RejectReason, Policy] = field(default_factory=dict)
     most: int | str | None = None
 
     def dropped(self, counts: Mapping[str, int], table: str) -> dict[str, int]:
@@ -33,7 +33,7 @@ class Rules:
         for reason, count in counts.items():
             if self._policy(reason) == "stop":
                 raise RuleError(
-                    f"{count:,} record{'s' * (count != 1)}: {reason}, {Reason(reason).meaning}",
+                    f"{count:,} record{'s' * (count != 1)}: {reason}, {RejectReason(reason).meaning}",
                     where=f"table {table}",
                     fix="mend what wrote them; or write `dead-letter` for this reason in `dead.letters:`, which keeps them aside",
                 )

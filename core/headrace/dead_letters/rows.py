@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from headrace.sdk.changes import ERROR, FILE, HEADERS, KEY, OFFSET, PARTITION, PLACE, RAW, RAW_KEY, TOPIC, Changes
-from headrace.sdk.reject_reason import UNREAD, Reason
-from headrace.spark.columns import quoted
+from headrace.sdk.reject_reason import UNREADABLE, RejectReason
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,8 +50,8 @@ def of(
 
     reason, wrong = F.col(ERROR), F.col(ERROR).isNotNull() & ~F.coalesce(F.col(ERROR), F.lit("")).isin(*without)
     offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(number_in_file(OFFSET, FILE, PLACE))
-    event = F.to_json(F.struct(*[F.col(quoted(c)) for c in changes.event_columns])).cast("binary")
-    hidden = ~reason.isin(*UNREAD) & F.lit(hide)
+    event = F.to_json(F.struct(*[F.col(quote_name(c)) for c in changes.event_columns])).cast("binary")
+    hidden = ~reason.isin(*UNREADABLE) & F.lit(hide)
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _own(changes.frame, HEADERS, _HEADERS)
     return (
@@ -60,7 +60,7 @@ def of(
         .where(wrong)
         .select(
             reason.alias("reason"),
-            _chosen(reason, {known: known.meaning for known in Reason}).alias("error"),
+            _chosen(reason, {known: known.meaning for known in RejectReason}).alias("error"),
             _chosen(reason, plugins).alias("plugin"),
             F.lit(table).alias("table"),
             F.col(TOPIC).alias("topic"),

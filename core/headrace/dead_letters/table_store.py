@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.sink import Batch, Sink, Table, Written
+from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ class LettersTable:
     #: Tables that have dead letters in one batch write them side by side, and this is one table.
     _one: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
-    def keep(self, letters: DataFrame, checkpoint: str, batch: int, table: str) -> Written:
+    def keep(self, letters: DataFrame, checkpoint: str, batch: int, table: str) -> WriteResult:
         """Adds those of a batch and a table; again, it changes nothing. ``checkpoint``: its id."""
         from pyspark.sql import functions as F
 
@@ -56,7 +56,7 @@ class LettersTable:
         columns = [c for c in found.columns if not c.startswith(self.sink.hidden_prefixes)]
         return found.where(F.col(PIPELINE) == self.pipeline).select(*columns)
 
-    def _written(self, letters: DataFrame, mark: str, batch: int, *, deleted: bool) -> Written:
+    def _written(self, letters: DataFrame, mark: str, batch: int, *, deleted: bool) -> WriteResult:
         from pyspark.sql import functions as F
 
         # What is said last of a letter holds.

@@ -16,7 +16,7 @@ from headrace.checkpoint.backlog import Part
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.policy import Tally
 from headrace.engine.catch_up import Behind
-from headrace.engine.error_translation import explained
+from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.routing import Route, Routes
 from headrace.engine.table import TableWriter, Target
@@ -25,7 +25,7 @@ from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.source import Offset, SourceContext
-from headrace.spark.job_tags import cancel, tagged
+from headrace.spark.job_tags import cancel_jobs, tag_jobs
 from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -101,13 +101,13 @@ class BatchRunner:
     ) -> tuple[list[Target], tuple[str, ...], dict[str, str]]:
         try:
             found = self._plan.events(context, frame)
-            notices = {events.topic: about for events in found if (about := self._plan.about(events))}
+            notices = {events.topic: about for events in found if (about := self._plan.metadata_topic(events))}
             targets, unrouted = targets_of(
                 [events for events in found if events.topic not in notices], self._plan.routes
             )
             self._check_names(context, targets)
         except Exception as error:
-            raise explained(error, self._plan) from error
+            raise translate(error, self._plan) from error
         return targets, unrouted, notices
 
     def _outcomes(self, targets: list[Target], context: SourceContext) -> dict[str, _Outcome]:
@@ -127,7 +127,7 @@ class BatchRunner:
                 if began is None or time.monotonic() - began < self._plan.table_timeout:
                     continue
             self._hung[target.name] = running
-            cancel(self._context.spark, target.name)
+            cancel_jobs(self._context.spark, target.name)
             error = RetriableError(
                 f"was not written within {self._plan.table_timeout:g} seconds",
                 where=f"table {target.name}",
@@ -153,7 +153,7 @@ class BatchRunner:
 
     def _places(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
         """Where a table's records of a batch lie, to be read again."""
-        found = self._plan.source.places(context, [events.topic for events, _ in target.sources])
+        found = self._plan.source.replay_range(context, [events.topic for events, _ in target.sources])
         return None if found is None else {topic: [place] for topic, place in found.items()}
 
     def _catch_up(self, table: str, part: Part) -> None:
@@ -164,17 +164,17 @@ class BatchRunner:
             self._fail(error)
             raise
         except Exception as error:
-            raise explained(error, self._plan) from error
+            raise translate(error, self._plan) from error
 
     def _caught_up(self, table: str, part: Part) -> tuple[TableProgress, ...]:
         if table in self._hung and not self._hung[table].done():
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
         started, clock = datetime.now(UTC), time.monotonic()
-        context = replace(self._context, batch=part.last, again=part.places)
+        context = replace(self._context, batch=part.last, replay=part.places)
         context.schemas.missing.clear()
         for left in reversed(range(REPLANS)):
             try:
-                targets, _ = targets_of(self._plan.events_again(context), self._plan.routes)
+                targets, _ = targets_of(self._plan.events_of_replay(context), self._plan.routes)
                 tables = [progress for target in targets for progress in self._write(target, part.last)]
                 break
             except UnknownSchemaError:
@@ -202,10 +202,10 @@ class BatchRunner:
             held = self.behind.holds(target.name, batch, lambda: self._places(target, context) or {})
             if held:
                 return self._failed(target, held, 0), None
-            with tagged(self._context.spark, target.name):
+            with tag_jobs(self._context.spark, target.name):
                 return self._write(target, batch), None
         except Exception as raised:  # noqa: BLE001 - the other tables go on
-            error = explained(raised, self._plan)
+            error = translate(raised, self._plan)
             error.where = error.where or f"table {target.name}"
             return self._failed(target, error, time.monotonic() - clock), error
 

@@ -6,16 +6,16 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
-from headrace.schema.promotion import merged
+from headrace.schema.promotion import promote
 from headrace.sdk.changes import ERROR, Changes
-from headrace.sdk.reject_reason import Reason
-from headrace.spark.columns import quoted
+from headrace.sdk.reject_reason import RejectReason
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def held_by(table: StructType, changes: Changes) -> Changes:
+def reject_incompatible(table: StructType, changes: Changes) -> Changes:
     """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE."""
     from pyspark.sql import functions as F
 
@@ -26,15 +26,15 @@ def held_by(table: StructType, changes: Changes) -> Changes:
     wrong = {name: theirs for name, (theirs, ours) in kinds.items() if theirs is not None and not _fits(theirs, ours)}
     if not wrong:
         return changes
-    met = reduce(lambda a, b: a | b, [F.col(quoted(name)).isNotNull() for name in wrong])
-    error = F.coalesce(F.col(ERROR), F.when(met, F.lit(Reason.SCHEMA_INCOMPATIBLE)))
+    met = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])
+    error = F.coalesce(F.col(ERROR), F.when(met, F.lit(RejectReason.SCHEMA_INCOMPATIBLE)))
     frame = changes.frame.withColumn(ERROR, error)
     return Changes(frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}), envelope=False)
 
 
 def _fits(theirs: DataType, ours: DataType) -> bool:
     try:
-        merged(theirs, ours)
+        promote(theirs, ours)
     except DataError:
         return False
     return True

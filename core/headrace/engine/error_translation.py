@@ -36,17 +36,17 @@ _AWAY = (
 )
 
 
-class SparkEndedError(FatalError):
+class SparkDiedError(FatalError):
     """The JVM behind this process is gone."""
 
 
-def spark_ended() -> SparkEndedError:
+def spark_died() -> SparkDiedError:
     """For people."""
     fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
-    return SparkEndedError("the Java process of Spark has ended", fix=fix)
+    return SparkDiedError("the Java process of Spark has ended", fix=fix)
 
 
-def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
+def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
     """``error`` as one of ours: by the plugin concerned, by the source, by what the machine says, else as it is."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -55,7 +55,7 @@ def explained(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
             return link
         # What Java says itself is of the other class, or has a trace.
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
-            return spark_ended()
+            return spark_died()
     for candidate in [plugin, plan.source, plan.value_format, plan.key_format, *plan.sinks]:
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found

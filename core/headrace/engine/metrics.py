@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from headrace.progress.model import TableProgress
-from headrace.sdk.sink import Written
+from headrace.sdk.sink import WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,7 +36,7 @@ class Count:
 def outcome(
     table: str,
     sink: str,
-    result: Written,
+    result: WriteResult,
     seen: dict[str, Any],
     kept: dict[str, Any],
     readable: float,

@@ -18,8 +18,8 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.reject_reason import UNREAD, Reason
-from headrace.sdk.sink import Sink, Table, Wanted
+from headrace.sdk.reject_reason import UNREADABLE, RejectReason
+from headrace.sdk.sink import Sink, Table, TableMode
 from headrace.sdk.source import RangedSource, Source, SourceContext
 from headrace.sdk.transform import Transform
 from headrace.suggestions import did_you_mean
@@ -78,21 +78,21 @@ class Plan:
     @property
     def removes_rows(self) -> bool:
         """Whether what the database removes is to be removed, and not kept or left out."""
-        return all(transform.asks_deletes for transform in self.transforms if transform.makes_rows)
+        return all(transform.deletes_rows for transform in self.transforms if transform.flattens)
 
     @property
-    def hides(self) -> bool:
-        return any(transform.hides for transform in self.transforms)
+    def hides_values(self) -> bool:
+        return any(transform.hides_values for transform in self.transforms)
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """A batch's frame as events by topic."""
-        if not self.source.gives_records:
+        if not self.source.yields_records:
             return self.source.events(context, frame)
         return self.decoded(context, self.source.records(context, frame), apart=True)
 
-    def events_again(self, context: SourceContext) -> list[Events]:
-        """What ``context.again`` says, as events by topic."""
-        again = context.again or {}
+    def events_of_replay(self, context: SourceContext) -> list[Events]:
+        """What ``context.replay`` says, as events by topic."""
+        again = context.replay or {}
         frame = context.spark.range(0).drop("id")
         if isinstance(self.source, RangedSource):
             spans = {json.dumps(span): span for spans in again.values() for span in spans}.values()
@@ -120,15 +120,15 @@ class Plan:
                 return {field.name: field.dataType for field in schema if field.name not in named}
         return {}
 
-    def about(self, events: Events) -> str | None:
+    def metadata_topic(self, events: Events) -> str | None:
         """What a topic tells of the stream itself, when it holds no rows."""
-        return next((found for d in self.dialects if (found := d.about(events.topic, events.schema))), None)
+        return next((found for d in self.dialects if (found := d.metadata_topic(events.topic, events.schema))), None)
 
     def dialect(self, events: Events) -> Dialect:
         if events.error is not None:
             raise events.error
         for dialect in self.dialects:
-            if dialect.recognises(events.schema):
+            if dialect.matches(events.schema):
                 return dialect
         raise DataError(
             f"no dialect recognises its events: {', '.join(events.schema.names)}",
@@ -153,12 +153,12 @@ class Plan:
         """
         dialect = self.dialect(events)
         # Envelopes that stay envelopes are kept whole.
-        rows = any(transform.makes_rows for transform in self.transforms)
+        rows = any(transform.flattens for transform in self.transforms)
         keyless = not (route.key or events.key_schema)
-        before = whole or not rows or keyless or any(transform.needs_before for transform in self.transforms)
-        schema = dialect.needed(events.schema, key=route.key, whole_before=before)
+        before = whole or not rows or keyless or any(transform.reads_before for transform in self.transforms)
+        schema = dialect.read_schema(events.schema, key=route.key, whole_before=before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
-        left_out = dialect.unchanged(events.schema)
+        left_out = dialect.unavailable_tests(events.schema)
         changes = (unchanged.marked if partial else unchanged.refused)(changes, left_out)
         for transform in self.transforms:
             if seen is not None:
@@ -173,11 +173,15 @@ class Plan:
     def finders(self, events: Events) -> dict[str, str]:
         """Reason → the plugin that finds a record wrong for it; under an empty text, for all others."""
         reader = self.value_format or self.source
-        return {"": self.dialect(events).name, **dict.fromkeys(UNREAD, reader.name), Reason.KEY_MISSING: "headrace"}
+        return {
+            "": self.dialect(events).name,
+            **dict.fromkeys(UNREADABLE, reader.name),
+            RejectReason.KEY_MISSING: "headrace",
+        }
 
-    def mode(self, sink: Sink, changes: Changes) -> Wanted:
+    def mode(self, sink: Sink, changes: Changes) -> TableMode:
         """What a sink is asked to do with these changes."""
-        wanted: Wanted | None = sink.config.mode
+        wanted: TableMode | None = sink.config.mode
         if wanted in ("upsert", "changelog") and changes.envelope:
             raise DataError(
                 f"mode {wanted} needs rows, and these are envelopes",
@@ -214,7 +218,7 @@ class Plan:
             appends = mode == "append" or (mode is None and not sink.capabilities.upsert)
             if mode == "changelog":  # what is removed is a row of it
                 continue
-            if any(t.asks_deletes for t in self.transforms) and (appends or not sink.capabilities.delete):
+            if any(t.deletes_rows for t in self.transforms) and (appends or not sink.capabilities.delete):
                 raise ConfigError(
                     "it appends, and cannot remove the rows that the database deletes",
                     where=f"sink {sink.name}",
@@ -228,5 +232,5 @@ class Plan:
             return changes
         whole = F.col(KEY)
         missing = reduce(lambda a, b: a | b, [whole.getField(k).isNull() for k in changes.key_columns], whole.isNull())
-        wrong = F.coalesce(F.col(ERROR), F.when(missing, F.lit(Reason.KEY_MISSING)))
+        wrong = F.coalesce(F.col(ERROR), F.when(missing, F.lit(RejectReason.KEY_MISSING)))
         return Changes(changes.frame.withColumn(ERROR, wrong), changes.envelope)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.engine.decode import Records
-from headrace.engine.error_translation import explained
+from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.errors import HeadraceError
 from headrace.sdk.dialect import Dialect
@@ -50,7 +50,7 @@ def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
         except Exception as raised:  # noqa: BLE001
             broken = True
             yield _failed(raised, plan, plugin.name)
-    if broken or not plan.source.gives_records:
+    if broken or not plan.source.yields_records:
         return
     context = _context(plan, session)
     samples: Mapping[str, Records] = {}
@@ -78,7 +78,7 @@ def names_found(plan: Plan, session: SparkSession) -> bool:
     wanted = {name for transform in plan.transforms for name in transform.reads()}
     if not wanted or columns(plan, session):
         return True
-    if not plan.source.gives_records:
+    if not plan.source.yields_records:
         return False
     seen: SeenColumns = {}
     try:
@@ -91,7 +91,7 @@ def names_found(plan: Plan, session: SparkSession) -> bool:
             if wanted <= {name for found in seen.values() for name in found}:
                 break
     except Exception as error:
-        raise explained(error, plan) from error
+        raise translate(error, plan) from error
     if seen:
         plan.check_names(seen)
     return bool(seen)
@@ -103,7 +103,7 @@ def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     try:
         items = [_topic(plan, session, one, seen) for one in plan.source.peek(_context(plan, session))]
     except Exception as error:
-        raise explained(error, plan) from error
+        raise translate(error, plan) from error
     plan.check_names(seen)
     return items
 
@@ -116,7 +116,7 @@ def _context(plan: Plan, session: SparkSession) -> SourceContext:
 
 def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> CheckItem:
     name = f"topic {events.topic}"
-    if about := plan.about(events):
+    if about := plan.metadata_topic(events):
         return CheckItem(name, f"{about}: no table")
     route = plan.routes.of(events.topic)
     if route is None:
@@ -127,6 +127,6 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
 
 
 def _failed(raised: Exception, plan: Plan, what: str) -> CheckItem:
-    error = explained(raised, plan)
+    error = translate(raised, plan)
     error.where = error.where or what
     return CheckItem(what, error.what, error)

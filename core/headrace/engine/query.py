@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.checkpoint.offset_log import RangedLog
+from headrace.checkpoint.offset_log import OffsetLog
 from headrace.engine.batch import BatchRunner
-from headrace.engine.error_translation import explained
+from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.table import PAUSE, TRIES
 from headrace.errors import ConfigError, HeadraceError, RetriableError
@@ -23,7 +23,7 @@ from headrace.progress.status import Status, ended, running
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.source import NativeSource, Offset, RangedSource, Source
 from headrace.spark.sessions import Sessions
-from headrace.spark.storage import qualified
+from headrace.spark.storage import qualify_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,7 +147,7 @@ class Query(ABC):
             except Exception as raised:  # noqa: BLE001 - await_termination raises it
                 if self._stopping.is_set() and self._error is None:
                     return None
-                error = self._error or explained(raised, self._plan)
+                error = self._error or translate(raised, self._plan)
             # A source that never answered is more likely named wrongly than away: the user looks at the screen then.
             if not (self._continuous and self._answered and isinstance(error, RetriableError)):
                 self._error = error
@@ -190,7 +190,7 @@ class Query(ABC):
                 self._error = error
                 raise
             except BaseException as error:
-                self._error = explained(error, self._plan)
+                self._error = translate(error, self._plan)
                 raise
             finally:
                 self._batch_thread = None
@@ -225,7 +225,7 @@ class NativeQuery(Query):
             self._stream = self.streaming_query = self._begun()
         except Exception as error:
             self._runner.behind.stop()
-            raise explained(error, plan) from error
+            raise translate(error, plan) from error
         self._thread.start()
 
     def _begun(self) -> StreamingQuery:
@@ -279,7 +279,7 @@ class RangedQuery(Query):
         super().__init__(plan, spark, pause, on_progress, names_checked=names_checked)
         assert isinstance(plan.source, RangedSource)
         self._source = plan.source
-        self._log = RangedLog(self.checkpoint.folder.folder("ranged"))
+        self._log = OffsetLog(self.checkpoint.folder.folder("ranged"))
         self._session = Sessions(spark, plan.sql_conf).of("ranged")
         self._thread.start()
 
@@ -315,7 +315,7 @@ class RangedQuery(Query):
             try:
                 return question()
             except Exception as raised:
-                error = explained(raised, self._plan)
+                error = translate(raised, self._plan)
                 error.where = error.where or f"source {self._source.name}"
                 if attempt == TRIES or not isinstance(error, RetriableError):
                     raise error from raised
@@ -342,7 +342,7 @@ def start(
     ``names_checked``: the columns that transforms name were found before the start.
     """
     pause = None if trigger is None else seconds_of(trigger)
-    path = qualified(spark, plan.checkpoint)
+    path = qualify_path(spark, plan.checkpoint)
     kinds: dict[type[Source], type[NativeQuery | RangedQuery]] = {NativeSource: NativeQuery, RangedSource: RangedQuery}
     for kind, query in kinds.items():
         if isinstance(plan.source, kind):

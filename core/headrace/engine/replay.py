@@ -18,16 +18,16 @@ from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.rows import Again, before, first_seen, number_in_file
 from headrace.dead_letters.table_store import ID
 from headrace.engine.batch import REPLANS, targets_of
-from headrace.engine.error_translation import explained
+from headrace.engine.error_translation import translate
 from headrace.engine.table import TableWriter
 from headrace.errors import ConfigError
 from headrace.sdk import events as E
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
-from headrace.sdk.reject_reason import UNREAD
+from headrace.sdk.reject_reason import UNREADABLE
 from headrace.sdk.source import SourceContext
-from headrace.spark.sessions import Sessions, moved
+from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _TAKING = "_taking"
 class Replayed:
     """What came of the dead letters of one table in one batch.
 
-    ``again``: they are dead letters as they were; ``gone``: so are these, for their file is gone, or has fewer records.
+    ``replay``: they are dead letters as they were; ``gone``: so are these, for their file is gone, or has fewer records.
     """
 
     table: str
@@ -58,7 +58,7 @@ def replay(
     plan: Plan, spark: SparkSession, *, reason: str | None = None, table: str | None = None
 ) -> Iterator[Replayed]:
     """Replays those of one reason or table, or all. No run may go on meanwhile."""
-    if not plan.source.gives_records and plan.source.place_of([]) is None:
+    if not plan.source.yields_records and plan.source.replay_range_of([]) is None:
         raise ConfigError(
             "its records are not replayed from dead letters",
             where=f"source {plan.source.name}",
@@ -82,7 +82,7 @@ def replay(
         try:
             yield from _replayed(plan, checkpoint, sessions, under_way, name, wanted)
         except Exception as error:
-            raise explained(error, plan) from error
+            raise translate(error, plan) from error
 
 
 def _take(table: LettersTable, session: SparkSession, under_way: Folder, wanted: Column) -> None:
@@ -108,8 +108,8 @@ def _wanted(plan: Plan, reason: str | None, table: str | None) -> Column:
     from pyspark.sql import functions as F
 
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
-    if plan.hides and plan.source.gives_records:  # the others hold what the transforms made of them
-        conditions.append(F.col("reason").isin(*UNREAD))
+    if plan.hides_values and plan.source.yields_records:  # the others hold what the transforms made of them
+        conditions.append(F.col("reason").isin(*UNREADABLE))
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 
@@ -122,7 +122,7 @@ def _replayed(
     session = sessions.of("replay")
     held = session.read.load(f"{under_way.path}/{name}")
     context = SourceContext(session, checkpoint.schemas, batch=int(batch), stream=checkpoint.stream)
-    gone = [] if plan.source.gives_records else _gone(plan, context, held.where(wanted))
+    gone = [] if plan.source.yields_records else _gone(plan, context, held.where(wanted))
     chosen = wanted & F.coalesce(~F.col("file").isin(gone), F.lit(True))
     letters = held.where(chosen)
     counts = {row["topic"]: row["count"] for row in letters.groupBy("topic").count().collect()}
@@ -163,10 +163,10 @@ def _events(plan: Plan, context: SourceContext, letters: DataFrame) -> list[Even
     from pyspark.sql import functions as F
 
     mine = {topic: letters.where(F.col("topic") == topic) for topic in _distinct(letters, "topic")}
-    if plan.source.gives_records:
+    if plan.source.yields_records:
         return plan.decoded(context, {topic: partial(_records, own) for topic, own in mine.items()})
-    places = {topic: [plan.source.place_of(_distinct(own, "file"))] for topic, own in mine.items()}
-    again = plan.events_again(replace(context, again=places))
+    places = {topic: [plan.source.replay_range_of(_distinct(own, "file"))] for topic, own in mine.items()}
+    again = plan.events_of_replay(replace(context, replay=places))
     return [replace(events, load=partial(_from_files, events, mine[events.topic])) for events in again]
 
 
@@ -175,7 +175,7 @@ def _records(letters: DataFrame, session: SparkSession) -> DataFrame:
     from pyspark.sql import functions as F
 
     columns = ("key", "value", "headers", "topic", "partition", "offset", F.col("seen").alias("timestamp"))
-    return moved(letters.select(*columns), session)
+    return move_to_session(letters.select(*columns), session)
 
 
 def _from_files(events: Events, letters: DataFrame, session: SparkSession, schema: StructType) -> DataFrame:
@@ -183,7 +183,7 @@ def _from_files(events: Events, letters: DataFrame, session: SparkSession, schem
     from pyspark.sql import functions as F
 
     number, file, offset = (PREFIX + name for name in ("number", "letter_file", "letter_offset"))
-    mine = moved(letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
+    mine = move_to_session(letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
     frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # the others are no changes
     frame = frame.withColumn(number, number_in_file(E.OFFSET, E.FILE, E.PLACE))

@@ -13,24 +13,35 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters import rows as letters
-from headrace.engine.compatibility import held_by
-from headrace.engine.error_translation import explained
+from headrace.engine.compatibility import reject_incompatible
+from headrace.engine.error_translation import translate
 from headrace.engine.metrics import Count, outcome
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Route
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.progress.model import TableProgress
-from headrace.sdk.changes import COMMITTED, DELETED, ERROR, MOVED, NEW_KEY, OP, POSITION, PREFIX, UNCHANGED, Changes
+from headrace.sdk.changes import (
+    COMMITTED,
+    DELETED,
+    ERROR,
+    KEY_CHANGE_POSITION,
+    NEW_KEY,
+    OP,
+    POSITION,
+    PREFIX,
+    UNAVAILABLE,
+    Changes,
+)
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.positions import in_epoch
-from headrace.sdk.reject_reason import Reason
-from headrace.sdk.sink import OPERATION, Batch, Sink, Table, Wanted, Written
-from headrace.spark.columns import quoted
-from headrace.spark.job_tags import tagged
-from headrace.spark.sessions import Sessions, moved
+from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.sink import OPERATION, Batch, Sink, Table, TableMode, WriteResult
+from headrace.spark.columns import quote_name
+from headrace.spark.job_tags import tag_jobs
+from headrace.spark.sessions import Sessions, move_to_session
 from headrace.upsert import unavailable as unchanged
-from headrace.upsert.deduplicate import newest_per_key
+from headrace.upsert.deduplicate import latest_per_key
 from headrace.upsert.table_state import Memory
 
 if TYPE_CHECKING:
@@ -56,7 +67,7 @@ class TableWriter:
     def __init__(
         self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, *, again: letters.Again | None = None
     ) -> None:
-        """``again``: what is applied are dead letters that are replayed."""
+        """``replay``: what is applied are dead letters that are replayed."""
         self._plan, self._checkpoint, self._sessions = plan, checkpoint, sessions
         self._again = again
         #: Of a table, by its name.
@@ -67,7 +78,7 @@ class TableWriter:
     def __call__(self, target: Target, batch_id: int) -> list[TableProgress]:
         """What came of it, per sink."""
         if target.name not in self._partial:  # where it was so before, a change that tells all may be late
-            may_be = any(self._plan.dialect(events).unchanged(events.schema) for events, _ in target.sources)
+            may_be = any(self._plan.dialect(events).unavailable_tests(events.schema) for events, _ in target.sources)
             self._partial[target.name] = may_be and any(map(partial(self._was_partial, target), self._plan.sinks))
         try:
             return self._apply(target, batch_id)
@@ -109,24 +120,26 @@ class TableWriter:
         appended = rows
         if left_out:
             takes_columns = all(s.capabilities.schema_evolution for s, mode in modes.items() if mode != "upsert")
-            appended = (unchanged.named(rows) if takes_columns else rows.drop(UNCHANGED)).drop(NEW_KEY, MOVED)
-        frames: dict[Wanted, DataFrame] = {"append": appended.drop(OP)}
+            appended = (unchanged.named(rows) if takes_columns else rows.drop(UNAVAILABLE)).drop(
+                NEW_KEY, KEY_CHANGE_POSITION
+            )
+        frames: dict[TableMode, DataFrame] = {"append": appended.drop(OP)}
         if changelog:  # what was removed is a row of it
             frames["changelog"] = appended.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
             rows = rows.drop(OP)
-        counts: dict[Wanted, Count] = {"append": arrived}  # all that is good is written, and that is counted already
+        counts: dict[TableMode, Count] = {"append": arrived}  # all that is good is written, and that is counted already
         memory = self._memory(table.name)
         deleted = memory.deleted if self._plan.delete_retention and "upsert" in modes.values() else None
         if "upsert" in modes.values():
-            rows = memory.truncated.without_older(rows)
+            rows = memory.truncated.drop_older(rows)
             if NEW_KEY in rows.columns:
                 first = next(sink for sink, mode in modes.items() if mode == "upsert")
                 stored = partial(self._stored, first, table, rows.sparkSession)
                 rows = meanwhile.enter_context(memory.moved.told(rows, table.key, batch_id, stored))
             real = ~F.col(unchanged.GIFT) if unchanged.GIFT in rows.columns else F.lit(True)
             counts["upsert"] = Count(rows=F.count_if(real), deletes=F.count_if(F.col(DELETED)))
-            newest = counts["upsert"].on((unchanged.folded if left_out else newest_per_key)(rows, table.key))
-            late = deleted.without_late(newest, table.key) if deleted else nullcontext(newest)
+            newest = counts["upsert"].on((unchanged.folded if left_out else latest_per_key)(rows, table.key))
+            late = deleted.drop_late(newest, table.key) if deleted else nullcontext(newest)
             frames["upsert"] = meanwhile.enter_context(late)
         kept_rows = NEW_KEY in changes.own_columns and "upsert" in modes.values()  # so that only the fold is done again
         cache = len(modes) > 1 or not self._plan.sinks[0].capabilities.single_pass or bool(left_out and not kept_rows)
@@ -160,10 +173,10 @@ class TableWriter:
             self._plan.changes(session, events, route, whole=whole, partial=partial) for events, route in target.sources
         ]
         changes = _united(parts, target.name)
-        if Reason.SCHEMA_INCOMPATIBLE not in self._plan.rules.policies:
+        if RejectReason.SCHEMA_INCOMPATIBLE not in self._plan.rules.policies:
             return changes
         tables = [self._stored(sink, Table(target.name), session) for sink in self._plan.sinks]
-        return reduce(lambda rest, table: held_by(table.schema, rest), filter(None, tables), changes)
+        return reduce(lambda rest, table: reject_incompatible(table.schema, rest), filter(None, tables), changes)
 
     def _session(self, target: Target) -> SparkSession:
         """The one in which the first sink writes the table."""
@@ -172,11 +185,11 @@ class TableWriter:
     def _write_all(
         self,
         table: Table,
-        modes: Mapping[Sink, Wanted],
-        frames: Mapping[Wanted, DataFrame],
+        modes: Mapping[Sink, TableMode],
+        frames: Mapping[TableMode, DataFrame],
         batch_id: int,
         left_out: Sequence[str],
-    ) -> list[Written]:
+    ) -> list[WriteResult]:
         with ThreadPoolExecutor(max_workers=len(modes), thread_name_prefix="headrace-sink") as pool:
             batches = {
                 mode: Batch(self._checkpoint.id, batch_id, "append" if mode == "changelog" else mode)
@@ -190,26 +203,26 @@ class TableWriter:
 
     def _write(
         self, sink: Sink, number: int, table: Table, rows: DataFrame, batch: Batch, left_out: Sequence[str]
-    ) -> Written:
+    ) -> WriteResult:
         session = self._sessions.of(f"{table.name}/{sink.name}/{number}")
-        mine = rows if number == 0 else moved(rows, session)
+        mine = rows if number == 0 else move_to_session(rows, session)
 
-        def write() -> Written:
+        def write() -> WriteResult:
             if not left_out or batch.mode == "append":
                 return sink.write(table, mine, batch)
             with unchanged.merged(mine, self._stored(sink, table, session), table.key, left_out) as whole:
                 return sink.write(table, whole, batch)
 
-        with tagged(session, table.name):
+        with tag_jobs(session, table.name):
             return self._tried(sink, table, write)
 
-    def _tried(self, sink: Sink, table: Table, write: Callable[[], Written]) -> Written:
+    def _tried(self, sink: Sink, table: Table, write: Callable[[], WriteResult]) -> WriteResult:
         """What comes of a write, which is tried again when its sink says that it is worth it."""
         for attempt in range(1, TRIES + 1):
             try:
                 return write()
             except Exception as raised:
-                error = explained(raised, self._plan, sink)
+                error = translate(raised, self._plan, sink)
                 error.where = error.where or f"table {table.name}, sink {sink.name}"
                 if attempt == TRIES or not isinstance(error, RetriableError) or isinstance(error, UnknownSchemaError):
                     raise error from raised
@@ -224,7 +237,7 @@ class TableWriter:
         except ConfigError:
             return None
         hidden = tuple(prefix for prefix in sink.hidden_prefixes if prefix != PREFIX)
-        return frame.select(*[frame[quoted(c)] for c in frame.columns if not hidden or not c.startswith(hidden)])
+        return frame.select(*[frame[quote_name(c)] for c in frame.columns if not hidden or not c.startswith(hidden)])
 
     def _was_partial(self, target: Target, sink: Sink) -> bool:
         """Whether a sink's table has had changes that left values out."""
@@ -239,7 +252,7 @@ class TableWriter:
         from pyspark.sql import functions as F
 
         changes = self._changes(target, whole=True)
-        truncate = F.col(ERROR) == Reason.TRUNCATED
+        truncate = F.col(ERROR) == RejectReason.TRUNCATED
         position = in_epoch(F.col(POSITION), self._checkpoint.epochs.of(batch_id))
         emptied = F.max(F.when(truncate, position)) if upserts else F.lit(None)
         reasons = changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).agg(F.count("*"), emptied).collect()
@@ -247,16 +260,16 @@ class TableWriter:
         newest = max((newest for *_, newest in reasons if newest is not None), default=None)
         if newest is not None:
             self._empty(table, upserts, newest, batch_id)
-            del counts[Reason.TRUNCATED]
+            del counts[RejectReason.TRUNCATED]
         dropped = self._plan.rules.dropped(counts, target.name)
         if counts.keys() - dropped.keys():
             found = letters.of(
                 changes,
                 batch=batch_id,
                 table=target.name,
-                hide=self._plan.hides,
+                hide=self._plan.hides_values,
                 plugins=self._plan.finders(target.sources[0][0]),
-                without=[*dropped, *([Reason.TRUNCATED] if newest is not None else [])],
+                without=[*dropped, *([RejectReason.TRUNCATED] if newest is not None else [])],
                 again=self._again,
             )
             self._keep(found, batch_id, target.name)
@@ -282,7 +295,7 @@ class TableWriter:
 
 
 @contextmanager
-def _kept(frames: Mapping[Wanted, DataFrame], cache: bool) -> Iterator[Mapping[Wanted, DataFrame]]:  # noqa: FBT001
+def _kept(frames: Mapping[TableMode, DataFrame], cache: bool) -> Iterator[Mapping[TableMode, DataFrame]]:  # noqa: FBT001
     """The frames; with ``cache`` they are read now, once, and counted."""
     cached = [frame.persist() for frame in frames.values()] if cache else []
     try:
@@ -298,10 +311,12 @@ def _good(frame: DataFrame, changes: Changes, epoch: int, *, op: bool) -> DataFr
     """The changes that are rows, with what sinks are given; ``op``: and OP, unless the rows have it already."""
     from pyspark.sql import functions as F
 
-    own = [UNCHANGED, *([NEW_KEY] if NEW_KEY in frame.columns else [])] if UNCHANGED in frame.columns else []
+    own = [UNAVAILABLE, *([NEW_KEY] if NEW_KEY in frame.columns else [])] if UNAVAILABLE in frame.columns else []
     names = [*changes.event_columns, *own]
-    columns = [F.col(quoted(c)) for c in [*names, *([OP] if op and OPERATION not in names else [])]]
-    positions = [in_epoch(F.col(c), epoch).alias(c) for c in [POSITION, *([MOVED] if NEW_KEY in own else [])]]
+    columns = [F.col(quote_name(c)) for c in [*names, *([OP] if op and OPERATION not in names else [])]]
+    positions = [
+        in_epoch(F.col(c), epoch).alias(c) for c in [POSITION, *([KEY_CHANGE_POSITION] if NEW_KEY in own else [])]
+    ]
     return frame.where(F.col(ERROR).isNull()).select(*columns, F.col(DELETED), *positions)
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
 
-def shaped(rows: DataFrame, want: StructType) -> DataFrame:
+def project(rows: DataFrame, want: StructType) -> DataFrame:
     """``rows`` with the columns of ``want``, in its order and types, nested ones too; null where ``rows`` has none."""
     theirs = {field.name: field.dataType for field in rows.schema}
     cells = [_cell(_column(field.name), theirs.get(field.name), field.dataType) for field in want]
     return rows.select(*[cell.alias(name) for cell, name in zip(cells, want.names, strict=True)])
 
 
-def same(first: DataType, second: DataType) -> bool:
+def is_same_type(first: DataType, second: DataType) -> bool:
     """Whether two types are equal but for nullability, which tables and batches spell differently."""
     return first.simpleString() == second.simpleString()
 
@@ -28,7 +28,7 @@ def _cell(column: Column, come: DataType | None, want: DataType) -> Column:
 
     if come is None:
         return F.lit(None).cast(want)
-    if same(come, want):
+    if is_same_type(come, want):
         return column
     if isinstance(come, T.StructType) and isinstance(want, T.StructType):
         theirs = {field.name: field.dataType for field in come}
@@ -37,7 +37,7 @@ def _cell(column: Column, come: DataType | None, want: DataType) -> Column:
     if isinstance(come, T.ArrayType) and isinstance(want, T.ArrayType):
         inner, outer = come.elementType, want.elementType
         return F.transform(column, lambda item: _cell(item, inner, outer))
-    if isinstance(come, T.MapType) and isinstance(want, T.MapType) and same(come.keyType, want.keyType):
+    if isinstance(come, T.MapType) and isinstance(want, T.MapType) and is_same_type(come.keyType, want.keyType):
         inner, outer = come.valueType, want.valueType
         return F.transform_values(column, lambda _, value: _cell(value, inner, outer))
     return column.cast(want)
@@ -46,4 +46,4 @@ def _cell(column: Column, come: DataType | None, want: DataType) -> Column:
 def _column(name: str) -> Column:
     from pyspark.sql import functions as F
 
-    return F.col(quoted(name))
+    return F.col(quote_name(name))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def merged(first: DataType, second: DataType, path: str = "") -> DataType:
+def promote(first: DataType, second: DataType, path: str = "") -> DataType:
     """A type that holds the values of both: fields of both structs, the wider of two numbers.
 
     DataError when there is none; ``path`` is the column in it.
@@ -26,17 +26,17 @@ def merged(first: DataType, second: DataType, path: str = "") -> DataType:
         for field in first:
             other = theirs.pop(field.name, None)
             inner = f"{path}.{field.name}" if path else field.name
-            kind = merged(field.dataType, other.dataType, inner) if other else field.dataType
+            kind = promote(field.dataType, other.dataType, inner) if other else field.dataType
             fields.append(T.StructField(field.name, kind, nullable=True))
         return T.StructType([*fields, *(T.StructField(f.name, f.dataType, nullable=True) for f in theirs.values())])
     if isinstance(first, T.ArrayType) and isinstance(second, T.ArrayType):
-        return T.ArrayType(merged(first.elementType, second.elementType, path), containsNull=True)
+        return T.ArrayType(promote(first.elementType, second.elementType, path), containsNull=True)
     if isinstance(first, T.MapType) and isinstance(second, T.MapType):
-        kinds = merged(first.keyType, second.keyType, path), merged(first.valueType, second.valueType, path)
+        kinds = promote(first.keyType, second.keyType, path), promote(first.valueType, second.valueType, path)
         return T.MapType(*kinds, valueContainsNull=True)
     if isinstance(first, T.NullType) or isinstance(second, T.NullType):
         return second if isinstance(first, T.NullType) else first
-    number = _wider(first, second)
+    number = _wider_number(first, second)
     if number is None:
         raise DataError(
             f"the column {path!r} is {first.simpleString()} in some records and {second.simpleString()} in others",
@@ -45,7 +45,7 @@ def merged(first: DataType, second: DataType, path: str = "") -> DataType:
     return number
 
 
-def united(kinds: Mapping[str, StructType], where: str, *, aside: bool) -> tuple[StructType, list[str]]:
+def union_schemas(kinds: Mapping[str, StructType], where: str, *, aside: bool) -> tuple[StructType, list[str]]:
     """The type that holds the rows of all, and the names of those that contradict the ones before them.
 
     DataError with ``where`` for these unless they may be put ``aside``.
@@ -56,7 +56,7 @@ def united(kinds: Mapping[str, StructType], where: str, *, aside: bool) -> tuple
     contradicting = []
     for name, kind in kinds.items():
         try:
-            whole = merged(whole, kind)
+            whole = promote(whole, kind)
         except DataError as error:
             if not aside:
                 error.where = where
@@ -66,7 +66,7 @@ def united(kinds: Mapping[str, StructType], where: str, *, aside: bool) -> tuple
     return whole, contradicting
 
 
-def grown(known: DataType, found: DataType) -> DataType:
+def add_missing_fields(known: DataType, found: DataType) -> DataType:
     """``known`` with the fields that only ``found`` has; types that are known stay."""
     from pyspark.sql import types as T
 
@@ -75,14 +75,18 @@ def grown(known: DataType, found: DataType) -> DataType:
         fields = []
         for field in known:
             other = theirs.pop(field.name, None)
-            fields.append(T.StructField(field.name, grown(field.dataType, other.dataType) if other else field.dataType))
+            fields.append(
+                T.StructField(
+                    field.name, add_missing_fields(field.dataType, other.dataType) if other else field.dataType
+                )
+            )
         return T.StructType([*fields, *theirs.values()])
     if isinstance(known, T.ArrayType) and isinstance(found, T.ArrayType):
-        return T.ArrayType(grown(known.elementType, found.elementType))
+        return T.ArrayType(add_missing_fields(known.elementType, found.elementType))
     return known
 
 
-def _wider(first: DataType, second: DataType) -> DataType | None:
+def _wider_number(first: DataType, second: DataType) -> DataType | None:
     """The number type that a database, too, would have widened both to."""
     from pyspark.sql import types as T
 

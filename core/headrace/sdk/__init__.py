@@ -18,8 +18,12 @@ if TYPE_CHECKING:
         PluginError as PluginError,
         RetriableError as RetriableError,
     )
-    from headrace.schema.projection import same as same, shaped as shaped
-    from headrace.schema.promotion import grown as grown, merged as merged, united as united
+    from headrace.schema.projection import is_same_type as is_same_type, project as project
+    from headrace.schema.promotion import (
+        add_missing_fields as add_missing_fields,
+        promote as promote,
+        union_schemas as union_schemas,
+    )
     from headrace.sdk.changes import (
         DELETED as DELETED,
         IMAGES as IMAGES,
@@ -36,15 +40,15 @@ if TYPE_CHECKING:
         Format as Format,
         Scan as Scan,
         UnknownSchemaError as UnknownSchemaError,
-        unknown_schema as unknown_schema,
-        unknown_schemas as unknown_schemas,
+        fail_on_unknown_schema as fail_on_unknown_schema,
+        find_unknown_schemas as find_unknown_schemas,
     )
     from headrace.sdk.hookspecs import hookimpl as hookimpl
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
     from headrace.sdk.plugin import API_VERSION as API_VERSION, Plugin as Plugin
     from headrace.sdk.plugins import registry as registry
     from headrace.sdk.positions import position as position, sortable as sortable
-    from headrace.sdk.reject_reason import Reason as Reason
+    from headrace.sdk.reject_reason import RejectReason as RejectReason
     from headrace.sdk.schema_log import SchemaLog as SchemaLog
     from headrace.sdk.secrets import SecretProvider as SecretProvider
     from headrace.sdk.sink import (
@@ -53,8 +57,8 @@ if TYPE_CHECKING:
         Sink as Sink,
         SinkConfig as SinkConfig,
         Table as Table,
-        Wanted as Wanted,
-        Written as Written,
+        TableMode as TableMode,
+        WriteResult as WriteResult,
     )
     from headrace.sdk.source import (
         NativeSource as NativeSource,
@@ -64,11 +68,11 @@ if TYPE_CHECKING:
         SourceContext as SourceContext,
     )
     from headrace.sdk.transform import Transform as Transform
-    from headrace.spark.columns import quoted as quoted
+    from headrace.spark.columns import quote_name as quote_name
     from headrace.spark.error_text import causes as causes, first_line as first_line, full_text as full_text
-    from headrace.spark.secret_literals import hidden as hidden
-    from headrace.spark.sessions import read_once as read_once
-    from headrace.spark.storage import Folder as Folder, qualified as qualified
+    from headrace.spark.secret_literals import secret_literal as secret_literal
+    from headrace.spark.sessions import materialize as materialize
+    from headrace.spark.storage import Folder as Folder, qualify_path as qualify_path
     from headrace.suggestions import did_you_mean as did_you_mean
 
 # Imported on first use: a module of hooks needs neither pydantic nor Spark.
@@ -82,13 +86,13 @@ _NAMES = {
         "RetriableError",
     ),
     "schema.projection": (
-        "same",
-        "shaped",
+        "is_same_type",
+        "project",
     ),
     "schema.promotion": (
-        "grown",
-        "merged",
-        "united",
+        "add_missing_fields",
+        "promote",
+        "union_schemas",
     ),
     "sdk.changes": (
         "Changes",
@@ -109,8 +113,8 @@ _NAMES = {
         "Format",
         "Scan",
         "UnknownSchemaError",
-        "unknown_schema",
-        "unknown_schemas",
+        "fail_on_unknown_schema",
+        "find_unknown_schemas",
     ),
     "sdk.hookspecs": ("hookimpl",),
     "sdk.interval": (
@@ -126,7 +130,7 @@ _NAMES = {
         "sortable",
     ),
     "sdk.plugins": ("registry",),
-    "sdk.reject_reason": ("Reason",),
+    "sdk.reject_reason": ("RejectReason",),
     "sdk.schema_log": ("SchemaLog",),
     "sdk.secrets": ("SecretProvider",),
     "sdk.sink": (
@@ -135,8 +139,8 @@ _NAMES = {
         "Sink",
         "SinkConfig",
         "Table",
-        "Wanted",
-        "Written",
+        "TableMode",
+        "WriteResult",
     ),
     "sdk.source": (
         "NativeSource",
@@ -146,17 +150,17 @@ _NAMES = {
         "SourceContext",
     ),
     "sdk.transform": ("Transform",),
-    "spark.columns": ("quoted",),
+    "spark.columns": ("quote_name",),
     "spark.error_text": (
         "causes",
         "first_line",
         "full_text",
     ),
-    "spark.secret_literals": ("hidden",),
-    "spark.sessions": ("read_once",),
+    "spark.secret_literals": ("secret_literal",),
+    "spark.sessions": ("materialize",),
     "spark.storage": (
         "Folder",
-        "qualified",
+        "qualify_path",
     ),
     "suggestions": ("did_you_mean",),
 }

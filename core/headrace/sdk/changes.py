@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,10 +23,10 @@ COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms 
 ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.sdk.reject_reason), else null
 #: Struct of booleans by the row's columns: true where the event leaves the value out because it is as it was. Only where
 #: a batch has such a value.
-UNCHANGED = PREFIX + "unchanged"
+UNAVAILABLE = PREFIX + "unchanged"
 #: Of a delete that is one half of a change of the key, where its record says so: the key of the other half, a struct like KEY,
 #: and a position before that half and after all that was before the change.
-NEW_KEY, MOVED = PREFIX + "new_key", PREFIX + "moved"
+NEW_KEY, KEY_CHANGE_POSITION = PREFIX + "new_key", PREFIX + "moved"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
@@ -89,7 +89,7 @@ class Changes:
             return values.get(name, _same)(column).alias(names.get(name, name))
 
         def struct(name: str) -> Column:
-            whole = F.col(quoted(name))
+            whole = F.col(quote_name(name))
             inner = [mapped(f, whole.getField(f)) for f in _fields(self.frame.schema, name)]
             return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole.alias(name)
 
@@ -99,13 +99,13 @@ class Changes:
         for name in self.frame.columns:
             if name in structs:
                 columns.append(struct(name))
-            elif name == UNCHANGED:
+            elif name == UNAVAILABLE:
                 fields = [F.col(name).getField(f).alias(names.get(f, f)) for f in _fields(self.frame.schema, name)]
                 columns.append(F.struct(*fields).alias(name))
             elif self.envelope or name.startswith(PREFIX):
-                columns.append(F.col(quoted(name)))
+                columns.append(F.col(quote_name(name)))
             else:
-                columns.append(mapped(name, F.col(quoted(name))))
+                columns.append(mapped(name, F.col(quote_name(name))))
         return replace(self, frame=self.frame.select(*columns))
 
     def _refuse_doubles(self, names: Mapping[str, str]) -> None:

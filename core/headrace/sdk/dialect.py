@@ -24,18 +24,18 @@ class Dialect(Plugin, ABC):
 
     @classmethod
     @abstractmethod
-    def recognises(cls, schema: StructType) -> bool:
+    def matches(cls, schema: StructType) -> bool:
         """Whether events of this schema are of this dialect."""
 
-    def about(self, topic: str, schema: StructType) -> str | None:
+    def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         """What a topic of this schema tells of the stream itself ("heartbeats"), for which there is no table; else None."""
         return None
 
-    def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
         return schema
 
-    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+    def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         """Row column → whether a value says that it is as it was, and was left out; empty where no event does so.
 
         Such values are kept from older changes and from the stored row, and never come into a table.
@@ -47,5 +47,5 @@ class Dialect(Plugin, ABC):
         """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
 
         KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither. NEW_KEY
-        and MOVED, where ``unchanged`` says that values are left out and records tell of changes of the key.
+        and MOVED, where ``unavailable_tests`` says that values are left out and records tell of changes of the key.
         """

@@ -28,14 +28,14 @@ class UnknownSchemaError(RetriableError):
     """
 
 
-def unknown_schema(subject: str, id: Column) -> Column:  # noqa: A002 - the registries' word
+def fail_on_unknown_schema(subject: str, id: Column) -> Column:  # noqa: A002 - the registries' word
     """A value that nobody gets: it fails the task that meets a record whose writer schema the plan does not know."""
     from pyspark.sql import functions as F
 
     return F.raise_error(F.concat(F.lit(f"<headrace-writer-schema subject={quote(subject)} id="), id, F.lit(">")))
 
 
-def unknown_schemas(error_text: str) -> list[tuple[str, str]]:
+def find_unknown_schemas(error_text: str) -> list[tuple[str, str]]:
     """The subjects and ids by which tasks failed for ``unknown_schema``, from all that an error says."""
     return [(unquote(subject), writer) for subject, writer in dict.fromkeys(_MARK.findall(error_text))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class RejectReason(StrEnum):
     """What dialects and the engine put into ERROR."""
 
     UNDECODABLE = "undecodable"
@@ -25,15 +25,15 @@ class Reason(StrEnum):
 
 
 _MEANINGS = {
-    Reason.UNDECODABLE: "not of the format, or a value does not fit its column",
-    Reason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have, or that is none",
-    Reason.SCHEMA_INCOMPATIBLE: "its schema has another type for a column, and none holds the values of both",
-    Reason.OP_MISSING: "the envelope's `op` is null",
-    Reason.OP_UNKNOWN: "the envelope's `op` is none that is known",
-    Reason.OP_NOT_A_ROW: "a logical message (`m`) among rows: real, and no row",
-    Reason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
-    Reason.AFTER_MISSING: "an insert or update without `after`",
-    Reason.KEY_MISSING: "a key column is null",
+    RejectReason.UNDECODABLE: "not of the format, or a value does not fit its column",
+    RejectReason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have, or that is none",
+    RejectReason.SCHEMA_INCOMPATIBLE: "its schema has another type for a column, and none holds the values of both",
+    RejectReason.OP_MISSING: "the envelope's `op` is null",
+    RejectReason.OP_UNKNOWN: "the envelope's `op` is none that is known",
+    RejectReason.OP_NOT_A_ROW: "a logical message (`m`) among rows: real, and no row",
+    RejectReason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
+    RejectReason.AFTER_MISSING: "an insert or update without `after`",
+    RejectReason.KEY_MISSING: "a key column is null",
 }
 #: Those of records that nobody could read: there is no event, only bytes.
-UNREAD = (Reason.UNDECODABLE, Reason.SCHEMA_UNKNOWN, Reason.SCHEMA_INCOMPATIBLE)
+UNREADABLE = (RejectReason.UNDECODABLE, RejectReason.SCHEMA_UNKNOWN, RejectReason.SCHEMA_INCOMPATIBLE)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: What a sink is asked to do with a batch.
 Mode = Literal["upsert", "append"]
 #: What a pipeline asks for: a changelog is appended, with what each change did in ``OPERATION``.
-Wanted = Literal["upsert", "append", "changelog"]
+TableMode = Literal["upsert", "append", "changelog"]
 OPERATION = "__op"
 
 
@@ -60,7 +60,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteResult:
     """What became of a write."""
 
     #: Rows inserted or updated; None when the sink cannot know without reading the table.
@@ -77,7 +77,7 @@ class SinkConfig(Config):
 
     #: ``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
     #: ``op`` in ``__op``. Default: upsert for rows with a key, changelog for rows without one, append for envelopes.
-    mode: Wanted | None = None
+    mode: TableMode | None = None
 
 
 class Sink(Plugin, ABC):
@@ -97,7 +97,7 @@ class Sink(Plugin, ABC):
     hidden_prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
 
     @abstractmethod
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         """Applies ``rows`` in the rows' own session; creates the table when it is not there.
 
         A RetriableError is tried again with the same arguments.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk.events import Events
 from headrace.sdk.plugin import Plugin
-from headrace.spark.sessions import moved
+from headrace.spark.sessions import move_to_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +33,8 @@ class SourceContext:
     stream: Folder | None = None
     #: The batch's range, where the source is a ranged one.
     range: tuple[Offset, Offset] | None = None
-    #: What to read instead of a batch: topic → what ``places`` said of it, for one batch after the other.
-    again: Mapping[str, Sequence[Any]] | None = None
+    #: What to read instead of a batch: topic → what ``replay_range`` said of it, for one batch after the other.
+    replay: Mapping[str, Sequence[Any]] | None = None
 
 
 class Source(Plugin, ABC):
@@ -42,7 +42,7 @@ class Source(Plugin, ABC):
 
     #: True when the frames of a batch hold undecoded records (the columns of ``RangedSource.read``): the core decodes key and value
     #: with the formats named beside the source. False when the source decodes by itself in ``events``.
-    gives_records: bool = True
+    yields_records: bool = True
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         """Each topic of a batch, and what reads its records in a session. Only for sources that give records.
@@ -52,22 +52,22 @@ class Source(Plugin, ABC):
         from pyspark.sql import functions as F
 
         topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
-        return {topic: partial(moved, frame.where(F.col("topic") == topic)) for topic in topics}
+        return {topic: partial(move_to_session, frame.where(F.col("topic") == topic)) for topic in topics}
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """The events of a batch's frame by topic. Only for sources that decode by themselves."""
         raise NotImplementedError(f"{type(self).__name__} has gives_records = False and no events()")
 
-    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+    def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
         """Topic → where its records of the batch lie, as JSON that is good at any later time.
 
-        A table that fails alone is given them again so, by ``again`` of the context, with an empty frame. None: the source cannot read
+        A table that fails alone is given them again so, by ``replay`` of the context, with an empty frame. None: the source cannot read
         again, and such a table stops the run.
         """
         return None
 
-    def place_of(self, files: Sequence[str]) -> Any | None:
-        """What ``places`` says of a batch of these files of one topic: dead letters are read again from there.
+    def replay_range_of(self, files: Sequence[str]) -> Any | None:
+        """What ``replay_range`` says of a batch of these files of one topic: dead letters are read again from there.
 
         None: its records lie in no files. Only for sources that decode by themselves.
         """
@@ -112,7 +112,7 @@ class RangedSource(Source):
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         """The records after ``start`` up to and including ``end``: key, value, headers, topic, partition, offset, timestamp."""
 
-    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+    def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
         return dict.fromkeys(topics, context.range)
 
     def commit(self, end: Offset) -> None:

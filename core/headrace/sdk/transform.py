@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.sdk.changes import IMAGES, PREFIX, Changes
 from headrace.sdk.plugin import Plugin
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,13 +18,13 @@ class Transform(Plugin, ABC):
     """Maps changes. What it does to a column it does to every row image and to the key."""
 
     #: True when it hides values: dead letters are then made from what it gives, not from what came in.
-    hides: ClassVar[bool] = False
+    hides_values: ClassVar[bool] = False
     #: True when it turns envelopes into rows: then the row before the change need not be read.
-    makes_rows: ClassVar[bool] = False
+    flattens: ClassVar[bool] = False
     #: True when it uses columns of the row before the change, beyond its key.
-    needs_before: bool = False
+    reads_before: bool = False
     #: True when a delete leaves it as "remove the row", so that a sink has to be able to delete.
-    asks_deletes: bool = False
+    deletes_rows: bool = False
 
     @abstractmethod
     def apply(self, changes: Changes) -> Changes:
@@ -39,4 +39,4 @@ class Transform(Plugin, ABC):
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
         changes = self.apply(Changes(frame, envelope))
         kept = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
-        return changes.frame.select(*map(quoted, kept))
+        return changes.frame.select(*map(quote_name, kept))

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A column name as Spark's SQL reads it literally."""
     return "`" + name.replace("`", "``") + "`"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def tagged(spark: SparkSession, name: str) -> Iterator[None]:
+def tag_jobs(spark: SparkSession, name: str) -> Iterator[None]:
     """Jobs that this thread starts meanwhile bear the name. A tag, for sinks set the group of jobs to their own."""
     spark.sparkContext.addJobTag(_tag(name))
     try:
@@ -21,7 +21,7 @@ def tagged(spark: SparkSession, name: str) -> Iterator[None]:
         spark.sparkContext.removeJobTag(_tag(name))
 
 
-def cancel(spark: SparkSession, name: str) -> None:
+def cancel_jobs(spark: SparkSession, name: str) -> None:
     """Cancels the jobs that bear the name; whoever waits for one gets an error."""
     spark.sparkContext.cancelJobsWithTag(_tag(name))
 

@@ -21,7 +21,7 @@ class _Package(JavaPackage):  # type: ignore[misc]
         found = super().__getattr__(name)
         # A class that is not there is a package to py4j; it may come with a jar.
         if isinstance(found, JavaClass) or (isinstance(found, JavaPackage) and name.islower()):
-            setattr(self, name, _remembering(found))
+            setattr(self, name, _with_cache(found))
         return found
 
 
@@ -37,7 +37,7 @@ class _Functions:
         return found
 
 
-def ask_once(spark: SparkSession) -> None:
+def cache_jvm_lookups(spark: SparkSession) -> None:
     """It was a third of the time of making a plan.
 
     PySpark 3.5 asks for the classes of functions by their short names, 4.0 by their own.
@@ -45,14 +45,14 @@ def ask_once(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001
     for name in ("org", "java", "py4j", "scala"):
         if name not in vars(jvm):
-            setattr(jvm, name, _remembering(getattr(jvm, name)))
+            setattr(jvm, name, _with_cache(getattr(jvm, name)))
     for name in ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils"):
         for asked in (name, name.rpartition(".")[2]):
             if asked not in vars(jvm):
                 setattr(jvm, asked, _Functions(name, jvm))
 
 
-def _remembering(found: Any) -> Any:
+def _with_cache(found: Any) -> Any:
     if type(found) is JavaPackage:
         found.__class__ = _Package
     return found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _NAMING = secrets.token_bytes(32)
 
 
-def hidden(spark: SparkSession, text: str) -> Column:
+def secret_literal(spark: SparkSession, text: str) -> Column:
     """``text`` as a column whose value no ``explain``, event log or error shows.
 
     A literal would be printed with the plan. This is a subquery on a one-row relation, and relations print no rows.

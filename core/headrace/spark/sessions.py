@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.spark.jvm_cache import ask_once
+from headrace.spark.jvm_cache import cache_jvm_lookups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Sessions:
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
         self._spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
-        ask_once(spark)
+        cache_jvm_lookups(spark)
         self._lock = threading.Lock()
 
     def of(self, name: str) -> SparkSession:
@@ -68,7 +68,7 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def moved(frame: DataFrame, session: SparkSession) -> DataFrame:
+def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The same DataFrame in another session; a cached one stays cached."""
     name = "headrace_" + uuid.uuid4().hex
     frame.createGlobalTempView(name)
@@ -80,7 +80,7 @@ def moved(frame: DataFrame, session: SparkSession) -> DataFrame:
 
 
 @contextmanager
-def read_once(frame: DataFrame) -> Iterator[DataFrame]:
+def materialize(frame: DataFrame) -> Iterator[DataFrame]:
     """The rows, read now and kept meanwhile, as a plan of its own: what is made of them reads what they come from no more.
 
     A cache would not do: MERGE refuses to read a plan twice that counts its rows, cached or not.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PROBE = "_headrace_check"
 
 
-def qualified(spark: SparkSession, path: str) -> str:
+def qualify_path(spark: SparkSession, path: str) -> str:
     """``path`` with its filesystem and from its root, as Hadoop understands it: ``lake/`` → ``file:/home/me/lake``."""
     return Folder(spark, path).path
 

@@ -37,7 +37,7 @@ from headrace.sdk.changes import POSITION
 from headrace.sdk.plugin import API_VERSION
 from headrace.sdk.sink import Sink, SinkConfig
 from headrace.sdk.transform import Transform
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions
 from headrace.testing.claims import claims, lacks
 from headrace.testing.histories import HistoryConformance
@@ -359,7 +359,7 @@ class SinkConformance(HistoryConformance, ABC):
 
     def test_columns_of_any_name_are_kept_or_refused(self, target: Target) -> None:
         names = ["a b", "sélect", 'x"y', "a.b", "`", "from"]
-        schema = f"id int, {', '.join(f'{quoted(name)} string' for name in names)}"
+        schema = f"id int, {', '.join(f'{quote_name(name)} string' for name in names)}"
 
         def write(batch: int) -> HeadraceError | None:
             values = [f"{name} {batch}" for name in names]
@@ -480,7 +480,7 @@ class _AsksDeletes(Transform):
 
     name = "asks_deletes"
     api_version = 1
-    asks_deletes = True
+    deletes_rows = True
 
     def apply(self, changes: Changes) -> Changes:
         return changes

@@ -33,7 +33,7 @@ from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.positions import position, sortable
-from headrace.sdk.reject_reason import Reason
+from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Offset, RangedSource, SourceContext
 from headrace.spark.sessions import Sessions
@@ -83,7 +83,7 @@ class Database:
         self._put(table, "c", row)
 
     def update(self, table: str, row: Row, unchanged: Sequence[str] = ()) -> None:
-        """``unchanged``: columns that ``row`` lacks, and that keep their values without saying so."""
+        """``unavailable_tests``: columns that ``row`` lacks, and that keep their values without saying so."""
         stored = self.tables[table][row[KEY]]
         self._put(table, "u", {**row, **{name: stored[name] for name in unchanged if name in stored}}, tuple(unchanged))
 
@@ -102,7 +102,7 @@ class Database:
         self.log.append(Change(table, "t", len(self.log), None, None))
 
     def rekey(self, table: str, old: int, new: int, unchanged: Sequence[str] = ()) -> None:
-        """Changes a row's key, which is a delete and an insert. ``unchanged``: columns that the insert leaves out."""
+        """Changes a row's key, which is a delete and an insert. ``unavailable_tests``: columns that the insert leaves out."""
         row = {**self.tables[table].pop(old), KEY: new}
         self.log.append(Change(table, "d", len(self.log), old, None, new))
         self._put(table, "c", row, tuple(unchanged))
@@ -172,7 +172,7 @@ class _ChangeSource(RangedSource):
 
     name = "kit"
     api_version = 1
-    gives_records = False
+    yields_records = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,10 +203,10 @@ class _ChangeDialect(Dialect):
     api_version = 1
 
     @classmethod
-    def recognises(cls, schema: StructType) -> bool:
+    def matches(cls, schema: StructType) -> bool:
         return "at" in schema.names
 
-    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+    def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         row: Any = schema["row"].dataType
         return {name: lambda value: value == LEFT_OUT for name in row.names if name.startswith("t")}
 
@@ -229,9 +229,9 @@ class _ChangeDialect(Dialect):
                 F.col(E.KEY).alias(C.KEY),
                 position(sortable(value.getField("at")), place=F.lit("")).alias(C.POSITION),
                 F.when(value.getField("new").isNotNull(), F.struct(value.getField("new").alias(KEY))).alias(C.NEW_KEY),
-                position(sortable(value.getField("at")), place=F.lit("")).alias(C.MOVED),
+                position(sortable(value.getField("at")), place=F.lit("")).alias(C.KEY_CHANGE_POSITION),
                 F.lit(None).cast("bigint").alias(C.COMMITTED),
-                F.when(op == "t", Reason.TRUNCATED).alias(C.ERROR),
+                F.when(op == "t", RejectReason.TRUNCATED).alias(C.ERROR),
                 *[
                     F.lit(None).cast(kind).alias(name)
                     for name, kind in (

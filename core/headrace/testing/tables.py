@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.sdk.sink import Batch, Mode, Sink, Table, Written
-from headrace.spark.columns import quoted
+from headrace.sdk.sink import Batch, Mode, Sink, Table, WriteResult
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,28 +55,28 @@ class Target:
     def frame(self, schema: str, *rows: Row) -> DataFrame:
         return self.session.createDataFrame(list(rows), f"{schema}, {POSITION} string, {DELETED} boolean")
 
-    def write(self, schema: str, *rows: Row, mode: Mode | None = None) -> Written:
+    def write(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
         """Writes the next batch."""
         return self.apply(self.frame(schema, *rows), mode=mode)
 
-    def apply(self, frame: DataFrame, mode: Mode | None = None) -> Written:
+    def apply(self, frame: DataFrame, mode: Mode | None = None) -> WriteResult:
         """Writes the next batch; one that failed comes again with its id."""
         written = self.sink.write(self.table, frame, Batch(self.pipeline, self.batch + 1, mode or self.mode))
         self.batch += 1
         return written
 
-    def write_again(self, schema: str, *rows: Row, mode: Mode | None = None) -> Written:
+    def write_again(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
         """Writes the last batch again, as a new process does after a crash."""
         sink = pickle.loads(pickle.dumps(self.sink))  # noqa: S301 - our own
         batch = Batch(self.pipeline, self.batch, mode or self.mode)
         written = sink.write(self.table, self.frame(schema, *rows), batch)
-        assert isinstance(written, Written)
+        assert isinstance(written, WriteResult)
         return written
 
     def read(self, as_of: str | None = None) -> DataFrame:
         """The business's columns."""
         frame = self.sink.read_back(self.session, self.table, as_of)
-        return frame.select(*[quoted(c) for c in frame.columns if not c.startswith(self.sink.hidden_prefixes)])
+        return frame.select(*[quote_name(c) for c in frame.columns if not c.startswith(self.sink.hidden_prefixes)])
 
     def rows(self, as_of: str | None = None) -> list[dict[str, Any]]:
         """The table's rows as plain values, in the order of their keys."""

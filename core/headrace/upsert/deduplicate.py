@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import POSITION
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _RANK = "_headrace_rank"
 
 
-def newest_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def latest_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The row with the highest POSITION of every key."""
     from pyspark.sql import Window, functions as F
 
-    newest_first = Window.partitionBy(*[quoted(k) for k in key]).orderBy(F.col(POSITION).desc())
+    newest_first = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(POSITION).desc())
     return rows.withColumn(_RANK, F.row_number().over(newest_first)).where(f"{_RANK} = 1").drop(_RANK)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.checkpoint.row_store import Remembered
+from headrace.checkpoint.row_store import RowStore
 from headrace.sdk.changes import DELETED, POSITION, PREFIX
-from headrace.spark.columns import quoted
-from headrace.spark.sessions import read_once
+from headrace.spark.columns import quote_name
+from headrace.spark.sessions import materialize
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,10 +28,10 @@ class DeletedKeys:
 
     def __init__(self, folder: Folder, retention: float) -> None:
         """``retention``: seconds for which a key is remembered at least."""
-        self._kept = Remembered(folder, retention)
+        self._kept = RowStore(folder, retention)
 
     @contextmanager
-    def without_late(self, rows: DataFrame, key: Sequence[str]) -> Iterator[DataFrame]:
+    def drop_late(self, rows: DataFrame, key: Sequence[str]) -> Iterator[DataFrame]:
         """The rows, but those that are older than a removal of their key."""
         from pyspark.sql import functions as F
 
@@ -44,7 +44,7 @@ class DeletedKeys:
             yield _without(rows, F.broadcast(removed), key)
             return
         # Millions of keys would fill the driver, and few of them are this batch's: it is they that are looked for first.
-        with read_once(rows) as kept:
+        with materialize(rows) as kept:
             mine = kept.select(F.xxhash64(key_text(kept, key)).alias(_HASH))
             few = kept.count() <= _FEW
             hashes = F.broadcast(mine) if few else mine
@@ -79,7 +79,7 @@ def key_text(rows: DataFrame, key: Sequence[str]) -> Column:
     """A key as texts, which stay the same when a column's type is widened."""
     from pyspark.sql import functions as F
 
-    return F.array(*[_cell(F.col(quoted(name)), rows.schema[name].dataType) for name in key])
+    return F.array(*[_cell(F.col(quote_name(name)), rows.schema[name].dataType) for name in key])
 
 
 def _cell(column: Column, kind: DataType) -> Column:

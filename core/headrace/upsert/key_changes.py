@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.checkpoint.row_store import Remembered
-from headrace.sdk.changes import DELETED, MOVED, NEW_KEY, POSITION, PREFIX, UNCHANGED
-from headrace.spark.columns import quoted
-from headrace.spark.sessions import read_once
+from headrace.checkpoint.row_store import RowStore
+from headrace.sdk.changes import DELETED, KEY_CHANGE_POSITION, NEW_KEY, POSITION, PREFIX, UNAVAILABLE
+from headrace.spark.columns import quote_name
+from headrace.spark.sessions import materialize
 from headrace.upsert.deleted_keys import key_text
 from headrace.upsert.unavailable import GIFT, ORIGIN, TOUCHED, columns_of
 
@@ -40,7 +40,7 @@ class Moved:
 
     def __init__(self, folder: Folder, retention: float) -> None:
         """``retention``: seconds."""
-        self._kept = Remembered(folder, retention)
+        self._kept = RowStore(folder, retention)
 
     @contextmanager
     def told(
@@ -50,19 +50,19 @@ class Moved:
         from pyspark.sql import functions as F
 
         if not _carried(rows, key):
-            yield rows.drop(NEW_KEY, MOVED)
+            yield rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
             return
         kept = rows.persist()
         try:
             # All rows in one go: what counts them on the way is told once.
-            leaves_out = _any(F.col(UNCHANGED).getField(name) for name in _carried(rows, key))
+            leaves_out = _any(F.col(UNAVAILABLE).getField(name) for name in _carried(rows, key))
             ((moves, asks),) = kept.agg(F.count(NEW_KEY), F.count_if(leaves_out)).collect()
             own = self._kept.of(batch)
             if moves and not own:
                 with self._gifts(kept, key, stored) as gifts:
                     self._kept.add(gifts, batch, lambda several: several)
                 own = self._kept.of(batch)
-            rows = kept.drop(NEW_KEY, MOVED)
+            rows = kept.drop(NEW_KEY, KEY_CHANGE_POSITION)
             if self._kept.names and (own or asks):
                 gifts = self._read(kept, key, self._kept.names)
                 mine = kept.select(key_text(kept, key).alias(_NEW))
@@ -93,31 +93,37 @@ class Moved:
         lines, older = lines.withColumn(_DUE, F.lit(True)), None
         with ExitStack() as stack:
             if self._kept.names:
-                older = stack.enter_context(read_once(self._read(rows, key, self._kept.names)))
+                older = stack.enter_context(materialize(self._read(rows, key, self._kept.names)))
                 again = _keyed(older, _OLD, rows, key).select(
                     "*",
                     F.lit(True).alias(DELETED),
                     F.col(_AT).alias(POSITION),
-                    F.col(_AT).alias(MOVED),
+                    F.col(_AT).alias(KEY_CHANGE_POSITION),
                     _any(F.col(_VALUES).getField(name).isNull() for name in names).alias(_DUE),
                 )
                 lines = lines.unionByName(again.drop(_AT, _VALUES, _MADE), allowMissingColumns=True)
-            moves = lines.where(F.col(_NEW).isNotNull()).select(_OLD, _NEW, MOVED, _DUE)
-            moves = stack.enter_context(read_once(moves))
+            moves = lines.where(F.col(_NEW).isNotNull()).select(_OLD, _NEW, KEY_CHANGE_POSITION, _DUE)
+            moves = stack.enter_context(materialize(moves))
             known = lines if older is None else _with(lines, older, key)
             reached = due = moves.where(_DUE).drop(_DUE)
             while True:  # once more for a row that was moved on: what it gives it was given itself
                 gifts = _given(known, table, key, names).withColumn(_MADE, F.lit(f"{time.time_ns() // 10**6:013d}"))
                 gifts = gifts if older is None else _best(gifts.unionByName(older), names)
-                before = reached.select(F.col(_NEW).alias(_OLD), F.col(MOVED).alias(_AT))
-                further = moves.drop(_DUE).join(before, _OLD).where(F.col(MOVED) > F.col(_AT)).drop(_AT).distinct()
+                before = reached.select(F.col(_NEW).alias(_OLD), F.col(KEY_CHANGE_POSITION).alias(_AT))
+                further = (
+                    moves.drop(_DUE)
+                    .join(before, _OLD)
+                    .where(F.col(KEY_CHANGE_POSITION) > F.col(_AT))
+                    .drop(_AT)
+                    .distinct()
+                )
                 if further.isEmpty():
                     break
-                reached = stack.enter_context(read_once(further))
+                reached = stack.enter_context(materialize(further))
                 due = due.unionByName(reached)
-                known = _with(lines, stack.enter_context(read_once(gifts)), key)
+                known = _with(lines, stack.enter_context(materialize(gifts)), key)
             if older is not None:
-                gifts = gifts.join(due.withColumnRenamed(MOVED, _AT), [_NEW, _OLD, _AT], "left_semi")
+                gifts = gifts.join(due.withColumnRenamed(KEY_CHANGE_POSITION, _AT), [_NEW, _OLD, _AT], "left_semi")
             yield gifts
 
 
@@ -135,12 +141,14 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
     from pyspark.sql import Window, functions as F
 
     before = Window.partitionBy(_OLD).orderBy(POSITION).rowsBetween(Window.unboundedPreceding, -1)
-    said = {name: F.col(DELETED) | ~F.coalesce(F.col(UNCHANGED).getField(name), F.lit(False)) for name in names}
+    said = {name: F.col(DELETED) | ~F.coalesce(F.col(UNAVAILABLE).getField(name), F.lit(False)) for name in names}
     told = {
         f"{_TOLD}{i}": F.last(
             F.when(
                 said[n],
-                F.struct(F.col(POSITION).alias("at"), F.col(DELETED).alias("gone"), F.col(quoted(n)).alias("value")),
+                F.struct(
+                    F.col(POSITION).alias("at"), F.col(DELETED).alias("gone"), F.col(quote_name(n)).alias("value")
+                ),
             ),
             True,
         ).over(before)
@@ -154,17 +162,17 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
         origin = stored[ORIGIN] if ORIGIN in stored.columns else F.lit(None).cast("map<string,string>")
         at = {n: F.coalesce(origin.getItem(n), stored[POSITION]) for n in names}
         theirs = stored.select(
-            *[stored[quoted(k)].alias(f"{_STORED}key{i}") for i, k in enumerate(key)],
+            *[stored[quote_name(k)].alias(f"{_STORED}key{i}") for i, k in enumerate(key)],
             stored[POSITION].alias(f"{_STORED}position"),
             *[
-                F.when(at[n] != "", F.struct(at[n].alias("at"), stored[quoted(have[n.lower()])].alias("value"))).alias(
-                    f"{_STORED}{i}"
-                )
+                F.when(
+                    at[n] != "", F.struct(at[n].alias("at"), stored[quote_name(have[n.lower()])].alias("value"))
+                ).alias(f"{_STORED}{i}")
                 for i, n in enumerate(names)
                 if n.lower() in have
             ],
         )
-        same = [F.col(quoted(k)) == F.col(f"{_STORED}key{i}") for i, k in enumerate(key)]
+        same = [F.col(quote_name(k)) == F.col(f"{_STORED}key{i}") for i, k in enumerate(key)]
         moves = moves.join(theirs, [*same, F.col(f"{_STORED}position") < F.col(POSITION)], "left")
     for i, name in enumerate(names):
         kind, last = lines.schema[name].dataType, F.col(f"{_TOLD}{i}")
@@ -177,13 +185,16 @@ def _given(lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names
             held = F.when(newer, told_there).otherwise(held)
         values[name] = held
     return moves.select(
-        _NEW, _OLD, F.col(MOVED).alias(_AT), F.struct(*[c.alias(n) for n, c in values.items()]).alias(_VALUES)
+        _NEW,
+        _OLD,
+        F.col(KEY_CHANGE_POSITION).alias(_AT),
+        F.struct(*[c.alias(n) for n, c in values.items()]).alias(_VALUES),
     )
 
 
 def _with(lines: DataFrame, gifts: DataFrame, key: Sequence[str]) -> DataFrame:
     """The lines, and gifts as changes of the keys that they are for."""
-    plain = lines.drop(_OLD, _NEW, NEW_KEY, MOVED, _DUE)
+    plain = lines.drop(_OLD, _NEW, NEW_KEY, KEY_CHANGE_POSITION, _DUE)
     more = _changes(gifts, plain, key).drop(GIFT)
     return lines.unionByName(more.withColumn(_OLD, key_text(more, key)), allowMissingColumns=True)
 
@@ -192,13 +203,13 @@ def _changes(gifts: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame
     """Gifts as changes: they tell what they have, and leave all else out."""
     from pyspark.sql import functions as F
 
-    whole, fields = F.col(_VALUES), rows.schema[UNCHANGED].dataType.names  # type: ignore[attr-defined]
+    whole, fields = F.col(_VALUES), rows.schema[UNAVAILABLE].dataType.names  # type: ignore[attr-defined]
     names = _carried(rows, key)
     left_out = [whole.getField(n).isNull() if n in names else F.lit(False) for n in fields]
     return _keyed(gifts, _NEW, rows, key).select(
-        *[quoted(k) for k in key],
+        *[quote_name(k) for k in key],
         *[whole.getField(n).getField("value").alias(n) for n in names],
-        F.struct(*[c.alias(n) for n, c in zip(fields, left_out, strict=True)]).alias(UNCHANGED),
+        F.struct(*[c.alias(n) for n, c in zip(fields, left_out, strict=True)]).alias(UNAVAILABLE),
         # One that was made again knows better, and is still older than the row that it is for.
         F.concat(_AT, F.lit(TOUCHED), _MADE).alias(POSITION),
         F.lit(False).alias(DELETED),

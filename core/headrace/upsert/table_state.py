@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import Moved
-from headrace.upsert.truncates import Truncated
+from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
@@ -32,8 +32,8 @@ class Memory:
         return Moved(self.folder.folder(f"moved/{self._name}"), self.retention)
 
     @cached_property
-    def truncated(self) -> Truncated:
-        return Truncated(self.folder.folder("truncated"), self._name)
+    def truncated(self) -> TruncateMarker:
+        return TruncateMarker(self.folder.folder("truncated"), self._name)
 
     @property
     def _name(self) -> str:

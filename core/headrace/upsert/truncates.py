@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import DELETED, POSITION
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 
-class Truncated:
+class TruncateMarker:
     """The position of a table's last truncate, in a file."""
 
     def __init__(self, folder: Folder, name: str) -> None:
@@ -29,7 +29,7 @@ class Truncated:
             self._folder.write(self._name, position)
             self.position = position
 
-    def without_older(self, rows: DataFrame) -> DataFrame:
+    def drop_older(self, rows: DataFrame) -> DataFrame:
         """The rows that came after it."""
         from pyspark.sql import functions as F
 
@@ -41,4 +41,4 @@ class Truncated:
 
         older = F.col(POSITION).isNull() | (F.col(POSITION) < F.lit(self.position))
         columns = [F.lit(True).alias(DELETED), F.lit(self.position).alias(POSITION)]
-        return stored.where(older).select(*[stored[quoted(name)].alias(name) for name in key], *columns)
+        return stored.where(older).select(*[stored[quote_name(name)].alias(name) for name in key], *columns)

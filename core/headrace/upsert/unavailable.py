@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.schema.promotion import merged as merged_types
-from headrace.sdk.changes import DELETED, ERROR, IMAGES, NEW_KEY, OP, POSITION, PREFIX, UNCHANGED, Changes
-from headrace.spark.columns import quoted
+from headrace.schema.promotion import promote
+from headrace.sdk.changes import DELETED, ERROR, IMAGES, NEW_KEY, OP, POSITION, PREFIX, UNAVAILABLE, Changes
+from headrace.spark.columns import quote_name
 from headrace.spark.error_text import full_text
-from headrace.spark.sessions import read_once
+from headrace.spark.sessions import materialize
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -69,9 +69,9 @@ def marked(changes: Changes, tests: Tests) -> Changes:
     found = _left_out(changes, tests)
     if not found:
         return changes
-    frame = changes.frame.withColumn(UNCHANGED, F.struct(*[left_out.alias(name) for name, left_out in found]))
+    frame = changes.frame.withColumn(UNAVAILABLE, F.struct(*[left_out.alias(name) for name, left_out in found]))
     if not changes.envelope:
-        cells = {name: F.when(~tests[name](F.col(quoted(name))), F.col(quoted(name))) for name, _ in found}
+        cells = {name: F.when(~tests[name](F.col(quote_name(name))), F.col(quote_name(name))) for name, _ in found}
         return Changes(frame.withColumns(cells), envelope=False)
     for image in IMAGES:
         if image in frame.columns:
@@ -86,7 +86,7 @@ def marked(changes: Changes, tests: Tests) -> Changes:
 
 def columns_of(rows: DataFrame) -> list[str]:
     """The columns of the rows whose values may have been left out."""
-    names: list[str] = getattr(rows.schema[UNCHANGED].dataType, "names", []) if UNCHANGED in rows.columns else []
+    names: list[str] = getattr(rows.schema[UNAVAILABLE].dataType, "names", []) if UNAVAILABLE in rows.columns else []
     return [name for name in names if name in rows.columns]
 
 
@@ -94,9 +94,9 @@ def named(rows: DataFrame) -> DataFrame:
     """The rows with UNCHANGED as a list of names, null when there are none: as tables that are appended to keep it."""
     from pyspark.sql import functions as F
 
-    whole = F.col(UNCHANGED)
+    whole = F.col(UNAVAILABLE)
     names = F.array_compact(F.array(*[F.when(whole.getField(n), F.lit(n)) for n in columns_of(rows)]))
-    return rows.withColumn(UNCHANGED, F.when(F.size(names) > 0, names))
+    return rows.withColumn(UNAVAILABLE, F.when(F.size(names) > 0, names))
 
 
 def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -106,13 +106,13 @@ def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """
     from pyspark.sql import Window, functions as F
 
-    names, by_key = columns_of(rows), Window.partitionBy(*[quoted(k) for k in key])
+    names, by_key = columns_of(rows), Window.partitionBy(*[quote_name(k) for k in key])
     so_far = by_key.orderBy(POSITION).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # A delete leaves nothing out: what comes after it begins with nothing.
-    left_out = {name: _sure(F.col(UNCHANGED).getField(name)) & ~F.col(DELETED) for name in names}
+    left_out = {name: _sure(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED) for name in names}
     told = {
         f"{_TOLD}{i}": F.last(
-            F.when(~left_out[n], F.struct(F.col(POSITION).alias("at"), F.col(quoted(n)).alias("value"))), True
+            F.when(~left_out[n], F.struct(F.col(POSITION).alias("at"), F.col(quote_name(n)).alias("value"))), True
         ).over(so_far)
         for i, n in enumerate(names)
     }
@@ -124,10 +124,10 @@ def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         chosen = (F.col(_RANK_REAL) == 1) | (F.col(GIFT) & chosen)
     newest = rows.withColumns({**told, **ranks}).where(chosen)
     values = {
-        n: F.when(left_out[n], F.col(f"{_TOLD}{i}.value")).otherwise(F.col(quoted(n))) for i, n in enumerate(names)
+        n: F.when(left_out[n], F.col(f"{_TOLD}{i}.value")).otherwise(F.col(quote_name(n))) for i, n in enumerate(names)
     }
     origins = {n: F.when(left_out[n], F.coalesce(F.col(f"{_TOLD}{i}.at"), F.lit(""))) for i, n in enumerate(names)}
-    kept = [values.get(c, F.col(quoted(c))).alias(c) for c in rows.columns if c != UNCHANGED]
+    kept = [values.get(c, F.col(quote_name(c))).alias(c) for c in rows.columns if c != UNAVAILABLE]
     return newest.select(*kept, _map(origins).alias(ORIGIN))
 
 
@@ -148,12 +148,12 @@ def merged(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], names:
         stored = stored.withColumn(ORIGIN, F.lit(None).cast("map<string,string>"))
     have = {column.lower() for column in stored.columns}
     every, names = names, [name for name in names if name.lower() in have]
-    kinds = {name: merged_types(rows.schema[name].dataType, _kind(stored, name)) for name in names}
-    rows = rows.withColumns({name: F.col(quoted(name)).cast(kind) for name, kind in kinds.items()})
-    theirs = {f"{_THEIRS}{i}": stored[quoted(n)].cast(kinds[n]) for i, n in enumerate(names)}
-    theirs |= {f"{_THEIRS}key{i}": stored[quoted(k)] for i, k in enumerate(key)}
+    kinds = {name: promote(rows.schema[name].dataType, _kind(stored, name)) for name in names}
+    rows = rows.withColumns({name: F.col(quote_name(name)).cast(kind) for name, kind in kinds.items()})
+    theirs = {f"{_THEIRS}{i}": stored[quote_name(n)].cast(kinds[n]) for i, n in enumerate(names)}
+    theirs |= {f"{_THEIRS}key{i}": stored[quote_name(k)] for i, k in enumerate(key)}
     theirs |= {f"{_THEIRS}position": stored[POSITION], f"{_THEIRS}origin": stored[ORIGIN]}
-    same = [F.col(quoted(k)) == F.col(f"{_THEIRS}key{i}") for i, k in enumerate(key)]
+    same = [F.col(quote_name(k)) == F.col(f"{_THEIRS}key{i}") for i, k in enumerate(key)]
     both = rows.join(stored.select(*[c.alias(n) for n, c in theirs.items()]), same, "left")
     position, stored_position = F.col(POSITION), F.col(f"{_THEIRS}position")
     newer = stored_position.isNull() | (position > stored_position)
@@ -169,11 +169,11 @@ def merged(rows: DataFrame, stored: DataFrame | None, key: Sequence[str], names:
             _NEWER: newer,
         }
     )
-    with read_once(both) as kept:
+    with materialize(both) as kept:
         gives_any = reduce(lambda a, b: a | b, [F.col(f"{_OURS}{i}") for i in range(len(names))], F.lit(False))
         giving = kept.where(gives_any)
         if GIFT in rows.columns:  # What is older than a gift is of a row that had the key before.
-            first = F.row_number().over(Window.partitionBy(*[quoted(k) for k in key]).orderBy(F.col(GIFT).desc()))
+            first = F.row_number().over(Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(GIFT).desc()))
             giving = giving.withColumn(_RANK, first).where(F.col(_RANK) == 1)
         # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
         taking = _with_taken(kept.where(F.col(_NEWER) & ~gift), rows.columns, names, every)
@@ -190,11 +190,11 @@ def _with_taken(both: DataFrame, columns: Sequence[str], names: Sequence[str], e
     stored_origin, stored_position = F.col(f"{_THEIRS}origin"), F.col(f"{_THEIRS}position")
     values, origins = {}, {name: F.col(ORIGIN).getItem(name) for name in every}
     for i, name in enumerate(names):
-        taken, own = F.col(f"{_TAKEN}{i}"), F.col(quoted(name))
+        taken, own = F.col(f"{_TAKEN}{i}"), F.col(quote_name(name))
         values[name] = F.when(taken, F.col(f"{_THEIRS}{i}")).otherwise(own)
         from_stored = F.coalesce(stored_origin.getItem(name), stored_position)
         origins[name] = F.when(taken, from_stored).otherwise(F.col(ORIGIN).getItem(name))
-    kept = [values.get(c, F.col(quoted(c))).alias(c) for c in columns if c not in (ORIGIN, GIFT)]
+    kept = [values.get(c, F.col(quote_name(c))).alias(c) for c in columns if c not in (ORIGIN, GIFT)]
     return both.select(*kept, _map(origins).alias(ORIGIN))
 
 
@@ -203,26 +203,28 @@ def _with_given(stored: DataFrame, giving: DataFrame, key: Sequence[str], kinds:
     from pyspark.sql import functions as F
 
     gifts = giving.select(
-        *[F.col(quoted(k)).alias(f"{_OURS}key{i}") for i, k in enumerate(key)],
+        *[F.col(quote_name(k)).alias(f"{_OURS}key{i}") for i, k in enumerate(key)],
         *[
             F.when(
                 F.col(f"{_OURS}{i}"),
                 F.struct(
-                    F.col(quoted(name)).alias("value"),
+                    F.col(quote_name(name)).alias("value"),
                     F.coalesce(F.col(ORIGIN).getItem(name), F.col(POSITION)).alias("at"),
                 ),
             ).alias(f"{_OURS}{i}")
             for i, name in enumerate(kinds)
         ],
     )
-    same = [stored[quoted(k)] == F.col(f"{_OURS}key{i}") for i, k in enumerate(key)]
+    same = [stored[quote_name(k)] == F.col(f"{_OURS}key{i}") for i, k in enumerate(key)]
     values, origins = {}, {}
     for i, name in enumerate(kinds):
         gift = F.col(f"{_OURS}{i}")
-        own = stored[quoted(name)].cast(kinds[name])
+        own = stored[quote_name(name)].cast(kinds[name])
         values[name.lower()] = F.when(gift.isNotNull(), gift.getField("value")).otherwise(own)
         origins[name] = F.coalesce(gift.getField("at"), stored[ORIGIN].getItem(name))
-    kept = [values.get(c.lower(), stored[quoted(c)]).alias(c) for c in stored.columns if c not in (POSITION, ORIGIN)]
+    kept = [
+        values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in stored.columns if c not in (POSITION, ORIGIN)
+    ]
     # Of columns that none of this batch's changes can leave out it stays.
     others = F.map_filter(F.coalesce(stored[ORIGIN], _nowhere()), lambda name, _: ~name.isin(list(kinds)))
     origin = F.map_concat(others, F.coalesce(_map(origins), _nowhere()))
@@ -239,7 +241,7 @@ def _left_out(changes: Changes, tests: Tests) -> list[tuple[str, Column]]:
     from pyspark.sql import functions as F
 
     if not changes.envelope:
-        return [(name, _sure(tests[name](F.col(quoted(name))))) for name in changes.event_columns if name in tests]
+        return [(name, _sure(tests[name](F.col(quote_name(name))))) for name in changes.event_columns if name in tests]
     # The row is what is after the change, and of a delete what was before it.
     images = [image for image in reversed(IMAGES) if image in changes.frame.columns]
     found = []

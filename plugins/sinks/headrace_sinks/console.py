@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, POSITION, Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, Written
+from headrace.sdk import DELETED, POSITION, Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,13 +29,13 @@ class ConsoleSink(Sink):
     # It keeps nothing, so a delete is a line like any other.
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True)
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         counts = rows.groupBy(DELETED).count().collect()
         upserted = sum(row["count"] for row in counts if not row[DELETED])
         count = sum(row["count"] for row in counts)
         print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)  # noqa: T201 - what it is for
         rows.drop(POSITION).show(self.config.numRows, truncate=self.config.truncate)
-        return Written(upserted=upserted)
+        return WriteResult(upserted=upserted)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         raise ConfigError(

@@ -17,11 +17,11 @@ from headrace.sdk import (
     Sink,
     SinkConfig,
     Table,
-    Written,
-    grown,
-    merged,
-    same,
-    shaped,
+    WriteResult,
+    add_missing_fields,
+    is_same_type,
+    project,
+    promote,
 )
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, without_small_ints
 
@@ -70,15 +70,15 @@ class FilesSink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink files", Folder(spark, self.config.path).probe()
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         folder = Folder(rows.sparkSession, self._path(table))
         schemas = SchemaLog(folder.folder(_SCHEMAS))
         rows = rows.drop(DELETED, POSITION)
         schema = self._schema(schemas.get(_SUBJECT), rows.schema)
         schemas.remember(_SUBJECT, schema)
-        writer = shaped(rows, schema).write.format(self.config.format).options(**self._options())
+        writer = project(rows, schema).write.format(self.config.format).options(**self._options())
         writer.mode("overwrite").save(f"{folder.path}/{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}")
-        return Written()
+        return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         if as_of is not None:
@@ -102,11 +102,11 @@ class FilesSink(Sink):
             come = without_small_ints(come)
         if known is None:
             return come
-        schema = merged(known, come)
+        schema = promote(known, come)
         assert isinstance(schema, StructType)
         if self.config.format != "json":
             for kept, wider in zip(known, schema, strict=False):
-                if not same(grown(kept.dataType, wider.dataType), wider.dataType):
+                if not is_same_type(add_missing_fields(kept.dataType, wider.dataType), wider.dataType):
                     raise DataError(
                         f"column {kept.name!r} comes as {come[kept.name].dataType.simpleString()} and the files there have "
                         f"{kept.dataType.simpleString()}, which could not be read together",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, PREFIX, Batch, ConfigError, Table, Written
+from headrace.sdk import DELETED, PREFIX, Batch, ConfigError, Table, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def not_made(table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str], where: str) -> Written | None:
+def not_made(table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str], where: str) -> WriteResult | None:
     """What comes of a table's first batch that lacks one of ``columns``; None for one that has them all.
 
     Nothing, when it only removes rows, which need not say the others. ConfigError when there is a row to be written.
@@ -29,4 +29,4 @@ def not_made(table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str]
             where=where,
             fix="correct the column, or let the table have no partitions",
         )
-    return Written(upserted=0)
+    return WriteResult(upserted=0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform, hidden
+from headrace.sdk import Changes, Config, DataError, Transform, secret_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -65,7 +65,7 @@ class Mask(Transform):
 
     name = "mask"
     api_version = 1
-    hides = True
+    hides_values = True
     Config = MaskConfig
     config: MaskConfig
 
@@ -102,5 +102,5 @@ def _masked(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]
         return lambda value: F.when(F.lit(False), value)
     bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
     assert config is not None
-    salt = hidden(session, config.salt.get_secret_value())
+    salt = secret_literal(session, config.salt.get_secret_value())
     return lambda value: F.sha2(F.concat(salt, value.cast("string")), bits)

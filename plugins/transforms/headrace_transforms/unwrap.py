@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import DELETED, KEY, Changes, Config, DataError, Transform, quoted
+from headrace.sdk import DELETED, KEY, Changes, Config, DataError, Transform, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +58,7 @@ class Unwrap(Transform):
 
     name = "unwrap"
     api_version = 1
-    makes_rows = True
+    flattens = True
     Config = UnwrapConfig
     config: UnwrapConfig
 
@@ -66,8 +66,8 @@ class Unwrap(Transform):
         super().__init__(config, **options)
         mode = self.config.delete_handling
         self._flags_deleted = mode.startswith("rewrite")
-        self._keeps_deleted = self.needs_before = mode == "rewrite"
-        self.asks_deletes = mode not in ("rewrite", "drop")
+        self._keeps_deleted = self.reads_before = mode == "rewrite"
+        self.deletes_rows = mode not in ("rewrite", "drop")
 
     def apply(self, changes: Changes) -> Changes:
         frame = changes.frame
@@ -172,4 +172,4 @@ def _kind(schema: StructType, column: str, field: str) -> DataType:
 def _column(name: str) -> Column:
     from pyspark.sql import functions as F
 
-    return F.col(quoted(name))
+    return F.col(quote_name(name))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.checkpoint.row_store import Remembered
+from headrace.checkpoint.row_store import RowStore
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def told(spark: SparkSession, kind: str, **values: str) -> DataFrame:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
-    kept = Remembered(Folder(spark, str(tmp_path)), 3600)
+    kept = RowStore(Folder(spark, str(tmp_path)), 3600)
     for batch, value in enumerate(("array(1)", "array(2, null)", "null")):
         kept.add(told(spark, "array<int>", tags=value), batch, lambda rows: rows)
     wide = told(spark, "array<bigint>", tags="array(1099511627776)", more="null")
@@ -33,7 +33,7 @@ def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, a
     # As a kill in the middle leaves it.
     (tmp_path / f"0-4-{int(time.time() * 1000)}-0123abcd" / "_temporary").mkdir(parents=True)
     if again:
-        kept = Remembered(Folder(spark, str(tmp_path)), 3600)
+        kept = RowStore(Folder(spark, str(tmp_path)), 3600)
     for _ in range(2):
         rows = kept.read(spark, wide.schema, kept.names)
         assert rows.schema.simpleString() == wide.schema.simpleString()
@@ -44,7 +44,7 @@ def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, a
 
 
 def test_many_small_folders_become_one(spark: SparkSession, tmp_path: Path) -> None:
-    kept = Remembered(Folder(spark, str(tmp_path)), 3600)
+    kept = RowStore(Folder(spark, str(tmp_path)), 3600)
     for batch in range(15):
         kept.add(told(spark, "int", n=str(batch)), batch, lambda rows: rows)
     wide = told(spark, "bigint", n="1099511627776")

@@ -20,8 +20,8 @@ from headrace.checkpoint.backlog import Part
 from headrace.engine import catch_up as behind
 from headrace.errors import RuleError
 from headrace.progress.model import BatchProgress, ProgressLog, TableProgress
-from headrace.sdk.reject_reason import Reason
-from headrace.sdk.sink import Batch, Table, Written
+from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.storage import Folder
 from headrace_sinks.files import FilesSink
 from headrace_sources.formats.json.format import JsonFormat
@@ -47,7 +47,7 @@ class BrokenSink(FilesSink):
         super().__init__(**options)
         self.broken = broken
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if table.name == BAD and self.broken.exists():
             kind = self.broken.read_text()
             while kind == "hang" and self.broken.exists():
@@ -212,7 +212,9 @@ def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, sp
 def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "native")
     shop.broken.write_text("full")
-    with stopped(shop.pipeline(dead_letters={Reason.UNDECODABLE: "stop"}).start(spark, "100 milliseconds")) as query:
+    with stopped(
+        shop.pipeline(dead_letters={RejectReason.UNDECODABLE: "stop"}).start(spark, "100 milliseconds")
+    ) as query:
         shop.add(0)
         (shop.landing / BAD / f"{BAD}+0+9.json").write_text("no JSON\n")
         until(lambda: errors(query), "a batch without the table")

@@ -22,7 +22,7 @@ from tests.support.ranged import HeldSink, LinesSource, append
 from tests.support.waiting import stopped, until
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
-from headrace.checkpoint.offset_log import RangedLog
+from headrace.checkpoint.offset_log import OffsetLog
 from headrace.engine import query as engine
 from headrace.engine.query import NativeQuery, Query
 from headrace.progress.model import BatchProgress
@@ -470,7 +470,7 @@ def test_two_processes_cannot_plan_the_same_batch(spark: SparkSession, tmp_path:
     append(log, [1])
     source = LinesSource(path=str(log))
     latest = partial(source.latest, limit=None)
-    first, second = (RangedLog(Folder(spark, str(tmp_path / "ranged"))) for _ in range(2))
+    first, second = (OffsetLog(Folder(spark, str(tmp_path / "ranged"))) for _ in range(2))
     taken = first.next(source.initial, latest)
     assert taken is not None
     first.commit(taken)

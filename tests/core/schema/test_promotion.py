@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from pyspark.sql import types as T
 
 from headrace.errors import DataError
-from headrace.schema.promotion import grown, merged
+from headrace.schema.promotion import add_missing_fields, promote
 from headrace.sdk.schema_log import SchemaLog
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class TestMerged:
         ],
     )
     def test_the_wider(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:
-        assert merged(first, second) == both
+        assert promote(first, second) == both
 
     def test_a_field_that_one_side_lacks_may_be_null(self) -> None:
         required = T.StructType([T.StructField("a", T.StringType(), nullable=False)])
-        assert merged(required, struct(b=T.StringType())) == struct(a=T.StringType(), b=T.StringType())
+        assert promote(required, struct(b=T.StringType())) == struct(a=T.StringType(), b=T.StringType())
 
     @pytest.mark.parametrize(
         ("first", "second"),
@@ -81,7 +81,7 @@ class TestMerged:
     )
     def test_nothing_holds_both(self, first: T.DataType, second: T.DataType) -> None:
         with pytest.raises(DataError) as raised:
-            merged(struct(after=struct(x=first)), struct(after=struct(x=second)))
+            promote(struct(after=struct(x=first)), struct(after=struct(x=second)))
         assert str(raised.value) == (
             f"the column 'after.x' is {first.simpleString()} in some records and {second.simpleString()} in others\n"
             "  fix: read the two kinds with two pipelines, or cast the column where the events are made"
@@ -89,7 +89,7 @@ class TestMerged:
 
     @given(TYPES)
     def test_a_type_with_itself_is_itself(self, kind: T.DataType) -> None:
-        assert merged(kind, kind) == kind
+        assert promote(kind, kind) == kind
 
     @given(TYPES, TYPES)
     def test_the_order_matters_for_fields_alone(self, first: T.DataType, second: T.DataType) -> None:
@@ -99,7 +99,7 @@ class TestMerged:
 def outcome(first: T.DataType, second: T.DataType) -> object:
     """The merged type whatever the order of its fields, or that there is none."""
     try:
-        return unordered(merged(first, second))
+        return unordered(promote(first, second))
     except DataError:
         return None
 
@@ -119,7 +119,7 @@ class TestGrown:
             s=struct(y=T.LongType()),
             l=T.ArrayType(struct(j=T.LongType())),
         )
-        assert grown(known, found) == struct(
+        assert add_missing_fields(known, found) == struct(
             a=T.LongType(),
             s=struct(x=T.StringType(), y=T.LongType()),
             l=T.ArrayType(struct(i=T.LongType(), j=T.LongType())),
@@ -128,9 +128,9 @@ class TestGrown:
 
     @given(TYPES, TYPES)
     def test_it_grows_once(self, known: T.DataType, found: T.DataType) -> None:
-        bigger = grown(known, found)
-        assert grown(bigger, found) == bigger
-        assert grown(bigger, known) == bigger
+        bigger = add_missing_fields(known, found)
+        assert add_missing_fields(bigger, found) == bigger
+        assert add_missing_fields(bigger, known) == bigger
 
 
 class TestLog:

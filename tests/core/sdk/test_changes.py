@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import DataError
 from headrace.sdk.changes import DELETED, KEY, Changes
-from headrace.spark.columns import quoted
+from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,4 +92,4 @@ def test_a_column_that_is_not_there_changes_nothing(flat: Changes) -> None:
 
 def test_names_are_quoted_as_spark_reads_them(spark: SparkSession) -> None:
     name = "a`b.c"
-    assert spark.range(1).selectExpr(f"1 AS {quoted(name)}").select(quoted(name)).columns == [name]
+    assert spark.range(1).selectExpr(f"1 AS {quote_name(name)}").select(quote_name(name)).columns == [name]

@@ -29,19 +29,19 @@ HISTORY = st.lists(
 def test_a_shuffled_history_with_repeats_folds_to_the_newest(
     spark: SparkSession, history: list[Change], again: list[int], seed: int
 ) -> None:
-    from headrace.upsert.deduplicate import newest_per_key
+    from headrace.upsert.deduplicate import latest_per_key
 
     arrived = history + [history[i % len(history)] for i in again]
     random.Random(seed).shuffle(arrived)
     frame = spark.createDataFrame(arrived, SCHEMA).repartition(3)
-    folded = newest_per_key(frame, ["k", "the number"])
+    folded = latest_per_key(frame, ["k", "the number"])
     assert folded.columns == frame.columns
     newest = {(k, number): (k, number, *rest) for k, number, *rest in history}
     assert sorted(map(tuple, folded.collect()), key=repr) == sorted(newest.values(), key=repr)
 
 
 def test_nothing_folds_to_nothing(spark: SparkSession) -> None:
-    from headrace.upsert.deduplicate import newest_per_key
+    from headrace.upsert.deduplicate import latest_per_key
 
     empty: list[Any] = []
-    assert newest_per_key(spark.createDataFrame(empty, SCHEMA), ["k"]).collect() == []
+    assert latest_per_key(spark.createDataFrame(empty, SCHEMA), ["k"]).collect() == []

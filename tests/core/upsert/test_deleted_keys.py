@@ -44,5 +44,5 @@ def test_a_change_that_is_older_than_the_removal_of_its_key_is_left_out(
     assert 5 < len(want) < len(changes) - 5
     for known in (keys, DeletedKeys(Folder(spark, str(tmp_path)), 3600)):
         frame = spark.createDataFrame(changes, SCHEMA)
-        with known.without_late(frame, ["id", "code", "price"]) as left:
+        with known.drop_late(frame, ["id", "code", "price"]) as left:
             assert sorted(tuple(row) for row in left.collect()) == sorted(want)

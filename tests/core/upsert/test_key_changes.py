@@ -126,7 +126,7 @@ def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
-    """A row is moved on, and its new row is there, before it is known what it was given; ``again``: and has an older row's text."""
+    """A row is moved on, and its new row is there, before it is known what it was given; ``replay``: and has an older row's text."""
     database, mine = moved_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
     before, removed, insert, first, second, leaves, third = database.log
     for batch in [[before, removed], [before, second]] if again else [[before, removed, second]]:

@@ -8,7 +8,7 @@ import pytest
 from tests.support import partitions
 
 from headrace import DataError, RetriableError
-from headrace.sdk.sink import Written
+from headrace.sdk.sink import WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, gone, put
@@ -71,7 +71,7 @@ def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path:
     last = hudi_timeline.last_commit(table.session, path, table.pipeline)
     assert last is not None
     assert (last.mark, last.instant) == (f"{table.pipeline}:1", second.version)
-    assert table.write_again(PEOPLE, put(9, 9, "not read")) == Written(version=second.version, skipped=True)
+    assert table.write_again(PEOPLE, put(9, 9, "not read")) == WriteResult(version=second.version, skipped=True)
     assert [row["name"] for row in table.rows()] == ["A", "b", "c"]
     assert hudi_timeline.last_commit(table.session, path, "no pipeline") is None
 

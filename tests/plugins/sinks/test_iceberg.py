@@ -16,7 +16,7 @@ from tests.support.bronze import Bronze
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
 from headrace.runtime import session as sessions
-from headrace.sdk.sink import Batch, Table, Written
+from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, gone, put
@@ -75,7 +75,7 @@ def test_every_snapshot_names_its_batch_and_a_batch_that_is_there_is_skipped(
     target.write(PEOPLE, put(2, 2, "b"), mode=mode)
     other.write(PEOPLE, put(3, 3, "c"), mode=mode)
     again = target.write_again(PEOPLE, put(2, 2, "b"), mode=mode)
-    assert again == Written(version=again.version, skipped=True)
+    assert again == WriteResult(version=again.version, skipped=True)
     marks = [summary["headrace.batch"] for summary in summaries(tmp_path, target)]
     assert marks == [f"{target.pipeline}:0", f"{target.pipeline}:1", f"{other.pipeline}:0"]
 
@@ -154,7 +154,7 @@ def test_a_pipeline_tries_again_after_a_commit_in_between(
     class Contended(IcebergSink):
         tries = 0
 
-        def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+        def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
             type(self).tries += 1
             if batch.id == 0 or self.tries > 2:
                 return super().write(table, rows, batch)

@@ -27,7 +27,7 @@ from headrace.engine.decode import Records, decoded
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
-from headrace.spark.sessions import Sessions, moved
+from headrace.spark.sessions import Sessions, move_to_session
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.registries import client as registry
 from headrace_sources.registries.zlib import MOST, inflated
@@ -106,7 +106,7 @@ def topic(spark: SparkSession, prefix: str, table: str, *more: Mapping[str, Any]
         for r in found
     ]
     frame = spark.createDataFrame(rows, KAFKA)
-    return {name: partial(moved, frame)}
+    return {name: partial(move_to_session, frame)}
 
 
 def _raw(text: str | None) -> bytes | None:
@@ -225,7 +225,7 @@ def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> 
     frame = session.createDataFrame([(None, out.getvalue(), "rows", 0, 0, None)], KAFKA)
     [events] = decoded(
         SourceContext(session, SchemaLog()),
-        {"rows": partial(moved, frame)},
+        {"rows": partial(move_to_session, frame)},
         AvroFormat({"schema.file": str(file)}),
         None,
     )
@@ -255,7 +255,7 @@ def framed(session: SparkSession, *records: bytes, headers: Mapping[str, bytes] 
     # As Spark has them: none are null.
     held = list(headers.items()) if headers else None
     rows = [(None, value, "rows", 0, i, held) for i, value in enumerate(records)]
-    return {"rows": partial(moved, session.createDataFrame(rows, KAFKA))}
+    return {"rows": partial(move_to_session, session.createDataFrame(rows, KAFKA))}
 
 
 def test_guids_in_front(session: SparkSession, played: PlayedRegistry) -> None:
@@ -283,8 +283,8 @@ def test_headers_that_hold_no_id(session: SparkSession, played: PlayedRegistry) 
     for held in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
         for name in ("__value_schema_id", "apicurio.value.globalId"):
             bad = framed(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: held, "other": b"1"})
-            both = moved(good["rows"](session).union(bad["rows"](session)), session)
-            found = read(session, AvroFormat(registry=played.url), {"rows": partial(moved, both)})
+            both = move_to_session(good["rows"](session).union(bad["rows"](session)), session)
+            found = read(session, AvroFormat(registry=played.url), {"rows": partial(move_to_session, both)})
             said = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
             assert said == {1: None, None: "undecodable"}, held
 
@@ -325,10 +325,10 @@ def test_a_record_unlike_those_before(
     good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
     assert len(read(session, avro, good, log).collect()) == 1
     other = framed(session, late, headers=headers)
-    both = moved(good["rows"](session).union(other["rows"](session)), session)
+    both = move_to_session(good["rows"](session).union(other["rows"](session)), session)
     for again in (False, True):
         try:
-            found = read(session, avro, {"rows": partial(moved, both)}, log).collect()
+            found = read(session, avro, {"rows": partial(move_to_session, both)}, log).collect()
             break
         except (PySparkException, Py4JJavaError) as error:
             assert not again, "planned again once, and no more"
@@ -466,7 +466,7 @@ def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest
 def test_records_of_another_format(session: SparkSession, played: PlayedRegistry) -> None:
     frame = session.createDataFrame([(None, b'{"id": 1}', "rows", 0, 0, None)], KAFKA)
     with pytest.raises(DataError, match="none of its records begins with a schema's id"):
-        read(session, AvroFormat(registry=played.url), {"rows": partial(moved, frame)})
+        read(session, AvroFormat(registry=played.url), {"rows": partial(move_to_session, frame)})
 
 
 def test_nothing_says_which_schema(session: SparkSession) -> None:

@@ -232,8 +232,10 @@ class TestSchemas:
     ROW = struct(id=T.IntegerType(), name=T.StringType(), note=T.StringType())
     ENVELOPE = struct(before=ROW, after=ROW, source=struct(connector=T.StringType()), op=T.StringType())
 
-    def needed(self, schema: T.StructType, *, key: tuple[str, ...] = (), whole_before: bool = False) -> T.StructType:
-        return DebeziumDialect().needed(schema, key=key, whole_before=whole_before)
+    def read_schema(
+        self, schema: T.StructType, *, key: tuple[str, ...] = (), whole_before: bool = False
+    ) -> T.StructType:
+        return DebeziumDialect().read_schema(schema, key=key, whole_before=whole_before)
 
     @pytest.mark.parametrize(
         ("schema", "recognised"),
@@ -248,27 +250,27 @@ class TestSchemas:
         ],
     )
     def test_what_it_recognises(self, schema: T.StructType, *, recognised: bool) -> None:
-        assert DebeziumDialect.recognises(schema) is recognised
+        assert DebeziumDialect.matches(schema) is recognised
 
     def test_before_is_read_no_further_than_the_key(self) -> None:
-        needed = self.needed(self.ENVELOPE, key=("id",))
+        needed = self.read_schema(self.ENVELOPE, key=("id",))
         assert needed["before"].dataType == struct(id=T.IntegerType())
         assert needed["after"].dataType == self.ROW
         assert needed.names == self.ENVELOPE.names
 
     def test_before_is_not_read_when_nobody_needs_it(self) -> None:
-        assert self.needed(self.ENVELOPE).names == ["after", "source", "op"]
-        assert self.needed(self.ENVELOPE, key=("other",)).names == ["after", "source", "op"]
+        assert self.read_schema(self.ENVELOPE).names == ["after", "source", "op"]
+        assert self.read_schema(self.ENVELOPE, key=("other",)).names == ["after", "source", "op"]
 
     def test_all_of_it_when_somebody_needs_it(self) -> None:
-        assert self.needed(self.ENVELOPE, key=("id",), whole_before=True) == self.ENVELOPE
+        assert self.read_schema(self.ENVELOPE, key=("id",), whole_before=True) == self.ENVELOPE
 
     def test_both_images_are_rows_of_one_table(self) -> None:
         before = struct(id=T.DoubleType(), old=T.StringType())
         schema = struct(before=before, after=struct(id=T.LongType(), new=T.StringType()), op=T.StringType())
         row = struct(id=T.LongType(), new=T.StringType(), old=T.StringType())
-        assert self.needed(schema, whole_before=True) == struct(before=row, after=row, op=T.StringType())
+        assert self.read_schema(schema, whole_before=True) == struct(before=row, after=row, op=T.StringType())
 
     def test_envelopes_without_before(self) -> None:
         schema = struct(after=self.ROW, op=T.StringType())
-        assert self.needed(schema) == schema
+        assert self.read_schema(schema) == schema

@@ -140,4 +140,4 @@ class TestRealEvents:
     def test_topics_without_rows(self, spark: SparkSession, topic: str, about: str | None) -> None:
         texts = [json.dumps(r["value"]) for r in samples("other_envelopes") if r["topic"] == topic and r["value"]]
         schema = spark.read.json(spark.sparkContext.parallelize(texts)).schema
-        assert DebeziumDialect().about(topic, schema) == about
+        assert DebeziumDialect().metadata_topic(topic, schema) == about

@@ -25,7 +25,7 @@ from headrace.engine.decode import Records, decoded
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
-from headrace.spark.sessions import Sessions, moved
+from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
 from headrace_sources.connect import schema as connect
 from headrace_sources.formats.json.format import JsonFormat
@@ -126,7 +126,7 @@ ROW = struct(id=block("int32", optional=False), name=block("string"))
 def topic(session: SparkSession, *records: bytes | None, keys: Sequence[bytes | None] = ()) -> dict[str, Records]:
     keys = keys or [None] * len(records)
     rows = [(key, value, "rows", 0, i, None) for i, (key, value) in enumerate(zip(keys, records, strict=True))]
-    return {"rows": partial(moved, session.createDataFrame(rows, KAFKA))}
+    return {"rows": partial(move_to_session, session.createDataFrame(rows, KAFKA))}
 
 
 class Reader:

@@ -233,7 +233,7 @@ class TestSecrecy:
         assert views == [len(session.catalog.listTables())] * 3
 
     def test_it_says_that_it_hides(self) -> None:
-        assert Mask.hides
+        assert Mask.hides_values
         assert list(Mask(columns={"a": RULES["nullify"]}).reads()) == ["a"]
 
 

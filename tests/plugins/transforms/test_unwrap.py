@@ -195,7 +195,7 @@ class TestInAPipeline:
         self, spark: SparkSession, events: list[dict[str, Any]], mode: str, *columns: str
     ) -> list[tuple[Any, ...]]:
         transform = unwrap(mode)
-        [changes] = changes_of(spark, events, whole_before=transform.needs_before).values()
+        [changes] = changes_of(spark, events, whole_before=transform.reads_before).values()
         done = transform.apply(changes)
         assert not done.envelope
         assert {OP, KEY, POSITION, ERROR} <= set(done.own_columns)
@@ -265,4 +265,4 @@ class TestInAPipeline:
 @pytest.mark.parametrize("mode", MODES)
 def test_what_it_asks_of_sinks_and_sources(mode: str) -> None:
     asks = {"drop": False, "rewrite": False}.get(mode, True)
-    assert (unwrap(mode).asks_deletes, unwrap(mode).needs_before) == (asks, mode == "rewrite")
+    assert (unwrap(mode).deletes_rows, unwrap(mode).reads_before) == (asks, mode == "rewrite")

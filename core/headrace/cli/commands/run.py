@@ -118,7 +118,7 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     """Returns when the run has ended; raises why it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    from headrace.engine.error_translation import SparkEndedError, spark_ended
+    from headrace.engine.error_translation import SparkDiedError, spark_died
 
     stopper: threading.Thread | None = None
     away: str | None = None
@@ -138,9 +138,9 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             stopper.join()
     except Py4JJavaError:
         raise
-    except (Py4JError, ConnectionError, SparkEndedError) as error:
+    except (Py4JError, ConnectionError, SparkDiedError) as error:
         if not stop.asked_by:
-            raise spark_ended() from error
+            raise spark_died() from error
         view.say("Spark ended before its batch did: the next run repeats it")
 
 

@@ -23,9 +23,9 @@ from headrace.sdk import (
     Sink,
     SinkConfig,
     Table,
-    Written,
-    qualified,
-    shaped,
+    WriteResult,
+    project,
+    qualify_path,
 )
 from headrace_sinks.as_of import millis
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, without_small_ints
@@ -81,13 +81,13 @@ class HudiSink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink hudi", Folder(spark, self.config.path).probe()
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         _hush(spark)
         exists = Folder(spark, f"{path}/.hoodie").exists()
         last = timeline.last_commit(spark, path, batch.pipeline) if exists else None
         if last is not None and last.mark == timeline.mark_of(batch):
-            return Written(version=last.instant, skipped=True)
+            return WriteResult(version=last.instant, skipped=True)
         if not exists and (
             nothing := not_made(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
         ):
@@ -97,7 +97,7 @@ class HudiSink(Sink):
             rows, operation = _without_deleted(rows, batch), "bulk_insert"
         rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
         done = timeline.last_commit(spark, path, batch.pipeline)
-        return Written(upserted=done.upserted, bytes=done.bytes, version=done.instant) if done else Written()
+        return WriteResult(upserted=done.upserted, bytes=done.bytes, version=done.instant) if done else WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)
@@ -166,7 +166,7 @@ class HudiSink(Sink):
         return [field.split(":")[0].split(".")[0].strip() for field in fields if field.strip()]
 
     def _path(self, spark: SparkSession, table: Table) -> str:
-        return "/".join([qualified(spark, self.config.path), *table.parts])
+        return "/".join([qualify_path(spark, self.config.path), *table.parts])
 
     def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
         options = {
@@ -204,7 +204,7 @@ def _fitted(rows: DataFrame, batch: Batch) -> DataFrame:
     """The rows as Hudi wants them: with deletes marked its way, and no integers of which its writers disagree."""
     check_names(rows.schema, "Hudi")
     rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
-    return shaped(rows, without_small_ints(rows.schema))
+    return project(rows, without_small_ints(rows.schema))
 
 
 def _without_deleted(rows: DataFrame, batch: Batch) -> DataFrame:

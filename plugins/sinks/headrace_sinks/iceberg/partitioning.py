@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from headrace.sdk import quoted
+from headrace.sdk import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -45,7 +45,7 @@ class PartitionField:
         from pyspark.sql import functions as F
 
         # The writer parses the name of a column once more, and has quoted it for that if it has a dot.
-        column = F.col(quoted(self.column if "." in self.column else quoted(self.column)))
+        column = F.col(quote_name(self.column if "." in self.column else quote_name(self.column)))
         transforms = getattr(F, "partitioning", F)  # where Spark 4 has them
         transform: Callable[..., Column] = getattr(transforms, self.transform, lambda identity: identity)
         return transform(self.buckets, column) if self.buckets else transform(column)

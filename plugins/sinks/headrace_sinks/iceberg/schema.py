@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError, merged, quoted, same
+from headrace.sdk import DataError, is_same_type, promote, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -55,13 +55,13 @@ def _kind(have: DataType, come: DataType, path: tuple[str, ...], sql: Sql, growt
         return _struct(have, come, path, sql, growth)
     if isinstance(have, T.ArrayType) and isinstance(come, T.ArrayType):
         return T.ArrayType(_kind(have.elementType, come.elementType, (*path, "element"), sql, growth))
-    if isinstance(have, T.MapType) and isinstance(come, T.MapType) and same(have.keyType, come.keyType):
+    if isinstance(have, T.MapType) and isinstance(come, T.MapType) and is_same_type(have.keyType, come.keyType):
         return T.MapType(have.keyType, _kind(have.valueType, come.valueType, (*path, "value"), sql, growth))
     try:
-        both = merged(have, come)
+        both = promote(have, come)
     except DataError:
         both = None
-    if both is not None and same(both, have):
+    if both is not None and is_same_type(both, have):
         return have
     if both is None or not _widens(have, both):
         raise DataError(
@@ -82,4 +82,4 @@ def _widens(have: DataType, wide: DataType) -> bool:
 
 
 def _dotted(path: tuple[str, ...]) -> str:
-    return ".".join(quoted(part) for part in path)
+    return ".".join(quote_name(part) for part in path)

@@ -21,12 +21,12 @@ from headrace.sdk import (
     Sink,
     SinkConfig,
     Table,
-    Written,
+    WriteResult,
     first_line,
-    qualified,
-    quoted,
-    read_once,
-    shaped,
+    materialize,
+    project,
+    qualify_path,
+    quote_name,
 )
 from headrace_sinks.as_of import millis
 from headrace_sinks.iceberg.catalog import (
@@ -122,7 +122,7 @@ class IcebergSink(Sink):
         if spark is None or self.config.catalog is None:
             return
         try:
-            spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}")
+            spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}")
         except Exception as error:
             prefix = f"spark.sql.catalog.{self.config.catalog}"
             raise ConfigError(
@@ -136,7 +136,7 @@ class IcebergSink(Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.catalog is not None:
-            found = spark.sql(f"SHOW NAMESPACES IN {quoted(self.config.catalog)}").count()
+            found = spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}").count()
             yield "sink iceberg", f"catalog {self.config.catalog}: answers, {found} namespaces"
         else:
             yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
@@ -145,7 +145,7 @@ class IcebergSink(Sink):
     def _class(self) -> str:
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         with active(rows.sparkSession):
             return self._write(table, rows, batch)
 
@@ -203,7 +203,7 @@ class IcebergSink(Sink):
             )
         return None
 
-    def _write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def _write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
         java = load_table(spark, name)
         if java is None:
@@ -216,7 +216,7 @@ class IcebergSink(Sink):
             return _written(load_table(spark, name), batch, whole=True)
         applied = is_applied(java, batch)
         if applied:
-            return Written(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+            return WriteResult(version=str(java.currentSnapshot().snapshotId()), skipped=True)
         fitted = _fitted(spark, name, java, rows)
         merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
@@ -226,14 +226,14 @@ class IcebergSink(Sink):
         elif merges_on_read:
             marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
         else:
-            with read_once(fitted) as kept:  # it looks first for the files that the rows change
+            with materialize(fitted) as kept:  # it looks first for the files that the rows change
                 marked(spark, mark_of(batch), lambda: _merge(spark, name, table, kept))
         java.refresh()
         return _written(java, batch, whole=merges_on_read or batch.mode == "append")
 
     def _name(self, spark: SparkSession, table: Table) -> str:
-        catalog = self.config.catalog or catalog_of_folder(spark, qualified(spark, str(self.config.warehouse)))
-        return ".".join(map(quoted, [catalog, *table.parts]))
+        catalog = self.config.catalog or catalog_of_folder(spark, qualify_path(spark, str(self.config.warehouse)))
+        return ".".join(map(quote_name, [catalog, *table.parts]))
 
     def _address(self, spark: SparkSession, table: Table) -> tuple[str, bool]:
         """Where a reader finds a table, and whether there is one."""
@@ -241,7 +241,7 @@ class IcebergSink(Sink):
             name = self._name(spark, table)
             return name, bool(spark._jsparkSession.catalog().tableExists(name))  # noqa: SLF001
         # By its path: nothing need be set in a session that is not headrace's.
-        path = "/".join([qualified(spark, self.config.warehouse), *table.parts])
+        path = "/".join([qualify_path(spark, self.config.warehouse), *table.parts])
         return path, Folder(spark, f"{path}/metadata").exists()
 
     @staticmethod
@@ -274,18 +274,18 @@ def _fitted(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataF
     want, growth = grown(have, rows.drop(DELETED).schema, partial(sql_of, spark))
     for clause in growth.clauses:
         spark.sql(f"ALTER TABLE {name} {clause}")
-    return shaped(rows, want.add(DELETED, "boolean"))
+    return project(rows, want.add(DELETED, "boolean"))
 
 
 def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
     view = f"_headrace_{uuid.uuid4().hex}"
     rows.createTempView(view)
-    columns = [quoted(c) for c in rows.columns if c != DELETED]
+    columns = [quote_name(c) for c in rows.columns if c != DELETED]
     newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
     try:
         spark.sql(
             f"MERGE INTO {name} t USING {view} s "  # noqa: S608 - names are quoted, and there are no values
-            f"ON {' AND '.join(f't.{quoted(k)} = s.{quoted(k)}' for k in table.key)} "
+            f"ON {' AND '.join(f't.{quote_name(k)} = s.{quote_name(k)}' for k in table.key)} "
             f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
             f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} "
             f"THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
@@ -296,13 +296,13 @@ def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> Non
         spark.catalog.dropTempView(view)
 
 
-def _written(java: Any, batch: Batch, *, whole: bool) -> Written:
+def _written(java: Any, batch: Batch, *, whole: bool) -> WriteResult:
     """``whole``: what was added is what was written; copy-on-write adds the rows beside those that changed as well."""
     snapshot = java.currentSnapshot()
     if snapshot is None or snapshot.summary().get(MARK) != mark_of(batch):
-        return Written(upserted=0, version=str(snapshot.snapshotId()) if snapshot is not None else None)
+        return WriteResult(upserted=0, version=str(snapshot.snapshotId()) if snapshot is not None else None)
     summary = snapshot.summary()
-    return Written(
+    return WriteResult(
         upserted=int(summary.get("added-records") or 0) if whole else None,
         bytes=int(summary.get("added-files-size") or 0),
         version=str(snapshot.snapshotId()),

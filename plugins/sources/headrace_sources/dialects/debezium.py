@@ -13,11 +13,11 @@ from headrace.sdk import (
     Config,
     DataError,
     Dialect,
-    Reason,
+    RejectReason,
+    add_missing_fields,
     changes as C,
     did_you_mean,
     events as E,
-    grown,
     position,
     sortable,
 )
@@ -59,11 +59,11 @@ class DebeziumDialect(Dialect):
     config: DebeziumConfig
 
     @classmethod
-    def recognises(cls, schema: StructType) -> bool:
+    def matches(cls, schema: StructType) -> bool:
         has_source = "source" in schema.names and "connector" in getattr(schema["source"].dataType, "names", ())
         return has_source and any(name in schema.names for name in ("op", *C.IMAGES))
 
-    def about(self, topic: str, schema: StructType) -> str | None:
+    def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         names = set(schema.names)
         if topic.startswith("__debezium-heartbeat."):
             return "Debezium's heartbeats"
@@ -75,21 +75,21 @@ class DebeziumDialect(Dialect):
             return "logical messages"
         return None
 
-    def needed(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
         from pyspark.sql.types import StructField, StructType
 
         images = {name: schema[name].dataType for name in C.IMAGES if isinstance(_kind(schema, name), StructType)}
         if "before" not in images:
             return schema
         # Both images are rows of one table: with one type they can take each other's place. JSON infers two.
-        row = grown(images["after"], images["before"]) if "after" in images else images["before"]
+        row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
         before = row if whole_before else StructType([field for field in row if field.name in key])
         kinds = {"before": before, "after": row}
         fields = [StructField(f.name, kinds[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])
 
-    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+    def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         if "pos" in getattr(_kind(schema, "source"), "names", ()):  # MySQL's log has whole rows
             return {}
         rows = [_kind(schema, image) for image in C.IMAGES]
@@ -110,12 +110,12 @@ class DebeziumDialect(Dialect):
         op = value.getField("op")
         after = value.getField("after") if "after" in schema.names else F.lit(None)
         unknown = (
-            F.when(op.isNull(), Reason.OP_MISSING)
-            .when(op == "t", Reason.TRUNCATED)
-            .when(op == "m", Reason.OP_NOT_A_ROW)
-            .when(~op.isin(*ROW_OPS, "d"), Reason.OP_UNKNOWN)
+            F.when(op.isNull(), RejectReason.OP_MISSING)
+            .when(op == "t", RejectReason.TRUNCATED)
+            .when(op == "m", RejectReason.OP_NOT_A_ROW)
+            .when(~op.isin(*ROW_OPS, "d"), RejectReason.OP_UNKNOWN)
         )
-        wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), Reason.AFTER_MISSING)
+        wrong = unknown.when(op.isin(*ROW_OPS) & after.isNull(), RejectReason.AFTER_MISSING)
         fields = getattr(_kind(schema, "source"), "names", ())
         if len(found := [database for field, database in _SIGNS.items() if field in fields]) > 1:
             raise DataError(
@@ -134,7 +134,11 @@ class DebeziumDialect(Dialect):
                 F.coalesce(op == "d", F.lit(False)).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
                 source_position(fields, block.getField, F.col(E.PLACE)).alias(C.POSITION),
-                *moved(frame, source_position(fields, block.getField, F.lit("")), partial=bool(self.unchanged(schema))),
+                *moved(
+                    frame,
+                    source_position(fields, block.getField, F.lit("")),
+                    partial=bool(self.unavailable_tests(schema)),
+                ),
                 committed.alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), wrong).alias(C.ERROR),
                 *record_columns(events.topic, frame),
@@ -193,7 +197,7 @@ def moved(frame: DataFrame, position: Column, *, partial: bool) -> list[Column]:
         return []
     told = F.from_json(header_value(_NEW_KEY).cast("string"), kind)
     whole = reduce(lambda a, b: a & b, [told.getField(name).isNotNull() for name in names])
-    return [F.when(whole, told).alias(C.NEW_KEY), position.alias(C.MOVED)]
+    return [F.when(whole, told).alias(C.NEW_KEY), position.alias(C.KEY_CHANGE_POSITION)]
 
 
 def record_columns(topic: str, frame: DataFrame) -> list[Column]:

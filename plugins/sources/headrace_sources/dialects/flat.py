@@ -38,10 +38,10 @@ class FlatDialect(Dialect):
     config: DebeziumConfig
 
     @classmethod
-    def recognises(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
+    def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
         return True
 
-    def unchanged(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
+    def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         if {"file", "pos"} <= _position_fields(schema.names).keys():  # MySQL's log has whole rows
             return {}
         fields = {field.name: field.dataType for field in schema}
@@ -76,7 +76,7 @@ class FlatDialect(Dialect):
                 *moved(
                     frame,
                     source_position(fields, of_source, F.lit("")),
-                    partial=bool(fields and self.unchanged(events.schema)),
+                    partial=bool(fields and self.unavailable_tests(events.schema)),
                 ),
                 _committed(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),

@@ -9,7 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.sdk import DataError, Reason, UnknownSchemaError, quoted, united, unknown_schema, unknown_schemas
+from headrace.sdk import (
+    DataError,
+    RejectReason,
+    UnknownSchemaError,
+    fail_on_unknown_schema,
+    find_unknown_schemas,
+    quote_name,
+    union_schemas,
+)
 from headrace_sources.connect import schema as connect
 from headrace_sources.connect.schema import Wire
 from headrace_sources.dialects.debezium import DebeziumDialect
@@ -77,7 +85,7 @@ class RegisteredRecords:
         self._writers: dict[str, list[_Writer]] = {}
         self._wanted: dict[str, set[str]] = {}
         #: Subject → ids whose records are put aside, and why.
-        self._aside: dict[str, dict[str, Reason]] = {}
+        self._aside: dict[str, dict[str, RejectReason]] = {}
         #: Subject → batches that the long way is yet to be taken for. Its code is many times that of the short one, and a
         #: plan's size is its speed: Java compiles what is small.
         self._long_way: dict[str, int] = {}
@@ -100,16 +108,16 @@ class RegisteredRecords:
         aside = self._fetched(subject, (wanted or set()) - set(log.writers(subject)), log)
         writers = self._read_schemas(subject, log, aside)
         rows: dict[str, StructType] = {w.id: w.kind for w in writers if isinstance(w.kind, StructType)}
-        may = Reason.SCHEMA_INCOMPATIBLE in log.ruled
-        whole, contradicting = united(rows, f"topic {_topic(subject)}", aside=may)
-        aside |= dict.fromkeys(contradicting, Reason.SCHEMA_INCOMPATIBLE)
+        may = RejectReason.SCHEMA_INCOMPATIBLE in log.ruled
+        whole, contradicting = union_schemas(rows, f"topic {_topic(subject)}", aside=may)
+        aside |= dict.fromkeys(contradicting, RejectReason.SCHEMA_INCOMPATIBLE)
         self._aside[subject] = aside
         self._writers[subject] = [writer for writer in writers if writer.id not in aside]
         if not rows:  # a key that is a single value, or nothing but tombstones: no columns
             return StructType([])
         return StructType([StructField(f.name, f.dataType, metadata={_SUBJECT: subject}) for f in whole])
 
-    def _fetched(self, subject: str, ids: Collection[str], log: SchemaLog) -> dict[str, Reason]:
+    def _fetched(self, subject: str, ids: Collection[str], log: SchemaLog) -> dict[str, RejectReason]:
         """Those that the registry does not have, where the file says what becomes of their records; the others are kept."""
         missing = log.missing.setdefault(subject, set())
         why: DataError | None = None
@@ -121,9 +129,9 @@ class RegisteredRecords:
                 missing.add(id_)
         if why and not log.writers(subject):  # of a table without any column, nothing could be said
             raise why
-        return dict.fromkeys(sorted(missing), Reason.SCHEMA_UNKNOWN)
+        return dict.fromkeys(sorted(missing), RejectReason.SCHEMA_UNKNOWN)
 
-    def _read_schemas(self, subject: str, log: SchemaLog, aside: dict[str, Reason]) -> list[_Writer]:
+    def _read_schemas(self, subject: str, log: SchemaLog, aside: dict[str, RejectReason]) -> list[_Writer]:
         """How records of each are read. What is no schema goes ``aside``, as one does that the registry does not have."""
         writers: list[_Writer] = []
         why: DataError | None = None
@@ -133,7 +141,7 @@ class RegisteredRecords:
             except DataError as error:
                 error.where = f"topic {_topic(subject)}, schema {id_}"
                 why = _ruled(error, log)
-                aside[id_] = Reason.SCHEMA_UNKNOWN
+                aside[id_] = RejectReason.SCHEMA_UNKNOWN
         if why and not writers:
             raise why
         return writers
@@ -145,7 +153,7 @@ class RegisteredRecords:
 
         subject = next((field.metadata[_SUBJECT] for field in schema if _SUBJECT in field.metadata), None)
         # Not by `F.col`, which asks the JVM three times for each.
-        others = [frame[quoted(c)] for c in frame.columns if c != column]
+        others = [frame[quote_name(c)] for c in frame.columns if c != column]
         if subject is None:
             empty = F.lit(None).cast(schema)
             return frame.select(*others, empty.alias(column), F.lit(None).cast("string").alias(error))
@@ -176,7 +184,7 @@ class RegisteredRecords:
             frame, found_now = _read(frame, schema, readings)
             values |= found_now
         value = F.coalesce(*values.values())
-        wrong = F.when((number < 0) & is_id, unknown_schema(subject, id_).cast("string"))
+        wrong = F.when((number < 0) & is_id, fail_on_unknown_schema(subject, id_).cast("string"))
         if self._parsing.nothing is not None:
             said_null = framing.behind(frame, body, number, known, range(len(known))) == F.lit(self._parsing.nothing)
             wrong = wrong.when((number >= 0) & said_null, F.lit(None).cast("string"))
@@ -184,12 +192,14 @@ class RegisteredRecords:
             wrong = wrong.when(
                 number.isin([known.index(one) for one in reasons if reasons[one] == reason]), F.lit(reason)
             )
-        said = connect.once(F.when(number.isNotNull() & value.isNull(), wrong.otherwise(F.lit(Reason.UNDECODABLE))))
+        said = connect.once(
+            F.when(number.isNotNull() & value.isNull(), wrong.otherwise(F.lit(RejectReason.UNDECODABLE)))
+        )
         return frame.select(*others, value.alias(column), said.alias(error))
 
     def explain(self, error_text: str) -> UnknownSchemaError | None:
         """Notes the ids that tasks failed for; None when there are none."""
-        found = [(subject, frame) for subject, frame in unknown_schemas(error_text) if subject in self._writers]
+        found = [(subject, frame) for subject, frame in find_unknown_schemas(error_text) if subject in self._writers]
         if not found:
             return None
         ids = {}
@@ -235,7 +245,7 @@ class RegisteredRecords:
             record = json.loads(first[0])
             fields = record if isinstance(record, dict) else {}
             names = StructType([StructField(name, StringType()) for name in fields])
-            if DebeziumDialect().about(_topic(subject), names):
+            if DebeziumDialect().metadata_topic(_topic(subject), names):
                 return names
         raise DataError(
             "none of its records begins with a schema's id, and none has one in its headers",
@@ -282,7 +292,7 @@ def _with(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 
 def _ruled(error: DataError, log: SchemaLog) -> DataError:
     """The error again; raised unless the file says what becomes of records without a schema."""
-    if Reason.SCHEMA_UNKNOWN not in log.ruled:
+    if RejectReason.SCHEMA_UNKNOWN not in log.ruled:
         raise error
     return error
 

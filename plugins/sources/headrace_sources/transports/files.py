@@ -25,16 +25,16 @@ from headrace.sdk import (
     HeadraceError,
     NativeSource,
     PluginError,
-    Reason,
+    RejectReason,
     Scan,
     SourceContext,
     events as E,
     first_line,
     full_text,
-    quoted,
+    quote_name,
     registry,
     sortable,
-    united,
+    union_schemas,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class FilesSource(NativeSource):
     name = "files"
     api_version = 1
     Config = FilesConfig
-    gives_records = False
+    yields_records = False
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -131,16 +131,16 @@ class FilesSource(NativeSource):
                 reader = reader.option(key, value)
         return reader.load(self.config.path).select("path")
 
-    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
+    def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
         files = _planned(context)
         return None if files is None else {topic: [f for f in files if _topic(f) == topic] for topic in topics}
 
-    def place_of(self, files: Sequence[str]) -> Any | None:
+    def replay_range_of(self, files: Sequence[str]) -> Any | None:
         return [unquote(file) for file in files]
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
-        if context.again is not None:
-            return self._events(context, [file for parts in context.again.values() for part in parts for file in part])
+        if context.replay is not None:
+            return self._events(context, [file for parts in context.replay.values() for part in parts for file in part])
         files = _planned(context)
         if files is None:
             files = [row["path"] for row in frame.select("path").collect()]
@@ -200,9 +200,9 @@ class FilesSource(NativeSource):
         ]
         if not scans:
             return None
-        may = Reason.SCHEMA_INCOMPATIBLE in context.schemas.ruled
+        may = RejectReason.SCHEMA_INCOMPATIBLE in context.schemas.ruled
         kinds = {str(number): scan.schema for number, (scan, _) in enumerate(scans)}
-        schema, aside = united(kinds, f"topic {topic}", aside=may)
+        schema, aside = union_schemas(kinds, f"topic {topic}", aside=may)
         load = partial(self._load_container, scans=scans, aside={int(number) for number in aside}, options=options)
         return Events(topic, schema, load)
 
@@ -220,9 +220,9 @@ class FilesSource(NativeSource):
 
         frames = []
         for number, (scan, numbered) in enumerate(scans):
-            wrong = Reason.SCHEMA_INCOMPATIBLE if number in aside else None
+            wrong = RejectReason.SCHEMA_INCOMPATIBLE if number in aside else None
             own = scan.schema if wrong else _restricted(scan.schema, schema)
-            whole = F.struct(*[F.col(quoted(name)) for name in own.names])
+            whole = F.struct(*[F.col(quote_name(name)) for name in own.names])
             value = F.lit(None).cast(schema) if wrong else _fitted(whole, own, schema)
             columns = [value.alias(E.VALUE), F.lit(wrong).cast("string").alias(E.ERROR), *_place(numbered=numbered)]
             frame = self._format.read(session, scan, own, options)

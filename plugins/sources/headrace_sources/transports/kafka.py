@@ -117,12 +117,12 @@ class KafkaSource(NativeSource):
         return reader.load()
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        if context.again is not None:
-            return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in context.again.items()}
+        if context.replay is not None:
+            return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in context.replay.items()}
         ranges = self._ranges(context)
         return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items()}
 
-    def places(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
+    def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
         ranges = self._ranges(context)
         return {topic: ranges[topic] for topic in topics}
 

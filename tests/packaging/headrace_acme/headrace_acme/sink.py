@@ -17,8 +17,8 @@ from headrace.sdk import (
     Sink,
     SinkConfig,
     Table,
-    Written,
-    quoted,
+    WriteResult,
+    quote_name,
 )
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ class AcmeCsv(Sink):
                 "is not a folder", where=f"sink acme_csv, path {self.config.path}", fix="name a local path"
             )
 
-    def write(self, table: Table, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         from pyspark.sql import functions as F
 
         versions = self._versions(table)
         applied = _head(versions[-1])["applied"] if versions else {}
         if batch.id <= applied.get(batch.pipeline, -1):
-            return Written(skipped=True)
+            return WriteResult(skipped=True)
         if batch.mode == "append":
             rows = rows.withColumn(DELETED, F.lit(False))
         if versions:
@@ -90,7 +90,7 @@ class AcmeCsv(Sink):
         (version / ".head").rename(version / HEAD)
         for old in versions[:-1]:  # the one before this may have readers
             shutil.rmtree(old)
-        return Written()
+        return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink acme_csv, path {self.config.path}"
@@ -129,7 +129,7 @@ def _joined(stored: DataFrame, rows: DataFrame) -> DataFrame:
 
     for name in set(stored.columns) & set(rows.columns):
         try:
-            stored.select(quoted(name)).unionByName(rows.select(quoted(name)), allowMissingColumns=True)
+            stored.select(quote_name(name)).unionByName(rows.select(quote_name(name)), allowMissingColumns=True)
         except AnalysisException as error:
             types = " and ".join(frame.schema[name].dataType.simpleString() for frame in (stored, rows))
             raise DataError(f"no type holds {types}, of column {name!r}", fix="cast it where it is made") from error
@@ -139,7 +139,7 @@ def _joined(stored: DataFrame, rows: DataFrame) -> DataFrame:
 def _newest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     from pyspark.sql import Window, functions as F
 
-    newest_first = Window.partitionBy(*map(quoted, key)).orderBy(F.col(POSITION).desc())
+    newest_first = Window.partitionBy(*map(quote_name, key)).orderBy(F.col(POSITION).desc())
     return rows.withColumn("_rank", F.row_number().over(newest_first)).where("_rank = 1").drop("_rank")
 
 
@@ -152,7 +152,7 @@ def _text(field: StructField) -> Column:
     """A column as a CSV can hold it."""
     from pyspark.sql import functions as F
 
-    column = F.col(quoted(field.name))
+    column = F.col(quote_name(field.name))
     match _kind(field):
         case "binary":
             return F.base64(column)
@@ -167,7 +167,7 @@ def _value(field: StructField) -> Column:
     """A column from the CSV as what it was."""
     from pyspark.sql import functions as F
 
-    column = F.col(quoted(field.name))
+    column = F.col(quote_name(field.name))
     match _kind(field):
         case "binary":
             return F.unbase64(column)

@@ -19,14 +19,14 @@ from headrace.sdk import (
     DataError,
     Format,
     HeadraceError,
-    Reason,
+    RejectReason,
     UnknownSchemaError,
+    add_missing_fields,
+    fail_on_unknown_schema,
+    find_unknown_schemas,
     full_text,
-    grown,
-    quoted,
-    united,
-    unknown_schema,
-    unknown_schemas,
+    quote_name,
+    union_schemas,
 )
 from headrace_sources.connect import schema as connect
 from headrace_sources.connect.schema import Wire
@@ -152,7 +152,7 @@ class JsonFormat(Format):
     def explain(self, error: BaseException) -> HeadraceError | None:
         if self._registered:
             return self._registered.explain(full_text(error))
-        found = [subject for subject, _ in unknown_schemas(full_text(error)) if subject in self._writers]
+        found = [subject for subject, _ in find_unknown_schemas(full_text(error)) if subject in self._writers]
         if not found:
             return None
         self._unknown.update(found)
@@ -196,7 +196,7 @@ class JsonFormat(Format):
             raise DataError("none of its records is a JSON object", where=f"topic {_topic(subject)}", fix=fix)
         found, left_out = named(found, known, lambda name: sum(f'"{name}"' in text for text in first))
         self._left_out[subject] = left_out
-        schema = found if known is None else grown(known, found)
+        schema = found if known is None else add_missing_fields(known, found)
         assert isinstance(schema, StructType)
         if schema != known or subject not in self._declared:  # what they are does not change without a new column
             declared = columns.leaves(log.declared(subject), _topic(subject))
@@ -228,7 +228,7 @@ class JsonFormat(Format):
         tree = columns.on_the_wire(schema, self._declared.get(subject, {}))
         parsed = StructType([*connect.wire_type(tree), StructField(_CORRUPT, StringType())])  # type: ignore[misc]
         text = F.col(column).cast("string")
-        others = [F.col(quoted(c)) for c in frame.columns if c != column]
+        others = [F.col(quote_name(c)) for c in frame.columns if c != column]
         there = F.col(_BODY).isNotNull()
         bad = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | self._several(F.col(_BODY))
         bad |= names.having(F.col(_BODY), self._left_out.get(subject, names.LeftOut()))
@@ -242,7 +242,7 @@ class JsonFormat(Format):
         return frame.select(
             *others,
             F.when(there & ~bad, fields).alias(column),
-            F.when(there & bad, F.lit(Reason.UNDECODABLE)).alias(error),
+            F.when(there & bad, F.lit(RejectReason.UNDECODABLE)).alias(error),
         )
 
     def _several(self, text: Column) -> Column:
@@ -294,8 +294,8 @@ class JsonFormat(Format):
             why.where = f"topic {_topic(subject)}"
             raise why
         kinds: dict[str, Any] = {id_: connect.table_type(tree) for id_, tree in rows.items()}
-        may = Reason.SCHEMA_INCOMPATIBLE in log.ruled
-        whole, contradicting = united(kinds, f"topic {_topic(subject)}", aside=may)
+        may = RejectReason.SCHEMA_INCOMPATIBLE in log.ruled
+        whole, contradicting = union_schemas(kinds, f"topic {_topic(subject)}", aside=may)
         fitting = {id_: tree for id_, tree in rows.items() if id_ not in contradicting}
         no_rows = (id_ for id_ in trees if id_ not in rows)
         self._writers[subject] = _Writers(_groups(fitting), (*broken, *no_rows), tuple(contradicting))
@@ -307,7 +307,7 @@ class JsonFormat(Format):
         from pyspark.sql import functions as F
 
         writers = self._writers[subject]
-        others = [F.col(quoted(c)) for c in frame.columns if c != column]
+        others = [F.col(quote_name(c)) for c in frame.columns if c != column]
         text, head, payload = F.col(_BODY), F.col(_HEAD), F.col(_PAYLOAD)
         frame = frame.select(*others, F.col(column).cast("string").alias(_BODY))
         frame = frame.select(*others, text, _head(text).alias(_HEAD))
@@ -326,10 +326,10 @@ class JsonFormat(Format):
             fitting.append(fits)
         unreadable = F.col(_ID).isNull() | F.col(_ID).isin(list(writers.broken))
         wrong = (
-            F.when(unreadable, F.lit(Reason.UNDECODABLE))
-            .when(F.col(_ID).isin(list(writers.contradicting)), F.lit(Reason.SCHEMA_INCOMPATIBLE))
-            .when(~F.col(_ID).isin(writers.ids), unknown_schema(subject, F.col(_ID)).cast("string"))
-            .when(~reduce(lambda a, b: a | b, fitting) | self._several(payload), F.lit(Reason.UNDECODABLE))
+            F.when(unreadable, F.lit(RejectReason.UNDECODABLE))
+            .when(F.col(_ID).isin(list(writers.contradicting)), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
+            .when(~F.col(_ID).isin(writers.ids), fail_on_unknown_schema(subject, F.col(_ID)).cast("string"))
+            .when(~reduce(lambda a, b: a | b, fitting) | self._several(payload), F.lit(RejectReason.UNDECODABLE))
         )
         frame = frame.select(
             *others,

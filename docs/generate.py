@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from headrace.config.json_schema import comments
+from headrace.config.json_schema import read_comments
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
@@ -71,9 +71,10 @@ def _block(plugin: type[Plugin]) -> list[str]:
 
 
 def _table(model: type[Config]) -> list[str]:
-    said = comments(model)
+    said = read_comments(model)
     rows = ["| key | type | default | |", "|---|---|---|---|"]
-    for name, field in model.model_fields.items():
+    # A model's own fields first: what it has of its base is said behind them.
+    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] not in model.__annotations__):
         text = field.description or said.get(name, "")
         cells = [f"`{field.alias or name}`", _kind(field.annotation), _default(field), text.replace("``", "`")]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.rooms import ByRoom, Times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 
 # A loaded machine is slow, and no test is about that.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(), "headrace-times")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByRoom | None:
+    return ByRoom(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from headrace.runtime import session as sessions
+    from headrace.runtime.session_builder import build_session, spark_line, spark_version
     from headrace.sdk.plugin import Plugin
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
@@ -33,12 +45,12 @@ def spark() -> Iterator[SparkSession]:
     from headrace_sources.formats.avro import AvroFormat
     from headrace_sources.transports.kafka import KafkaSource
 
-    line = sessions.line_of(sessions.spark_version())
+    line = spark_line(spark_version())
     kafka = KafkaSource({"bootstrap.servers": "localhost", "subscribe": "none"})
     plugins: list[Plugin] = [kafka, AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
-    session = sessions.build(
+    session = build_session(
         plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
     )
     yield session

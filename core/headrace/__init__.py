@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.config.settings import Settings
     from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
     from headrace.pipeline import Pipeline
     from headrace.progress.summary import Summary
@@ -23,6 +24,7 @@ __all__ = [
     "Pipeline",
     "PluginError",
     "RetriableError",
+    "Settings",
     "Summary",
     "hookimpl",
     "read",
@@ -32,6 +34,7 @@ __all__ = [
 # Imported on first use: `headrace --help` needs neither pydantic nor Spark.
 _HOME = {
     "Pipeline": "headrace.pipeline",
+    "Settings": "headrace.config.settings",
     "Summary": "headrace.progress.summary",
     "hookimpl": "headrace.sdk.hookspecs",
     **dict.fromkeys(

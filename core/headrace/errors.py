@@ -5,7 +5,7 @@ Every message says what happened, where, and the fix. The exit codes are those t
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class HeadraceError(Exception):
@@ -16,6 +16,11 @@ class HeadraceError(Exception):
     def __init__(self, what: str, *, where: str | None = None, fix: str | None = None) -> None:
         self.what, self.where, self.fix = what, where, fix
         super().__init__(what, where, fix)
+
+    def at(self, where: str) -> Self:
+        """The same error, with a place when it had none."""
+        self.where = self.where or where
+        return self
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what

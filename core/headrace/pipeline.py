@@ -9,39 +9,43 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint
-from headrace.config.dead_letters import Policy
-from headrace.config.loader import built
+from headrace.config.loader import build
 from headrace.config.model import TableRule
+from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
-from headrace.dead_letters import rows as letters
-from headrace.dead_letters.policy import Rules
-from headrace.dead_letters.table_store import letters_table
-from headrace.engine import preflight, query
+from headrace.dead_letters import file_store
+from headrace.dead_letters.table_store import choose_dead_letter_table
+from headrace.engine import preflight
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
-from headrace.engine.query import Query
+from headrace.engine.query import Query, RunOptions
 from headrace.engine.routing import Routes
+from headrace.engine.start import start
+from headrace.engine.table_batch import check_capabilities
 from headrace.errors import ConfigError
 from headrace.progress.model import BatchProgress
 from headrace.progress.summary import Summary
-from headrace.runtime import session as sessions
+from headrace.runtime.reporter import Reporter
+from headrace.runtime.session_builder import build_session, spark_version
+from headrace.runtime.session_check import check_session
 from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.plugins import Registry, registry
-from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
+from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Say = Callable[[str], None]
+#: Continuous mode looks for new data this often when the pipeline says nothing.
+DEFAULT_TRIGGER = "500 milliseconds"
 
 
 @dataclass
@@ -62,13 +66,7 @@ class Pipeline:
     value: Format | None = None
     key: Format | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
-    trigger: str | None = None
-    min_sync_interval: str | None = None
-    delete_retention: str = "7 days"
-    table_timeout: str = "30 minutes"
-    dead_letters: Mapping[RejectReason, Policy] = field(default_factory=dict)
-    max_dead_letters: int | str | None = None
-    dead_letters_table: str | None = None
+    settings: Settings = field(default_factory=Settings)
     redact: Callable[[str], str] = field(default=str, repr=False)
 
     def __post_init__(self) -> None:
@@ -79,9 +77,6 @@ class Pipeline:
                 f"the source {self.source.name!r} gives bytes and no format says how to read them",
                 fix="add `value: {json: {}}` beside it",
             )
-        for interval in (self.trigger, self.min_sync_interval):
-            if interval is not None:
-                seconds_of(interval)
         self.plan = Plan(
             name=self.name,
             source=self.source,
@@ -95,24 +90,20 @@ class Pipeline:
             value_format=self.value,
             key_format=self.key or (self.value if self.source.yields_records else None),
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
-            trigger=self.trigger,
-            min_sync_interval=self.min_sync_interval,
-            delete_retention=seconds_of(self.delete_retention),
-            table_timeout=seconds_of(self.table_timeout),
-            rules=Rules(self.dead_letters, self.max_dead_letters),
-            letters=letters_table(self.dead_letters_table, self.sinks, self.name),
+            settings=self.settings,
+            dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),
             redact=self.redact,
         )
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
         """The pipeline of a YAML file. ConfigError and PluginError name the line."""
-        return built(load(path), cls)
+        return build(load(path), cls)
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> Pipeline:
         """The pipeline of a mapping with the keys of the file."""
-        return built(Document(dict(config), "config"), cls)
+        return build(Document(dict(config), "config"), cls)
 
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
         """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing.
@@ -120,13 +111,13 @@ class Pipeline:
         ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
         folder gets a file for a moment.
         """
-        self.plan.check_static()
-        items = [preflight.plugins(self.plan)]
+        check_capabilities(self.plan)
+        items = [preflight.list_plugins(self.plan)]
         spark = self._session(spark)
         items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
-        session = self._checked(spark)
-        items += preflight.connections(self.plan, session) if connect else ()
-        return items + preflight.columns(self.plan, session)
+        session = self._check_plugins(spark)
+        items += preflight.try_connections(self.plan, session) if connect else ()
+        return items + preflight.plan_columns(self.plan, session)
 
     def run(
         self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
@@ -150,7 +141,7 @@ class Pipeline:
         on_progress: Callable[[BatchProgress], None] | None = None,
     ) -> Query:
         """Starts it in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's own, else half a second."""
-        return self._start(spark, trigger or self.trigger or query.DEFAULT_TRIGGER, on_progress)
+        return self._start(spark, trigger or self.settings.trigger or DEFAULT_TRIGGER, on_progress)
 
     def start_available_now(
         self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
@@ -158,9 +149,9 @@ class Pipeline:
         """Like ``run``, but returns the handle at once."""
         return self._start(spark, None, on_progress)
 
-    def session(self, say: Say = lambda text: None) -> SparkSession:
-        """A SparkSession that fits; ``say`` gets a line for each jar that has to be fetched."""
-        return sessions.build(self.plan.plugins, self.plan.spark_conf, say)
+    def session(self, reporter: Reporter | None = None) -> SparkSession:
+        """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
+        return build_session(self.plan.plugins, self.plan.spark_conf, reporter)
 
     def read(
         self,
@@ -173,11 +164,11 @@ class Pipeline:
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
         spark = self._session(spark)
-        if table == letters.TABLE:
-            found = self.read_dead_letters(spark)
-            if found is None:
+        if table == file_store.TABLE:
+            dead_letters = self.read_dead_letters(spark)
+            if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
-            return found
+            return dead_letters
         chosen = next((s for s in self.sinks if sink is None or s.name == sink), None)
         if chosen is None:
             raise ConfigError(
@@ -188,14 +179,16 @@ class Pipeline:
         try:
             frame = chosen.read_back(spark, Table(table), as_of)
             columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
-            return frame.select(*["`" + c.replace("`", "``") + "`" for c in columns])
+            return frame.select(*map(quote_name, columns))
         except Exception as error:
             raise translate(error, self.plan, chosen) from error
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
         """The records that could not become a row; None when there are none."""
         spark = self._session(spark)
-        return letters.read(spark, Folder(spark, self.checkpoint).folder("dead_letters"), self.plan.letters)
+        return file_store.read(
+            spark, Folder(spark, self.checkpoint).folder("dead_letters"), self.plan.dead_letter_table
+        )
 
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
         """From the next batch on every change is newer than all before: for a database that was restored or replaced.
@@ -215,23 +208,24 @@ class Pipeline:
     def _start(
         self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
     ) -> Query:
-        self.plan.check_static()
+        check_capabilities(self.plan)
         spark = self._session(spark)
-        session = self._checked(spark)
-        known = preflight.names_found(self.plan, session)
-        return query.start(self.plan, spark, trigger, on_progress, names_checked=known)
+        session = self._check_plugins(spark)
+        names_checked = preflight.find_names(self.plan, session)
+        pause = None if trigger is None else seconds_of(trigger)
+        return start(self.plan, spark, RunOptions(pause, on_progress, names_checked=names_checked))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
-        sessions.spark_version()
+        spark_version()
         from pyspark.sql import SparkSession
 
         spark = spark or SparkSession.getActiveSession()
         if spark is None:
             return self.session()
-        sessions.fits(spark, self.plan.plugins)
+        check_session(spark, self.plan.plugins)
         return spark
 
-    def _checked(self, spark: SparkSession) -> SparkSession:
+    def _check_plugins(self, spark: SparkSession) -> SparkSession:
         """A session of headrace's own, in which every plugin found what it needs."""
         session = Sessions(spark, self.plan.sql_conf).of("check")
         for plugin in self.plan.plugins:

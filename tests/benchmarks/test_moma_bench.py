@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.moma import VARIANTS, arguments, chosen
+from benchmarks.moma import VARIANTS, parse_arguments, select_variants
 from benchmarks.report import report
 from benchmarks.results import Check, Result, append, read
 
@@ -20,9 +20,9 @@ def run(variant: str, number: int, seconds: float, *, code: int = 0) -> list[Res
 
 
 def test_options_pick_variants_and_have_defaults() -> None:
-    options = arguments(["--moma", "in", "--work", "out"])
-    assert (options.every, options.repeat, chosen(options.only)) == (1, 3, list(VARIANTS))
-    assert chosen(arguments(["--moma", "in", "--work", "out", "--only", "^headrace"]).only) == [
+    options = parse_arguments(["--moma", "in", "--work", "out"])
+    assert (options.every, options.repeat, select_variants(options.only)) == (1, 3, list(VARIANTS))
+    assert select_variants(parse_arguments(["--moma", "in", "--work", "out", "--only", "^headrace"]).only) == [
         "headrace-iceberg-mor",
         "headrace-hudi-mor",
     ]
@@ -30,7 +30,7 @@ def test_options_pick_variants_and_have_defaults() -> None:
 
 def test_options_that_leave_no_variant_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        arguments(["--moma", "in", "--work", "out", "--only", "flink"])
+        parse_arguments(["--moma", "in", "--work", "out", "--only", "flink"])
     assert "--only leaves none of headrace-iceberg-mor" in capsys.readouterr().err
 
 

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-#: docs/plugins.md shows a distribution of its own, which tests/dist builds, installs and runs.
-OF_A_PLUGIN = "docs/plugins.md"
+#: It shows a distribution of its own, which tests/packaging builds, installs and runs.
+PLUGIN_PAGE = "docs/plugins.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((ROOT / "benchmarks").glob("*.md"))
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 #: A pipeline that a fragment of a file is put into.
 BASE = {
@@ -58,14 +59,14 @@ class Block:
 def _blocks() -> Iterator[Block]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for found in FENCE.finditer(text):
-            language, *marks = shlex.split(found["info"]) or [""]
-            line = text.count("\n", 0, found.start()) + 1
-            yield Block(str(page.relative_to(ROOT)), line, language, tuple(marks), textwrap.dedent(found["body"]))
+        for fence in FENCE.finditer(text):
+            language, *marks = shlex.split(fence["info"]) or [""]
+            line = text.count("\n", 0, fence.start()) + 1
+            yield Block(str(page.relative_to(ROOT)), line, language, tuple(marks), textwrap.dedent(fence["body"]))
 
 
 BLOCKS = list(_blocks())
-PIPELINES = [b for b in BLOCKS if b.language == "yaml" and b.page != OF_A_PLUGIN]
+PIPELINES = [b for b in BLOCKS if b.language == "yaml" and b.page != PLUGIN_PAGE]
 RUNNABLE = sorted({b.page for b in BLOCKS if "run" in b.marks})
 COMMANDS = [
     pytest.param(line, id=f"{block}-{line}")
@@ -113,9 +114,9 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tests/packaging/headrace_acme")
     import headrace_acme  # type: ignore[import-not-found]
 
-    found = Registry.from_entry_points()
-    found.register(headrace_acme, "headrace-acme 1.0")
-    monkeypatch.setattr(build, "registry", lambda: found)
+    plugins = Registry.from_entry_points()
+    plugins.register(headrace_acme, "headrace-acme 1.0")
+    monkeypatch.setattr(build, "registry", lambda: plugins)
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
@@ -187,10 +188,10 @@ def test_links_lead_somewhere(page: Path) -> None:
         if target.startswith(("http://", "https://")):
             continue
         name, _, anchor = target.partition("#")
-        found = (page.parent / name).resolve() if name else page
-        assert found.exists(), target
+        linked_page = (page.parent / name).resolve() if name else page
+        assert linked_page.exists(), target
         if anchor:
-            assert anchor in _anchors(found), target
+            assert anchor in _anchors(linked_page), target
 
 
 def test_every_page_is_on_the_map() -> None:
@@ -218,13 +219,13 @@ def test_the_readme_says_what_there_is() -> None:
     from headrace.sdk.plugins import registry
 
     readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
-    own = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]
-    for item in own:
-        if item.kind in ("transform", "sink", "source"):
-            assert item.name.lower() in readme.lower(), item.name
+    builtins = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]
+    for plugin in builtins:
+        if plugin.kind in ("transform", "sink", "source"):
+            assert plugin.name.lower() in readme.lower(), plugin.name
     with click.Context(cli) as context:
         for name in cli.list_commands(context):
-            if any(r.kind == "command" and r.name == name for r in own) or name in cli.commands:
+            if any(r.kind == "command" and r.name == name for r in builtins) or name in cli.commands:
                 assert f"`{name}`" in changes, name
 
 

@@ -11,7 +11,7 @@ from tests.support import pipelines
 from tests.support.bronze import write_lines
 
 from headrace import DataError, Pipeline
-from headrace.cli.dataframe_output import collected, print_frame
+from headrace.cli.dataframe_output import collect_rows, print_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +87,7 @@ def test_columns(
     assert re.fullmatch("[0-9a-f]{64}", first[MASKED])
     assert {second[name] for name in [*NAMES, "`;\"'", MASKED]} == {None}
     for form in ("table", "record"):
-        print_frame(frame, collected(one, frame, 9), 9, form)
+        print_frame(frame, collect_rows(one, frame, 9), 9, form)
         assert "\x1b" not in capsys.readouterr().out
 
 

@@ -108,7 +108,7 @@ LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "p
 
 
 # JSON of a registry names such values as JSON with schemas does.
-@pytest.mark.parametrize(("wire", "sink"), WAYS)
+@pytest.mark.parametrize(("wire", "sink"), WAYS[:2])
 def test_large_values_that_an_update_leaves_alone_stay(
     tmp_path: Path,
     spark: SparkSession,

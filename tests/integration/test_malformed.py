@@ -1,4 +1,4 @@
-"""Ten thousand messages that nobody should have written, of JSON and of Avro: each is a row or a dead letter, once, and
+"""Three thousand messages that nobody should have written, of JSON and of Avro: each is a row or a dead letter, once, and
 those in between them that are right are in the table."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark
 __all__ = ["played", "prefix"]
 #: Ids of messages that stay as they are: no damage makes a small one so large.
 GOOD = range(5_000_000_000, 5_000_000_100)
-BAD = 10_000
+BAD = 3_000
 _DEPTH = 3_000
 
 #: Makes another body of one, by the dice.
@@ -105,7 +105,7 @@ def test_json(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) ->
         bad.append(Record(damage(record.value or b"", dice), key=key))
     good = [change("c", number, f"good {number}", lsn=number) for number in GOOD]
     rule = {"source": topic, "columns": {"id": "bigint", "name": "string"}}
-    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 5000}, tables=[rule])
+    pipeline = job(kafka, tmp_path, {"subscribe": topic, "maxOffsetsPerTrigger": 1500}, tables=[rule])
     # Without schemas, the first batch says what the columns are.
     kafka.produce(topic, good.pop(0))
     pipeline.run(spark)
@@ -205,7 +205,7 @@ def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, pl
         bad.append(Record(damage(record.value or b"", dice), key=key))
     good = [_avro_change(number, f"good {number}", lsn=number) for number in GOOD]
     wire = {"avro": {"registry": played.url}}
-    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 5000}
+    source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 1500}
     aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
     config = {"source": {"kafka": source, "value": wire}, "tables": [], **aside}
     pipeline = pipelines.pipeline(tmp_path, "iceberg", **config)

@@ -13,7 +13,7 @@ from tests.support.bronze import write_lines
 from tests.support.memory_sink import MemorySink
 
 from headrace import Pipeline
-from headrace.engine.replay import Replayed, replay
+from headrace.engine.replay import ReplayResult, replay
 from headrace.errors import ConfigError
 from headrace.testing.stream import Stream
 
@@ -72,12 +72,12 @@ def test_they_are_replayed_once(tmp_path: Path, spark: SparkSession, kept: dict[
     before = letters(narrow, spark)
     assert len(before) == 7
     assert (f"{TOPIC}+0+100.json", 103, b"{cut") in [letter[:3] for letter in before]
-    assert list(replay(wide.plan, spark)) == [Replayed("shop.orders", 7, 4)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 7, 4)]
     every = [(5, "1234.50"), (10, "1.50"), (11, "1234.50"), (12, "2.50"), (13, "9876.50")]
     assert rows(wide, spark) == every
     # With the place and the time that they had.
     assert letters(wide, spark) == [letter for letter in before if letter[2] in NEVER]
-    assert list(replay(wide.plan, spark)) == [Replayed("shop.orders", 4, 4)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 4, 4)]
     assert rows(wide, spark) == every
     assert len(letters(wide, spark)) == 4
 
@@ -87,7 +87,7 @@ def test_a_repaired_file(tmp_path: Path, spark: SparkSession) -> None:
     pipeline = job(tmp_path, "decimal(9,2)")
     pipeline.run(spark)
     numbered.write_bytes(numbered.read_bytes().replace(b"{cut", json.dumps(priced(5, 3.5, lsn=14)).encode()))
-    assert list(replay(pipeline.plan, spark)) == [Replayed("shop.orders", 4, 3)]
+    assert list(replay(pipeline.plan, spark)) == [ReplayResult("shop.orders", 4, 3)]
     assert (14, "3.50") in rows(pipeline, spark)
 
 
@@ -99,13 +99,13 @@ def test_files_that_are_gone_or_shorter(tmp_path: Path, spark: SparkSession) -> 
     whole = plain.read_bytes()
     plain.write_bytes(whole.splitlines(keepends=True)[0])
     shutil.move(numbered, tmp_path)
-    assert list(replay(wide.plan, spark)) == [Replayed("shop.orders", 0, 0, 7)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 0, 0, 7)]
     assert letters(wide, spark) == before
     plain.write_bytes(whole)
-    assert list(replay(wide.plan, spark)) == [Replayed("shop.orders", 3, 2), Replayed("shop.orders", 0, 0, 4)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 3, 2), ReplayResult("shop.orders", 0, 0, 4)]
     assert rows(wide, spark) == [(10, "1.50"), (12, "2.50"), (13, "9876.50")]
     shutil.move(tmp_path / numbered.name, numbered)
-    assert list(replay(wide.plan, spark)) == [Replayed("shop.orders", 2, 2), Replayed("shop.orders", 4, 2)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult("shop.orders", 2, 2), ReplayResult("shop.orders", 4, 2)]
     assert [(file, offset) for file, offset, *_ in letters(wide, spark)] == [
         (file, offset) for file, offset, value, _ in before if value in NEVER
     ]

@@ -13,9 +13,9 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, DataError, HeadraceError, PluginError
+from headrace.checkpoint.progress_log import ProgressLog
 from headrace.errors import RuleError
 from headrace.pipeline import Pipeline
-from headrace.progress.model import ProgressLog
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:

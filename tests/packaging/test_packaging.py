@@ -12,7 +12,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from tests.support.dist import ROOT, distributions
+from tests.support.dist import ROOT
 
 #: In plugins/demo/, and no part of the distribution: they make the demonstrations' data.
 DEVELOPERS = ROOT / "plugins/demo/tools"
@@ -83,11 +83,6 @@ def test_every_top_package_is_typed_and_measured(setup_cfg: ConfigParser) -> Non
     assert set(setup_cfg["importlinter"]["root_packages"].split()) == tops.keys()
     mypy_path = setup_cfg["mypy"]["mypy_path"].replace("$MYPY_CONFIG_FILE_DIR", str(ROOT)).split(":")
     assert {str(folder.parent) for folder in tops.values()} <= set(mypy_path)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return distributions(tmp_path_factory.mktemp("built"))
 
 
 @pytest.mark.dist

@@ -7,13 +7,14 @@ import json
 import re
 import shutil
 import sys
+import sysconfig
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.dist import distributions, run, wheel_of
+from tests.support.dist import run, wheel_of
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
 
@@ -23,11 +24,17 @@ SMALL = 'spark: {spark.master: "local[2]", spark.sql.shuffle.partitions: 2, spar
 
 
 class Venv:
-    """A virtual environment with headrace, PySpark and the plugin, and nothing of this one."""
+    """A virtual environment with headrace and the plugin from their wheels; the rest comes from this one, PySpark for one.
+
+    Of this one's headrace nothing is seen: what is installed in an environment comes first. That a wheel's requirements are
+    complete shows wherever tox installs headrace.
+    """
 
     def __init__(self, folder: Path, *requirements: str) -> None:
         run([sys.executable, "-m", "venv", folder], folder.parent)
         self.bin = folder / "bin"
+        (site,) = folder.glob("lib/python*/site-packages")
+        (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
         run([self.bin / "pip", "install", "--quiet", "--no-compile", *requirements], folder, seconds=900)
 
     def headrace(self, *arguments: str, cwd: Path, ok: int = 0, path: str = "") -> str:
@@ -37,15 +44,19 @@ class Venv:
 
 
 @pytest.fixture(scope="session")
-def venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
+def venv(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Venv:
     folder = tmp_path_factory.mktemp("dist")
-    _, wheel = distributions(folder)
+    _, wheel = built
     acme = wheel_of(PROJECTS / "headrace_acme", folder)
     # The same line as here; the exact version is the extra's.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
     made = Venv(folder / "venv", f"headrace[{extra},test] @ {wheel.as_uri()}", f"headrace-acme @ {acme.as_uri()}")
-    found = run([made.bin / "python", "-c", "import pyspark; print(pyspark.__version__)"], folder)
-    assert found.stdout.strip() == version("pyspark")
+    found = run(
+        [made.bin / "python", "-c", "import headrace, pyspark; print(headrace.__file__, pyspark.__version__)"], folder
+    )
+    place, spark = found.stdout.split()
+    assert Path(place).is_relative_to(folder / "venv")
+    assert spark == version("pyspark")
     return made
 
 

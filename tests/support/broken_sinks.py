@@ -23,7 +23,7 @@ GONE: dict[str, set[Any]] = {}
 
 
 def fails(test: str) -> Any:
-    """Says which test of the kit notices."""
+    """Say which test of the kit notices."""
 
     def note(sink: type[Sink]) -> type[Sink]:
         BROKEN.setdefault(test, []).append(sink)
@@ -83,26 +83,26 @@ class SetsTheCallersConf(MemorySink):
 
 @fails("test_the_callers_session_stays_as_it_was")
 class LeavesACache(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        return super().arrived(rows.persist())
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return super().read_rows(rows.persist())
 
 
 @fails("test_the_callers_session_stays_as_it_was")
 class LeavesAView(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         rows.createOrReplaceTempView("left_behind")
-        return super().arrived(rows)
+        return super().read_rows(rows)
 
 
 @fails("test_it_writes_in_the_session_of_the_rows")
 class UsesTheActiveSession(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         from pyspark.sql import SparkSession
 
         rows.createOrReplaceTempView("arriving")
         session = SparkSession.getActiveSession()
         assert session is not None
-        return super().arrived(session.table("arriving"))
+        return super().read_rows(session.table("arriving"))
 
 
 @fails("test_a_table_that_is_not_there")
@@ -132,14 +132,14 @@ class AlwaysUpserts(MemorySink):
 
 @fails("test_an_empty_batch_changes_nothing")
 class ReplacesTheTable(MemorySink):
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
-        return (come, len(come)) if not come else super().upserted(table, old, come)
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        return (incoming, len(incoming)) if not incoming else super().upsert(table, old, incoming)
 
 
 @fails("test_an_empty_batch_changes_nothing")
 class WantsRows(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        return [rows.head(1)[0].asDict()][:0] + super().arrived(rows)
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return [rows.head(1)[0].asDict()][:0] + super().read_rows(rows)
 
 
 @fails("test_a_write_that_fails_changes_nothing")
@@ -164,21 +164,21 @@ class HasOneTable(MemorySink):
 
 @fails("test_its_input_is_read_once")
 class ReadsTwice(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         rows.collect()
-        return super().arrived(rows)
+        return super().read_rows(rows)
 
 
 @fails("test_rows_are_counted_on_their_way")
 class ReadsPastSparkSql(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         return [row.asDict(recursive=True) for row in rows.rdd.collect()]
 
 
 @fails("test_upsert_keeps_one_row_per_key")
 class AlwaysAppends(MemorySink):
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
-        return [*old.rows, *come], len(come)
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        return [*old.rows, *incoming], len(incoming)
 
 
 @fails("test_a_history_ends_in_the_same_table_however_it_arrives")
@@ -190,16 +190,16 @@ class LastWins(MemorySink):
 
 @fails("test_a_late_row_loses")
 class CountsLateRows(MemorySink):
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
-        return super().upserted(table, old, come)[0], len(come)
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        return super().upsert(table, old, incoming)[0], len(incoming)
 
 
 @fails("test_a_row_that_comes_again_changes_nothing")
 class DoublesEqualPositions(MemorySink):
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
-        rows, changed = super().upserted(table, old, come)
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        rows, changed = super().upsert(table, old, incoming)
         stored = {(self.key(table, row), row[POSITION]) for row in old.rows}
-        return [*rows, *(row for row in come if (self.key(table, row), row[POSITION]) in stored)], changed
+        return [*rows, *(row for row in incoming if (self.key(table, row), row[POSITION]) in stored)], changed
 
 
 @fails("test_a_batch_that_is_written_again_changes_nothing")
@@ -219,10 +219,10 @@ class AppendsAgain(MemorySink):
 @fails("test_an_appended_batch_that_is_written_again_changes_nothing")
 class KnowsOnlyTheLastBatch(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        written = super().write(table, rows, batch)
+        result = super().write(table, rows, batch)
         last = self.versions(table).pop()
         self.versions(table).append(Version(last.rows, last.schema, frozenset({self.mark(batch)})))
-        return written
+        return result
 
 
 @fails("test_a_composite_key")
@@ -249,34 +249,34 @@ class ShowsNoTexts(MemorySink):
 
 @fails("test_a_value_that_comes_later_than_an_update_that_leaves_it_out")
 class KeepsNoMaps(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        return [{k: None if isinstance(v, dict) else v for k, v in row.items()} for row in super().arrived(rows)]
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return [{k: None if isinstance(v, dict) else v for k, v in row.items()} for row in super().read_rows(rows)]
 
 
 @fails("test_a_table_that_was_emptied_stays_so")
 @fails("test_a_change_that_is_older_than_a_delete_changes_nothing")
 @fails("test_a_delete_removes_the_row")
 class IgnoresDeletes(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        return [row for row in super().arrived(rows) if not row[DELETED]]
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return [row for row in super().read_rows(rows) if not row[DELETED]]
 
 
 @fails("test_a_delete_may_come_before_its_row")
 @fails("test_a_delete_removes_the_row")
 class KeepsDeletesOfAbsentKeys(MemorySink):
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
-        rows, changed = super().upserted(table, old, come)
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        rows, changed = super().upsert(table, old, incoming)
         stored = {self.key(table, row) for row in old.rows}
-        return [*rows, *(row for row in come if row[DELETED] and self.key(table, row) not in stored)], changed
+        return [*rows, *(row for row in incoming if row[DELETED] and self.key(table, row) not in stored)], changed
 
 
 @fails("test_a_row_that_is_inserted_after_its_delete_lives")
 class NeverBringsBack(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        come = super().arrived(rows)
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        incoming = super().read_rows(rows)
         deleted = GONE.setdefault(self.config.store, set())
-        deleted |= {row["id"] for row in come if row[DELETED]}
-        return [row for row in come if row["id"] not in deleted]
+        deleted |= {row["id"] for row in incoming if row[DELETED]}
+        return [row for row in incoming if row["id"] not in deleted]
 
 
 @fails("test_a_late_delete_loses")
@@ -287,29 +287,29 @@ class DeletesAlways(MemorySink):
 
 @fails("test_deletes_before_there_is_a_table")
 class CreatesWithDeletedRows(MemorySink):
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
-        return super().upserted(table, old, come) if old.rows else (come, len(come))
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        return super().upsert(table, old, incoming) if old.rows else (incoming, len(incoming))
 
 
 @fails("test_values_come_back_as_they_were")
 class EmptyTextIsNull(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        return [{k: None if v == "" else v for k, v in row.items()} for row in super().arrived(rows)]
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return [{k: None if v == "" else v for k, v in row.items()} for row in super().read_rows(rows)]
 
 
 @fails("test_values_come_back_as_they_were")
 class CutsMicroseconds(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         return [
             {k: v.replace(microsecond=0) if hasattr(v, "microsecond") else v for k, v in row.items()}
-            for row in super().arrived(rows)
+            for row in super().read_rows(rows)
         ]
 
 
 @fails("test_columns_of_any_name_are_kept_or_refused")
 class DoesNotQuote(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
-        return super().arrived(rows.select(*rows.columns))
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return super().read_rows(rows.select(*rows.columns))
 
 
 @fails("test_columns_of_any_name_are_kept_or_refused")
@@ -318,23 +318,23 @@ class RenamesColumns(MemorySink):
         return super().write(table, rows.toDF(*[c.replace(" ", "_") for c in rows.columns]), batch)
 
 
-def _only(schema: DataType | None, come: DataType) -> DataType:
-    return schema or come
+def _only(schema: DataType | None, incoming: DataType) -> DataType:
+    return schema or incoming
 
 
 @fails("test_a_column_that_comes_later_beside_a_value_that_is_left_out")
 @fails("test_a_new_column_is_added")
 @fails("test_a_new_field_of_a_struct_is_added")
 class KeepsItsFirstSchema(MemorySink):
-    def schema(self, old: Version, come: DataType) -> DataType:
-        return _only(old.schema, come)
+    def union(self, old: Version, incoming: DataType) -> DataType:
+        return _only(old.schema, incoming)
 
 
 @fails("test_a_column_that_a_batch_lacks_is_null_in_its_rows")
 class WritesByPlace(MemorySink):
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         names = [c for c in ("id", "name", "born") if c in rows.columns]
-        return super().arrived(rows.toDF(*[*names, *rows.columns[len(names) :]]))
+        return super().read_rows(rows.toDF(*[*names, *rows.columns[len(names) :]]))
 
 
 @fails("test_a_wider_type_is_taken_or_refused")
@@ -344,8 +344,8 @@ class CastsToNull(MemorySink):
         versions = self.versions(table)
         known: StructType | None = versions[-1].schema if versions else None  # type: ignore[assignment]
         if known is not None:
-            kinds = {field.name: field.dataType for field in known}
-            rows = rows.select(*[rows[c].cast(kinds.get(c, rows.schema[c].dataType)).alias(c) for c in rows.columns])
+            types = {field.name: field.dataType for field in known}
+            rows = rows.select(*[rows[c].cast(types.get(c, rows.schema[c].dataType)).alias(c) for c in rows.columns])
         return super().write(table, rows, batch)
 
 
@@ -369,5 +369,5 @@ class IgnoresAsOf(Modest):
 
 @fails("test_a_new_column_is_refused")
 class DropsNewColumns(Modest):
-    def schema(self, old: Version, come: DataType) -> DataType:
-        return _only(old.schema, come)
+    def union(self, old: Version, incoming: DataType) -> DataType:
+        return _only(old.schema, incoming)

@@ -61,16 +61,16 @@ class MemorySink(Sink):
         old = versions[-1] if versions else Version()
         if self.mark(batch) in old.batches:
             return WriteResult(version=f"v{len(versions)}", skipped=True)
-        come = self.arrived(rows)
-        schema = self.schema(old, rows.drop(DELETED).schema)
+        incoming = self.read_rows(rows)
+        schema = self.union(old, rows.drop(DELETED).schema)
         if batch.mode == "append":
-            kept, changed = [*old.rows, *come], len(come)
+            stored, changed = [*old.rows, *incoming], len(incoming)
         else:
-            kept, changed = self.upserted(table, old, come)
-        for row in kept:
+            stored, changed = self.upsert(table, old, incoming)
+        for row in stored:
             row.pop(DELETED, None)
-        versions.append(Version(tuple(kept), schema, old.batches | {self.mark(batch)}))
-        return WriteResult(upserted=changed, bytes=len(repr(kept)), version=f"v{len(versions)}")
+        versions.append(Version(tuple(stored), schema, old.batches | {self.mark(batch)}))
+        return WriteResult(upserted=changed, bytes=len(repr(stored)), version=f"v{len(versions)}")
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         version = self.version(table, as_of)
@@ -99,13 +99,13 @@ class MemorySink(Sink):
             raise ConfigError(f"there is no version {as_of!r}") from None
 
     def mark(self, batch: Batch) -> Hashable:
-        return batch.pipeline, batch.id
+        return batch.mark
 
-    def arrived(self, rows: DataFrame) -> list[Record]:
+    def read_rows(self, rows: DataFrame) -> list[Record]:
         return [row.asDict(recursive=True) for row in rows.collect()]
 
-    def schema(self, old: Version, come: DataType) -> DataType:
-        return come if old.schema is None else promote(old.schema, come)
+    def union(self, old: Version, incoming: DataType) -> DataType:
+        return incoming if old.schema is None else promote(old.schema, incoming)
 
     def key(self, table: Table, row: Record) -> Hashable:
         return repr([row[column] for column in table.key])
@@ -113,9 +113,9 @@ class MemorySink(Sink):
     def wins(self, row: Record, stored: Record | None) -> bool:
         return stored is None or row[POSITION] > stored[POSITION]
 
-    def upserted(self, table: Table, old: Version, come: list[Record]) -> tuple[list[Record], int]:
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         rows, changed = {self.key(table, row): row for row in old.rows}, 0
-        for row in come:
+        for row in incoming:
             key = self.key(table, row)
             if not self.wins(row, rows.get(key)):
                 continue

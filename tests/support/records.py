@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.engine.decode import Records, decoded
+from headrace.engine.decode import RecordDecoder, Records
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.schema_log import SchemaLog
@@ -63,7 +63,8 @@ def changes_of(
     dialect = dialect or DebeziumDialect()
     context = SourceContext(spark, SchemaLog())
     found = {}
-    for events in decoded(context, topics_of(spark, records), JsonFormat(), JsonFormat() if keyed else None):
+    decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None)
+    for events in decoder.decode(context, topics_of(spark, records)):
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
         found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, events.load(spark, schema), key)
     return found

@@ -1,14 +1,15 @@
 """The checkpoint folder. docs/checkpoint.md describes its layout.
 
 ``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
-``epochs.json``    the epochs that the user raised
+``epochs.json``    the epochs that the user began
 ``stream/``        Spark's own checkpoint of a native source
 ``ranged/``        offsets/ and commits/ of a ranged source
 ``schemas/``       the schema of each topic
 ``progress/``      the last batches
-``deleted/``       the keys of removed rows, by table
-``truncated/``     where each table was last emptied
-``behind/``        what tables that fail have still to get
+``deleted/``       the keys of deleted rows, by table
+``moved/``         values on their way to rows' new primary keys, by table
+``truncated/``     the position of each table's last truncate
+``behind/``        the backlogs of tables that were set aside
 ``dead_letters/``  records that could not become a change or a row
 ``replay/``        those that are on their way through the pipeline again
 """
@@ -17,11 +18,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.epochs import Epochs
+from headrace.checkpoint.progress_log import ProgressLog
 from headrace.errors import ConfigError, HeadraceError
-from headrace.progress.model import ProgressLog
 from headrace.sdk.schema_log import SchemaLog
 from headrace.spark.error_text import first_line
 from headrace.spark.storage import Folder
@@ -36,10 +38,13 @@ _HEAD = "headrace.json"
 class Checkpoint:
     """A pipeline's checkpoint, made when it is not there."""
 
-    def __init__(self, spark: SparkSession, path: str, pipeline: str) -> None:
+    def __init__(
+        self, spark: SparkSession, path: str, pipeline: str, schemas: Callable[[Folder], SchemaLog] = SchemaLog
+    ) -> None:
+        """``schemas`` opens the log of schemas in its folder."""
         self.folder = Folder(spark, path)
         self.id = self._open(pipeline)
-        self.schemas = SchemaLog(self.folder.folder("schemas"))
+        self.schemas = schemas(self.folder.folder("schemas"))
         self.progress = ProgressLog(self.folder.folder("progress"))
         self.epochs = Epochs(self.folder)
 

@@ -11,7 +11,7 @@ from headrace.sdk.source import Offset
 from headrace.spark.storage import Folder
 
 #: Ranges whose files are kept.
-KEEP = 100
+KEPT_RANGES = 100
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class OffsetLog:
         self._initial: Offset | None = None
         self._last: Range | None = None
         self._open: Range | None = None
-        planned = self._newest(self._offsets)
-        if planned is not None:
-            text = self._read(self._offsets, str(planned), ("start", "end"))
-            self._last = Range(planned, text["start"], text["end"])
-            if self._newest(self._commits) != planned:
+        newest = self._newest(self._offsets)
+        if newest is not None:
+            offsets = self._read(self._offsets, str(newest), ("start", "end"))
+            self._last = Range(newest, offsets["start"], offsets["end"])
+            if self._newest(self._commits) != newest:
                 self._open = self._last
 
     @property
-    def applied(self) -> Offset | None:
+    def last_applied(self) -> Offset | None:
         """The end of the last range when that one is in the tables."""
         return self._last.end if self._last and not self._open else None
 
@@ -51,23 +51,23 @@ class OffsetLog:
         end = latest(start)
         if _same(start, end):
             return None
-        found = Range(self._last.id + 1 if self._last else 0, start, end)
-        if not self._offsets.create(str(found.id), json.dumps({"start": start, "end": end}, sort_keys=True)):
+        planned = Range(self._last.id + 1 if self._last else 0, start, end)
+        if not self._offsets.create(str(planned.id), json.dumps({"start": start, "end": end}, sort_keys=True)):
             raise FatalError(
-                f"batch {found.id} was planned by another run",
+                f"batch {planned.id} was planned by another run",
                 where=f"checkpoint {self._folder.path}",
                 fix="let one run at a time use it",
             )
-        self._last = self._open = found
-        return found
+        self._last = self._open = planned
+        return planned
 
     def commit(self, applied: Range) -> None:
         """Notes that a range is in the tables."""
         self._commits.write(str(applied.id), "{}")
         self._open = None
-        if applied.id >= KEEP:
-            self._offsets.delete(str(applied.id - KEEP))
-            self._commits.delete(str(applied.id - KEEP))
+        if applied.id >= KEPT_RANGES:
+            self._offsets.delete(str(applied.id - KEPT_RANGES))
+            self._commits.delete(str(applied.id - KEPT_RANGES))
 
     def _first(self, initial: Callable[[], Offset]) -> Offset:
         """The source's initial offset. Kept: "from the newest record on" means the newest at the first start."""

@@ -1,6 +1,6 @@
-"""What a table's batches leave to later ones: folders of Parquet files, few of them, each kept for a time.
+"""Rows that a table's batches leave to later ones: folders of Parquet files, few of them, each kept for a time.
 
-``<level>-<batch>-<milliseconds>-<kind>/`` has what a batch added, and ``kind`` stands for its columns and their types. Sixteen
+``<level>-<batch>-<milliseconds>-<types>/`` has what a batch added, and ``types`` stands for its columns and their types. Sixteen
 of one level become one of the next, so that there are few to read; what is older than the retention goes as a whole.
 """
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 #: Folders of one level that become one of the next, and the level that stays as it is: a day's.
-_WIDTH, _LAST = 16, 3
+_FOLDERS_PER_LEVEL, _LAST_LEVEL = 16, 3
 
 
 class RowStore:
-    """The rows that one table's batches added. One run at a time uses the folder."""
+    """A log of the rows that one table's batches added, compacted by levels. One run at a time uses the folder."""
 
     def __init__(self, folder: Folder, retention: float) -> None:
         """``retention``: seconds for which a row is kept at least."""
@@ -55,52 +55,52 @@ class RowStore:
         """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
         from pyspark.sql import DataFrame
 
-        wanted = _kind(schema)
+        wanted = _types_id(schema)
         self._schemas[wanted] = schema
         alike: dict[str, list[str]] = {}
         for name in names:
-            kind = name.split("-", 3)[-1]
-            if kind not in self._schemas and not self._is_whole(name):
-                kind = wanted  # A kill left no file in it, from which it could be seen what it holds.
-            alike.setdefault(kind, []).append(f"{self._folder.path}/{name}")
-        frames = {kind: self._read(session, kind, paths) for kind, paths in alike.items()}
-        fitted = [rows if kind == wanted else project(rows, schema) for kind, rows in frames.items()]
-        return reduce(DataFrame.unionByName, fitted)
+            types = name.split("-", 3)[-1]
+            if types not in self._schemas and not self._is_whole(name):
+                types = wanted  # A kill left no file in it, from which it could be seen what it holds.
+            alike.setdefault(types, []).append(f"{self._folder.path}/{name}")
+        frames = {types: self._read(session, types, paths) for types, paths in alike.items()}
+        projections = [rows if types == wanted else project(rows, schema) for types, rows in frames.items()]
+        return reduce(DataFrame.unionByName, projections)
 
-    def _read(self, session: SparkSession, kind: str, paths: Sequence[str]) -> DataFrame:
+    def _read(self, session: SparkSession, types: str, paths: Sequence[str]) -> DataFrame:
         """Rows in their own types: of Parquet Spark reads an int as an int alone. To ask the files for them takes a job."""
-        reader = session.read.schema(self._schemas[kind]) if kind in self._schemas else session.read
+        reader = session.read.schema(self._schemas[types]) if types in self._schemas else session.read
         rows = reader.parquet(*paths)
-        self._schemas.setdefault(kind, rows.schema)
+        self._schemas.setdefault(types, rows.schema)
         return rows
 
     def _is_whole(self, name: str) -> bool:
         return self._folder.read(f"{name}/_SUCCESS") is not None
 
-    def add(self, rows: DataFrame, batch: int, joined: Callable[[DataFrame], DataFrame]) -> None:
-        """Adds rows. ``joined``: makes the rows of several folders those of one."""
+    def add(self, rows: DataFrame, batch: int, merge: Callable[[DataFrame], DataFrame]) -> None:
+        """Adds rows, and compacts folders. ``merge``: makes the rows of several folders those of one."""
         self._write(rows, 0, batch, int(time.time() * 1000))
-        for level in range(_LAST):
+        for level in range(_LAST_LEVEL):
             full = [name for name in self.names if int(name.split("-")[0]) == level]
-            if len(full) < _WIDTH:
+            if len(full) < _FOLDERS_PER_LEVEL:
                 break
-            both = joined(self.read(rows.sparkSession, rows.schema, full))
-            self._write(both, level + 1, batch, max(int(name.split("-")[2]) for name in full))
-            self._forget(full)
+            merged = merge(self.read(rows.sparkSession, rows.schema, full))
+            self._write(merged, level + 1, batch, max(int(name.split("-")[2]) for name in full))
+            self._expire(full)
         oldest = (time.time() - self._retention) * 1000
-        self._forget([n for n in self.names if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
+        self._expire([n for n in self.names if int(n.split("-")[2]) < oldest and int(n.split("-")[1]) != batch])
 
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
-        names, name = self.names, f"{level}-{batch}-{newest}-{_kind(rows.schema)}"
+        names, name = self.names, f"{level}-{batch}-{newest}-{_types_id(rows.schema)}"
         rows.write.parquet(f"{self._folder.path}/{name}")
         self._names = [*names, name]
 
-    def _forget(self, names: list[str]) -> None:
+    def _expire(self, names: list[str]) -> None:
         self._names = [name for name in self.names if name not in names]
         for name in names:
             self._folder.delete(name)
 
 
-def _kind(schema: StructType) -> str:
-    """Of columns and types."""
+def _types_id(schema: StructType) -> str:
+    """A short name for columns and their types."""
     return f"{zlib.crc32(schema.simpleString().encode()):08x}"

@@ -17,6 +17,6 @@ def print_commands(console: Console, folder: Path, arguments: Iterable[str], *, 
     # Outside an environment that is active, only its whole path finds it.
     program = "headrace" if shutil.which("headrace") else str(Path(sys.executable).with_name("headrace"))
     console.print(f"  cd {folder}", style="cyan", soft_wrap=True)
-    for said in arguments:
+    for line in arguments:
         # A line that is broken in two could not be copied.
-        console.print(f"  {env} {program} {said}", style="cyan", soft_wrap=True)
+        console.print(f"  {env} {program} {line}", style="cyan", soft_wrap=True)

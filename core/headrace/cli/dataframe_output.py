@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from headrace.pipeline import Pipeline
 
 
-def collected(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
+def collect_rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
     """The first rows of a DataFrame, as people read values."""
-    from headrace.cli.json_values import plain
+    from headrace.cli.json_values import to_json_value
     from headrace.engine.error_translation import translate
 
     try:
         rows = frame.limit(limit).collect()
     except Exception as error:
         raise translate(error, pipeline.plan) from error
-    kinds = [field.dataType for field in frame.schema]
-    return [[plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows]
+    types = [field.dataType for field in frame.schema]
+    return [[to_json_value(value, data_type) for value, data_type in zip(row, types, strict=True)] for row in rows]
 
 
 def print_frame(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) -> None:
@@ -34,9 +34,9 @@ def print_frame(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) 
         for row in rows[:limit]:
             click.echo(json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, default=str))
         return
-    from headrace.cli.table_output import print_records, print_rows, stdout
+    from headrace.cli.table_output import make_console, print_records, print_rows
 
-    console = stdout()
+    console = make_console()
     if form == "record":
         print_records(console, frame.columns, rows[:limit])
     else:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from headrace.cli.formatting import visible
+from headrace.cli.formatting import escape_controls
 from headrace.errors import HeadraceError
 
 UNEXPECTED, INTERRUPTED = 1, 130
@@ -58,19 +58,19 @@ def report(error: Exception) -> int:
     else:
         what, where, code = f"{type(error).__name__}: {_first_line(error)}", None, UNEXPECTED
         fix = None if meta.get(_TRACEBACK) else "run with --traceback to see where it comes from"
-    _say("error", what, redact, fg="red")
+    _print_part("error", what, redact, fg="red")
     if where:
-        _say("where", where, redact)
+        _print_part("where", where, redact)
     if fix:
-        _say("fix", fix, redact)
+        _print_part("fix", fix, redact)
     return code
 
 
-def _say(word: str, text: str, redact: Callable[[str], str], fg: str | None = None) -> None:
+def _print_part(word: str, text: str, redact: Callable[[str], str], fg: str | None = None) -> None:
     lines = redact(text).splitlines() or [""]
     label = click.style(f"{word + ':':>6}", fg=fg, bold=True)
     for line in lines:
-        click.echo(f"{label} {click.style(visible(line.expandtabs(2)), fg=fg)}", err=True)
+        click.echo(f"{label} {click.style(escape_controls(line.expandtabs(2)), fg=fg)}", err=True)
         label = " " * 6
 
 

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 
-def plain(value: Any, kind: DataType) -> Any:
+def to_json_value(value: Any, data_type: DataType) -> Any:
     """Times as ISO 8601 in UTC; bytes as text, with what is not UTF-8 escaped; structs by field name."""
     from pyspark.sql import types as T
 
-    if isinstance(kind, T.StructType | T.ArrayType | T.MapType) and value is not None:
-        return _nested(value, kind)
-    if isinstance(kind, T.TimestampType) and value is not None:  # PySpark gives it in the zone of this machine
+    if isinstance(data_type, T.StructType | T.ArrayType | T.MapType) and value is not None:
+        return _nested_to_json(value, data_type)
+    if isinstance(data_type, T.TimestampType) and value is not None:  # PySpark gives it in the zone of this machine
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "backslashreplace")
@@ -27,11 +27,11 @@ def plain(value: Any, kind: DataType) -> Any:
     return value
 
 
-def _nested(value: Any, kind: StructType | ArrayType | MapType) -> Any:
+def _nested_to_json(value: Any, data_type: StructType | ArrayType | MapType) -> Any:
     from pyspark.sql import types as T
 
-    if isinstance(kind, T.StructType):
-        return {field.name: plain(part, field.dataType) for part, field in zip(value, kind, strict=True)}
-    if isinstance(kind, T.ArrayType):
-        return [plain(item, kind.elementType) for item in value]
-    return {str(key): plain(item, kind.valueType) for key, item in value.items()}
+    if isinstance(data_type, T.StructType):
+        return {field.name: to_json_value(part, field.dataType) for part, field in zip(value, data_type, strict=True)}
+    if isinstance(data_type, T.ArrayType):
+        return [to_json_value(item, data_type.elementType) for item in value]
+    return {str(key): to_json_value(item, data_type.valueType) for key, item in value.items()}

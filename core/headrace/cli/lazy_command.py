@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from headrace.sdk.plugins import Registration
 
 
-class Later(click.Command):
-    """Stands for ``"package.module:command|What it does."``."""
+class LazyCommand(click.Command):
+    """A plugin's command that was registered as ``"package.module:command|What it does."``."""
 
     def __init__(self, registration: Registration) -> None:
-        _, _, said = str(registration.target).partition("|")
-        super().__init__(registration.name, short_help=said or f"A command of {registration.distribution}.")
-        self._who = registration.distribution
+        _, _, summary = str(registration.target).partition("|")
+        super().__init__(registration.name, short_help=summary or f"A command of {registration.distribution}.")
+        self._distribution = registration.distribution
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -29,6 +29,6 @@ class Later(click.Command):
         command = registry().get("command", str(self.name))
         if not isinstance(command, click.Command):
             raise PluginError(
-                f"the command {self.name!r} of {self._who} is no click command", fix="report it to its author"
+                f"the command {self.name!r} of {self._distribution} is no click command", fix="report it to its author"
             )
         return with_traceback_option(command).make_context(info_name, args, parent, **extra)

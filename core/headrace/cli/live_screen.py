@@ -12,10 +12,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import count, span
-from headrace.cli.run_log import headline, hints
+from headrace.cli.formatting import UNKNOWN, format_count, format_duration
+from headrace.cli.run_log import describe_backlog, describe_failure, describe_totals, list_hints
 from headrace.cli.run_totals import TableTotal, Totals
-from headrace.cli.table_output import plain_table
+from headrace.cli.table_output import make_table
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress
@@ -31,13 +31,13 @@ _RARE = ("superseded", "dropped")
 
 
 class Screen:
-    """Facts scroll by above; below stand what is done now and the tables."""
+    """A run on a terminal: facts scroll by above; below stand what is done now and the tables."""
 
     def __init__(self, totals: Totals, file: str, console: Console) -> None:
         self._totals, self._file = totals, file
         self._console = console
-        self._doing, self._since, self._running = "", monotonic(), False
-        self._flow: dict[tuple[str, str], TableStatus] = {}
+        self._step, self._since, self._running = "", monotonic(), False
+        self._status: dict[tuple[str, str], TableStatus] = {}
         self._spinner = Spinner("dots", style="cyan")
         # Not shown at the end: the summary says the same.
         self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
@@ -49,27 +49,27 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self._console.print(Text(text, style="dim"))
 
-    def doing(self, text: str) -> None:
-        if text != self._doing:
-            self._doing, self._since = text, monotonic()
+    def step(self, text: str) -> None:
+        if text != self._step:
+            self._step, self._since = text, monotonic()
 
     def show(self, status: Status) -> None:
         self._running = True
-        self.doing(status.message)
-        self._flow = {(table.table, table.sink): table for table in status.tables}
+        self.step(status.message)
+        self._status = {(table.table, table.sink): table for table in status.tables}
 
     def add(self, progress: BatchProgress) -> None:
         for sentence in self._totals.add(progress):
-            self.say(sentence)
+            self.report(sentence)
 
-    def summary(self) -> None:
-        self._console.print(Text(headline(self._totals), style="bold"))
+    def print_summary(self) -> None:
+        self._console.print(Text(describe_totals(self._totals), style="bold"))
         if self._totals.tables:
             self._console.print(self._table(live=False))
-        for line in hints(self._totals, self._file):
+        for line in list_hints(self._totals, self._file):
             self._console.print(Text(line, style="yellow"))
 
     def _render(self) -> RenderableType:
@@ -78,38 +78,57 @@ class Screen:
             head.add_column(no_wrap=True)
         head.add_column(justify="right", no_wrap=True, style="dim")
         name = Text(self._totals.pipeline, style="bold")
-        doing = Text(f"{self._doing} {span(monotonic() - self._since)}" if self._doing else "", style="cyan")
-        self._spinner.update(text=Text.assemble(name, "  ", doing))
-        how = "  Ctrl-C: end after the batch" if self._running else ""
-        head.add_row(self._spinner, "", f"up {span(self._totals.age)}{how}")
+        step = Text(f"{self._step} {format_duration(monotonic() - self._since)}" if self._step else "", style="cyan")
+        self._spinner.update(text=Text.assemble(name, "  ", step))
+        hint = "  Ctrl-C: end after the batch" if self._running else ""
+        head.add_row(self._spinner, "", f"up {format_duration(self._totals.age)}{hint}")
         parts: list[RenderableType] = [head]
         if self._totals.tables:
             parts += [Text(), self._table(live=True)]
-        parts += [Text(f"{t.table} → {t.sink}: {t.error}", style="red") for t in self._totals.tables if t.error]
+        parts += [Text(line, style="red") for line in self._describe_failures()]
         return Group(*parts)
+
+    def _describe_failures(self) -> list[str]:
+        """A line for each table that fails; until the first status comes, with nothing but the error."""
+        tables = {(total.table, total.sink): total.error for total in self._totals.tables if total.error}
+        for name, status in self._status.items():
+            if status.error:
+                tables[name] = describe_failure(status)
+        return [f"{table} → {sink}: {text}" for (table, sink), text in tables.items()]
 
     def _table(self, *, live: bool) -> Table:
         wide = self._console.width >= _WIDE
-        now = (*(("waiting", "rows/s") if wide else ()), "behind", "last batch") if live else ()
+        live_columns = (*(("lag", "rows/s") if wide else ()), "latency", "last batch") if live else ()
         gap = 3 if wide and not live else 1 + wide
         rare = [name for name in _RARE if any(getattr(total, name) for total in self._totals.tables)]
         counts = [name for name in _COUNTS if name not in _RARE or name in rare]
-        table = plain_table("table", "sink", right=(*(c.replace("_", " ") for c in counts), *now), gap=gap)
+        table = make_table("table", "sink", right=(*(c.replace("_", " ") for c in counts), *live_columns), gap=gap)
         for total in self._totals.tables:
-            flow = self._flow.get((total.table, total.sink)) if wide else None
-            table.add_row(*_cells(total, counts, flow, live=live, wide=wide), style="red" if total.error else "")
+            cells = _count_cells(total, counts)
+            if live:
+                cells += _live_cells(total, self._status.get((total.table, total.sink)), wide=wide)
+            table.add_row(*cells, style="red" if total.error else "")
         return table
 
 
-def _cells(total: TableTotal, counts: Sequence[str], flow: TableStatus | None, *, live: bool, wide: bool) -> list[Text]:
+def _count_cells(total: TableTotal, counts: Sequence[str]) -> list[Text]:
     cells = [Text(total.table), Text(total.sink)]
     for name in counts:
         value = getattr(total, name)
-        cells.append(Text(count(value), style="yellow" if name == "dead_letters" and value else ""))
-    if live and wide:
-        cells.append(Text(count(flow.lag if flow else None)))
-        cells.append(Text(count(round(flow.rows_per_second) if flow else None)))
-    if live:
-        cells.append(Text(span(total.behind)))
-        cells.append(Text(f"#{total.batch}, {span(monotonic() - total.ended)} ago"))
+        cells.append(Text(format_count(value), style="yellow" if name == "dead_letters" and value else ""))
     return cells
+
+
+def _live_cells(total: TableTotal, status: TableStatus | None, *, wide: bool) -> list[Text]:
+    """Lag, rate, latency and last batch. A table that fails has its backlog instead of the lag, and no latency."""
+    is_failing = total.error is not None or (status is not None and status.error is not None)
+    texts = []
+    if wide:
+        texts.append(
+            UNKNOWN if status is None else describe_backlog(status) if is_failing else format_count(status.lag)
+        )
+        texts.append(format_count(round(status.rows_per_second) if status else None))
+    texts.append(format_duration(None if is_failing else total.latency))
+    ago = None if total.ended is None else monotonic() - total.ended
+    texts.append(UNKNOWN if total.batch is None else f"#{total.batch}, {format_duration(ago)} ago")
+    return [Text(text) for text in texts]

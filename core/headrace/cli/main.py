@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from headrace import __version__
-from headrace.cli import error_report as failure
+from headrace.cli import error_report
 from headrace.cli.commands.check import check
 from headrace.cli.commands.dead_letters import dead_letters
 from headrace.cli.commands.epoch import epoch
@@ -24,7 +24,7 @@ from headrace.cli.commands.schema import schema
 from headrace.cli.commands.show import show
 from headrace.cli.commands.status import status
 from headrace.cli.commands.version import version
-from headrace.cli.lazy_command import Later
+from headrace.cli.lazy_command import LazyCommand
 from headrace.cli.signals import interruptible
 
 
@@ -32,11 +32,11 @@ class Program(click.Group):
     """The built-in commands in the order they are met, then those that plugins register."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, *(name for name in _of_plugins() if name not in self.commands)]
+        return [*self.commands, *(name for name in _plugin_commands() if name not in self.commands)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = self.commands.get(cmd_name) or _of_plugins().get(cmd_name)
-        return failure.with_traceback_option(command) if command else None
+        command = self.commands.get(cmd_name) or _plugin_commands().get(cmd_name)
+        return error_report.with_traceback_option(command) if command else None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -45,18 +45,18 @@ class Program(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:
-            ctx.exit(failure.INTERRUPTED)
+            ctx.exit(error_report.INTERRUPTED)
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has seen enough; click ends quietly
                 raise
-            ctx.exit(failure.report(error))
+            ctx.exit(error_report.report(error))
         except Exception as error:  # noqa: BLE001 - whatever a plugin or Spark raises, the user gets a sentence
-            ctx.exit(failure.report(error))
+            ctx.exit(error_report.report(error))
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="headrace", message="headrace %(version)s")
-@failure.traceback_option
+@error_report.traceback_option
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Keep lakehouse tables true to databases: change events in, lakehouse tables out."""
@@ -64,8 +64,8 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for command in (run, check, status, show, dead_letters, replay, epoch, plugins, schema, jars, version):
-    cli.add_command(command)
+for _command in (run, check, status, show, dead_letters, replay, epoch, plugins, schema, jars, version):
+    cli.add_command(_command)
 
 
 def main() -> None:
@@ -82,11 +82,11 @@ def main() -> None:
     cli(prog_name="headrace")
 
 
-def _of_plugins() -> dict[str, click.Command]:
+def _plugin_commands() -> dict[str, click.Command]:
     from headrace.sdk.plugins import registry
 
-    found: dict[str, click.Command] = {}
+    commands: dict[str, click.Command] = {}
     for item in registry().registrations():
         if item.kind == "command":
-            found[item.name] = item.target if isinstance(item.target, click.Command) else Later(item)
-    return found
+            commands[item.name] = item.target if isinstance(item.target, click.Command) else LazyCommand(item)
+    return commands

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from headrace.cli.formatting import count, counted, span
+from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration
 from headrace.cli.run_totals import TableTotal, Totals
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress, TableProgress
+    from headrace.progress.rates import TableStatus
     from headrace.progress.status import Status
 
 
 class TextLines:
-    """Batches on stdout, everything else on stderr."""
+    """A run as lines of text: batches on stdout, everything else on stderr."""
 
     def __init__(self, totals: Totals, file: str) -> None:
         self._totals, self._file = totals, file
@@ -26,86 +27,102 @@ class TextLines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         click.echo(text, err=True)
 
-    doing = say
+    step = report
 
     def show(self, status: Status) -> None:
         pass
 
     def add(self, progress: BatchProgress) -> None:
         for sentence in self._totals.add(progress):
-            self.say(sentence)
+            self.report(sentence)
         for table in progress.tables:
-            click.echo(f"{progress.started[:19]}Z {progress.pipeline} batch {progress.batch}  {_outcome(table)}")
+            click.echo(
+                f"{progress.started[:19]}Z {progress.pipeline} batch {progress.batch}  {_describe_outcome(table)}"
+            )
 
-    def summary(self) -> None:
-        self._tell(err=False)
+    def print_summary(self) -> None:
+        self._echo_summary(err=False)
 
-    def _tell(self, *, err: bool) -> None:
-        for line in summary_lines(self._totals, self._file):
+    def _echo_summary(self, *, err: bool) -> None:
+        for line in summarize(self._totals, self._file):
             click.echo(line, err=err)
 
 
 class JsonLines(TextLines):
-    """Nothing but the batches on stdout."""
+    """A run as lines of JSON: nothing but the batches on stdout."""
 
     def add(self, progress: BatchProgress) -> None:
         self._totals.add(progress)
         click.echo(progress.json())
 
-    def summary(self) -> None:
-        self._tell(err=True)
+    def print_summary(self) -> None:
+        self._echo_summary(err=True)
 
 
-def headline(totals: Totals) -> str:
+def describe_totals(totals: Totals) -> str:
     """``artists: 2 batches in 6.7 s (20 s with the start)``."""
     if not totals.batches:
-        return f"{totals.pipeline}: nothing new in {span(totals.age)}"
-    return f"{totals.pipeline}: {counted(totals.batches, 'batch', 'batches')} in {span(totals.seconds)} ({span(totals.age)} with the start)"
+        return f"{totals.pipeline}: nothing new in {format_duration(totals.age)}"
+    return f"{totals.pipeline}: {count_noun(totals.batches, 'batch', 'batches')} in {format_duration(totals.seconds)} ({format_duration(totals.age)} with the start)"
 
 
-def hints(totals: Totals, file: str) -> list[str]:
+def list_hints(totals: Totals, file: str) -> list[str]:
     """What to look at after a run."""
     lines = []
     if totals.unrouted:
         lines.append(f"left out, no rule of `tables:` names them: {', '.join(totals.unrouted)}")
     if totals.dead_letters:
-        lines.append(letters_hint(totals.dead_letters, file))
+        lines.append(hint_at_dead_letters(totals.dead_letters, file))
     return lines
 
 
-def letters_hint(number: int, file: str) -> str:
+def hint_at_dead_letters(number: int, file: str) -> str:
     """Where so many dead letters are."""
-    return f"{counted(number, 'dead letter')}, kept with their bytes: headrace dead-letters {file}"
+    return f"{count_noun(number, 'dead letter')}, kept with their bytes: headrace dead-letters {file}"
 
 
-def summary_lines(totals: Totals, file: str) -> list[str]:
+def describe_backlog(table: TableStatus) -> str:
+    """How much waits for a table that fails: ``31 batches``; a dash where that is not known."""
+    return UNKNOWN if table.backlog is None else count_noun(table.backlog, "batch", "batches")
+
+
+def describe_failure(table: TableStatus) -> str:
+    """Since when a table fails, what waits for it, and why: ``fails since …, 31 batches wait for it: …``."""
+    waits = "waits" if table.backlog == 1 else "wait"
+    backlog = "" if table.backlog is None else f", {describe_backlog(table)} {waits} for it"
+    return f"fails since {table.failing_since}{backlog}: {table.error}"
+
+
+def summarize(totals: Totals, file: str) -> list[str]:
     """A run in a few lines of text."""
-    tables = [f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{', '.join(_counts(t))}" for t in totals.tables]
-    return [headline(totals), *tables, *hints(totals, file)]
+    tables = [
+        f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{', '.join(_list_counts(t))}" for t in totals.tables
+    ]
+    return [describe_totals(totals), *tables, *list_hints(totals, file)]
 
 
-def _counts(table: TableProgress | TableTotal) -> list[str]:
+def _list_counts(table: TableProgress | TableTotal) -> list[str]:
     """What became of the rows; that some were superseded, or dropped, is said where there are any."""
     return [
-        f"{counted(table.rows_in, 'row')} in",
-        f"{count(table.applied)} applied",
-        *([f"{count(table.superseded)} superseded"] if table.superseded else []),
-        f"{count(table.late)} late",
-        counted(table.dead_letters, "dead letter"),
-        *([f"{count(table.dropped)} dropped"] if table.dropped else []),
+        f"{count_noun(table.rows_in, 'row')} in",
+        f"{format_count(table.applied)} applied",
+        *([f"{format_count(table.superseded)} superseded"] if table.superseded else []),
+        f"{format_count(table.late)} late",
+        count_noun(table.dead_letters, "dead letter"),
+        *([f"{format_count(table.dropped)} dropped"] if table.dropped else []),
     ]
 
 
-def _outcome(table: TableProgress) -> str:
+def _describe_outcome(table: TableProgress) -> str:
     name = f"{table.table} → {table.sink}"
     if table.error:
-        return f"{name}: FAILED after {span(table.seconds)}: {table.error.splitlines()[0]}"
+        return f"{name}: FAILED after {format_duration(table.seconds)}: {table.error.splitlines()[0]}"
     if table.skipped:
         return f"{name}: was applied before"
-    parts = _counts(table)
+    parts = _list_counts(table)
     if table.latency_ms is not None:
-        parts.append(f"{span(table.latency_ms / 1000)} behind")
-    return f"{name}: {', '.join(parts)}, took {span(table.seconds)}"
+        parts.append(f"latency {format_duration(table.latency_ms / 1000)}")
+    return f"{name}: {', '.join(parts)}, took {format_duration(table.seconds)}"

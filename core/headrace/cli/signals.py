@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Whether the end has been asked for, and by what."""
+    """The user's wish that a run ends: ``asked_by`` says what asked first, None while nothing has."""
 
     def __init__(self) -> None:
         self.asked_by: str | None = None
@@ -24,15 +24,15 @@ class Stop:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Inside, the first signal is noted and the second raises KeyboardInterrupt."""
-        before = {number: signal.signal(number, self._noted) for number in _SIGNALS}
+        """Inside, the first signal asks for the end and the second raises KeyboardInterrupt."""
+        before = {number: signal.signal(number, self._count_signal) for number in _SIGNALS}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _noted(self, number: int, _: FrameType | None) -> None:
+    def _count_signal(self, number: int, _: FrameType | None) -> None:
         if self.asked_by is not None:
             raise KeyboardInterrupt
         self.ask(signal.Signals(number).name)

@@ -1,4 +1,4 @@
-"""From a pipeline file to a Spark session, with what is being done said on the way."""
+"""From a pipeline file to a Spark session; the user is shown what is done on the way."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
+
+import click
 
 from headrace.cli.error_report import redact_with
-from headrace.cli.formatting import counted
 from headrace.cli.signals import listen_again
 
 if TYPE_CHECKING:
@@ -17,20 +18,11 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from headrace.pipeline import Pipeline
-
-
-class Voice(Protocol):
-    """Where it is said."""
-
-    def say(self, text: str) -> None:
-        """A fact or a step that is done."""
-
-    def doing(self, text: str) -> None:
-        """What is done from now on."""
+    from headrace.runtime.reporter import Reporter
 
 
 class Spinner:
-    """On a terminal one line on stderr that changes and leaves no trace; elsewhere nothing."""
+    """A line on stderr that changes and leaves no trace; nothing where stderr is no terminal."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
@@ -47,17 +39,17 @@ class Spinner:
         if self._status:
             self._status.stop()
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         if self._status:
             from rich.markup import escape
 
             self._status.update(escape(text.strip()))
 
-    doing = say
+    step = report
 
 
-def opened(file: str) -> Pipeline:
-    """The pipeline of a file; its secrets are shown in no error from here on."""
+def load_pipeline(file: str) -> Pipeline:
+    """The pipeline of a file; no error from here on shows its secrets."""
     from headrace.pipeline import Pipeline
 
     pipeline = Pipeline.from_file(file)
@@ -65,42 +57,43 @@ def opened(file: str) -> Pipeline:
     return pipeline
 
 
-def started(pipeline: Pipeline, voice: Voice) -> SparkSession:
+def start_session(pipeline: Pipeline, reporter: Reporter) -> SparkSession:
     """A session for the pipeline. What can be wrong without one is looked at before."""
-    from headrace.runtime.jars import cache_home, resolve_jars
-    from headrace.runtime.java import find_java
-    from headrace.runtime.session import coordinates, line_of, refuse, spark_version
+    from headrace.engine.table_batch import check_capabilities
 
-    plan = pipeline.plan
-    plan.check_static()
-    version = spark_version()
-    refuse(plan.plugins, line_of(version))
-    java = find_java(version)
-    voice.say(f"Java {java.version} in {java.home} ({java.origin})")
-    jars = resolve_jars(
-        coordinates(plan.plugins, line_of(version)), spark_version=version, conf=plan.spark_conf, say=voice.say
-    )
-    if jars:
-        voice.say(f"{counted(len(jars), 'jar')} in {cache_home()}")
-    voice.doing(f"starting Spark {version}")
-    with _stdout_kept_clean():
-        spark = pipeline.session()
+    check_capabilities(pipeline.plan)
+    with _jvm_output_on_stderr():
+        spark = pipeline.session(reporter)
     listen_again()
     return spark
 
 
 @contextmanager
-def _stdout_kept_clean() -> Iterator[None]:
-    """What a JVM that starts in here prints (some libraries do) goes to stderr, unless stdout is a screen anyway."""
+def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]]:
+    """The pipeline of a file and a session for it. On a terminal a spinner shows ``step`` until the block ends.
+
+    The session ends with the command, so that what the block has read can be printed before.
+    """
+    with Spinner() as spinner:
+        pipeline = load_pipeline(file)
+        spark = start_session(pipeline, spinner)
+        spinner.step(step)
+        yield pipeline, spark
+    click.get_current_context().call_on_close(spark.stop)
+
+
+@contextmanager
+def _jvm_output_on_stderr() -> Iterator[None]:
+    """Sends what a JVM that starts in here prints (some libraries do) to stderr, unless stdout is a screen anyway."""
     if sys.stdout.isatty():
         yield
         return
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import counted, visible
+from headrace.cli.formatting import count_noun, escape_controls
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -24,7 +24,7 @@ _GAP = 2
 _LONGEST = 2000
 
 
-def stdout() -> Console:
+def make_console() -> Console:
     """As wide as the terminal; where there is none, as wide as the longest row: nothing is cut for a file or a pipe."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 100_000)
 
@@ -40,7 +40,7 @@ def put(console: Console, table: Table) -> None:
         console.print(Text(line.rstrip()), soft_wrap=True)
 
 
-def plain_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> Table:
+def make_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> Table:
     """A table without lines: columns to the left, then those of numbers."""
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     for name in left:
@@ -67,7 +67,7 @@ def print_rows(
         table.add_row(*[Text(cell, style="dim" if value is None else "") for cell, value in shown])
     put(console, table)
     if hidden := columns[len(widths) :]:
-        more = f"{counted(len(hidden), 'more column')}, from {visible(hidden[0])} on: --format record shows them"
+        more = f"{count_noun(len(hidden), 'more column')}, from {escape_controls(hidden[0])} on: --format record shows them"
         console.print(Text(more, style="dim"))
 
 
@@ -109,4 +109,4 @@ def _text(value: Any) -> str:
     if value is None:
         return "null"
     text = json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, bool | dict | list) else str(value)
-    return visible(text)
+    return escape_controls(text)

@@ -20,7 +20,7 @@ Schema = dict[str, Any]
 _KINDS = ("source", "format", "transform", "dialect", "sink", "auth")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^${}]*\}"}
-#: What a passed-through option may be.
+#: The type of an option that is passed on.
 _OPTION: Schema = {"type": ["string", "number", "boolean"]}
 
 
@@ -35,7 +35,7 @@ def pipeline_schema(registry: Registry) -> Schema:
         plugins = registry.all(kind)
         definitions[f"block.{kind}"] = _block(kind, [name for name, _ in plugins])
         for name, plugin in plugins:
-            definitions[f"{kind}.{name}"] = _embedded(config_schema(plugin.Config), f"{kind}.{name}")
+            definitions[f"{kind}.{name}"] = _embed(config_schema(plugin.Config), f"{kind}.{name}")
     properties["source"] |= _source([name for name, _ in registry.all("source")])
     properties["transforms"]["items"] = _ref("block.transform")
     dialects = {name: _options("dialect", name) for name, _ in registry.all("dialect")}
@@ -63,14 +63,14 @@ class _Generator(GenerateJsonSchema):
         if not issubclass(model, Config):
             return built
         properties = built.setdefault("properties", {})
-        for name, text in comments(model).items():
+        for name, text in read_comments(model).items():
             key = model.model_fields[name].alias or name
             if key in properties:
                 properties[key].setdefault("description", text)
         patterns = {}
-        for option in model.passed({}):  # what an empty block lets pass is what any block may let pass
+        for option in model.passthrough_patterns({}):  # what an empty block lets pass is what any block may let pass
             if "*" in option or "?" in option:
-                patterns[_regex(option)] = _OPTION
+                patterns[_to_regex(option)] = _OPTION
             else:
                 properties.setdefault(option, _OPTION)
         if patterns:
@@ -84,49 +84,50 @@ class _Generator(GenerateJsonSchema):
         return {}  # a type of a plugin's own: the model checks it, the schema lets it pass
 
     def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
-        return _or_reference(super().int_schema(schema))
+        return _allow_reference(super().int_schema(schema))
 
     def float_schema(self, schema: core.FloatSchema) -> JsonSchemaValue:
-        return _or_reference(super().float_schema(schema))
+        return _allow_reference(super().float_schema(schema))
 
     def bool_schema(self, schema: core.BoolSchema) -> JsonSchemaValue:
-        return _or_reference(super().bool_schema(schema))
+        return _allow_reference(super().bool_schema(schema))
 
     def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
-        return _or_reference(super().literal_schema(schema))
+        return _allow_reference(super().literal_schema(schema))
 
     def enum_schema(self, schema: core.EnumSchema) -> JsonSchemaValue:
-        return _or_reference(super().enum_schema(schema))
+        return _allow_reference(super().enum_schema(schema))
 
     def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
         built = super().str_schema(schema)
-        return _or_reference(built) if built.keys() & {"pattern", "maxLength"} else built
+        return _allow_reference(built) if built.keys() & {"pattern", "maxLength"} else built
 
 
-def comments(model: type[Config]) -> dict[str, str]:
+def read_comments(model: type[Config]) -> dict[str, str]:
     """The ``#:`` comments above a model's fields, its base classes' included."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for cls in reversed(model.__mro__):
         if issubclass(cls, Config) and cls is not Config:
-            found |= _comments(cls)
-    return {name: text for name, text in found.items() if name in model.model_fields}
+            comments |= _read_own_comments(cls)
+    return {name: text for name, text in comments.items() if name in model.model_fields}
 
 
-def _comments(cls: type) -> dict[str, str]:
+def _read_own_comments(cls: type) -> dict[str, str]:
+    """Those of one class; none where its source is not at hand."""
     try:
         lines = inspect.getsource(cls).splitlines()
     except (OSError, TypeError):
         return {}
-    found: dict[str, str] = {}
-    said: list[str] = []
+    comments: dict[str, str] = {}
+    lines_above: list[str] = []
     for line in map(str.strip, lines):
         if line.startswith("#:"):
-            said.append(line[2:].strip())
+            lines_above.append(line[2:].strip())
             continue
-        if said and (field := re.match(r"(\w+)\s*:", line)):
-            found[field[1]] = " ".join(said).replace("``", "`")
-        said = []
-    return found
+        if lines_above and (field := re.match(r"(\w+)\s*:", line)):
+            comments[field[1]] = " ".join(lines_above).replace("``", "`")
+        lines_above = []
+    return comments
 
 
 def _source(names: list[str]) -> Schema:
@@ -158,30 +159,30 @@ def _ref(definition: str) -> Schema:
     return {"$ref": f"#/$defs/{definition}"}
 
 
-def _embedded(schema: Schema, name: str) -> Schema:
-    """A plugin's schema as the definition ``name`` of a larger one: its own definitions are found there."""
+def _embed(schema: Schema, name: str) -> Schema:
+    """Makes a plugin's schema the definition ``name`` of a larger one: references to its own definitions go there."""
 
     def walk(value: Any) -> Any:
         if isinstance(value, list):
             return [walk(item) for item in value]
         if not isinstance(value, dict):
             return value
-        if isinstance(kind := value.get("x-plugin-block"), str):
-            return {"description": value.get("description", ""), **_ref(f"block.{kind}")}
+        if isinstance(plugin_kind := value.get("x-plugin-block"), str):
+            return {"description": value.get("description", ""), **_ref(f"block.{plugin_kind}")}
         if isinstance(target := value.get("$ref"), str):
             return {**value, "$ref": target.replace("#", f"#/$defs/{name}", 1)}
         return {key: walk(item) for key, item in value.items()}
 
-    embedded: Schema = walk(schema)
-    return embedded
+    definition: Schema = walk(schema)
+    return definition
 
 
-def _or_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """A value or ``${env:…}`` in its place: references are replaced before the model sees them."""
+def _allow_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Allows ``${env:…}`` in place of a value: references are replaced before the model sees them."""
     return {"anyOf": [schema, _REFERENCE]}
 
 
-def _regex(option: str) -> str:
+def _to_regex(option: str) -> str:
     """``write.*`` as the regular expression that JSON Schema wants."""
     special: Iterable[tuple[str, str]] = ((r"([.^$+()\[\]{}|\\])", r"\\\1"), (r"\*", ".*"), (r"\?", "."))
     for pattern, replacement in special:

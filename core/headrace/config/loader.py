@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Built = TypeVar("Built")
 
 
-def built(document: Document, make: Callable[..., Built]) -> Built:
-    """What ``make`` makes of the document's pipeline: it is given what ``headrace.Pipeline`` takes."""
+def build(document: Document, make: Callable[..., Built]) -> Built:
+    """What ``make`` makes of the document's pipeline; it takes what ``headrace.Pipeline`` takes."""
     return _Builder(document).build(make)
 
 
@@ -76,18 +76,12 @@ class _Builder:
                     self._plugin("dialect", {name: block}, ("dialects",)) for name, block in config.dialects.items()
                 ],
                 spark=config.spark,
-                trigger=config.trigger,
-                min_sync_interval=config.min_sync_interval,
-                delete_retention=config.delete_retention,
-                table_timeout=config.table_timeout,
-                dead_letters=config.dead_letters,
-                max_dead_letters=config.max_dead_letters,
-                dead_letters_table=config.dead_letters_table,
+                settings=config.settings,
                 redact=self._resolver.redact,
                 **formats,
             )
         except ConfigError as error:
-            error.where = error.where or self._document.origin
+            error.at(self._document.origin)
             raise
 
     def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
@@ -101,7 +95,7 @@ class _Builder:
         try:
             plugin: type[Plugin] = self._registry.get(kind, name)
         except PluginError as error:
-            error.where = error.where or self._document.where((*loc, name))
+            error.at(self._document.where((*loc, name)))
             raise
         if config is not None and not isinstance(config, dict):
             raise self._document.error((*loc, name), f"the options of {name!r} are a mapping", f"write `{name}: {{…}}`")

@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from headrace.config.dead_letters import Limit, Policy
+from headrace.config.settings import Settings
+from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
-from headrace.sdk.interval import Interval
-from headrace.sdk.reject_reason import RejectReason
 
 
 def _block(item: Any) -> Any:
@@ -29,7 +28,6 @@ def _block(item: Any) -> Any:
 Block = Annotated[dict[str, Any], BeforeValidator(_block)]
 
 _NAME = re.compile(r"[\w][\w.-]*")
-_PART = re.compile(r"\w[\w-]*")
 
 
 class TableRule(Config):
@@ -74,7 +72,7 @@ class TableRule(Config):
 TARGET_FIELDS = ("topic", "prefix", "db", "schema", "table")
 
 
-class PipelineConfig(Config):
+class PipelineConfig(Settings):
     """A pipeline file."""
 
     #: Names the pipeline in tables, logs and the checkpoint.
@@ -95,30 +93,6 @@ class PipelineConfig(Config):
     checkpoint: str = Field(min_length=1)
     #: Settings of Spark (``spark.…``), under their own names.
     spark: dict[str, Any] = Field(default_factory=dict)
-    #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
-    trigger: Interval | None = None
-    #: The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
-    #: pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
-    min_sync_interval: Interval | None = Field(default=None, alias="min.sync.interval")
-
-    #: How long keys of removed rows are remembered: a change older than the removal that comes within that time does not
-    #: bring its row back. ``"0 seconds"`` remembers none.
-    delete_retention: Interval = Field("7 days", alias="delete.retention")
-
-    #: How long a table may take in a batch. One that takes longer is left behind, and catches up when it can be written.
-    table_timeout: Interval = Field("30 minutes", alias="table.timeout")
-
-    #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
-    #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
-    #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
-    #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
-    dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
-    #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
-    #: it has read a hundred.
-    max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")
-    #: A table that keeps the dead letters, as ``ops.dead_letters``, in the first sink that replaces and removes rows; several
-    #: pipelines may share it. Default: they are files in the checkpoint.
-    dead_letters_table: str | None = Field(default=None, alias="dead.letters.table")
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 
@@ -138,11 +112,6 @@ class PipelineConfig(Config):
                 raise ValueError(f"name exactly one source, not {', '.join(map(repr, named)) or 'none'}")
         return value
 
-    @field_validator("dead_letters_table")
-    @classmethod
-    def _table(cls, value: str | None) -> str | None:
-        return value if value is None else check_table_name(value)
-
     @field_validator("spark")
     @classmethod
     def _spark(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -160,6 +129,11 @@ class PipelineConfig(Config):
         return self
 
     @property
+    def settings(self) -> Settings:
+        """The options beside the plugins; no plugin's block is in them."""
+        return Settings(**{name: getattr(self, name) for name in Settings.model_fields})
+
+    @property
     def all_sinks(self) -> tuple[Block, ...]:
         return (self.sink,) if self.sink else self.sinks
 
@@ -175,10 +149,3 @@ def _only_fields(target: str) -> bool:
     except ValueError:
         return False
     return all(name is None or (name in TARGET_FIELDS and not spec and not how) for _, name, spec, how in parts)
-
-
-def check_table_name(name: str) -> str:
-    """A dotted table name, or ValueError: names become paths and SQL identifiers."""
-    if not name or not all(_PART.fullmatch(part) for part in name.split(".")):
-        raise ValueError(f"{name!r} is not a table name: parts of letters, digits, '_' and '-', joined by '.'")
-    return name

@@ -16,9 +16,9 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.secrets import SecretProvider
 from headrace.suggestions import did_you_mean
 
-_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
+_REFERENCE_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
 
-#: Path of a value → the words for its place.
+#: Path of a value in the file → its place for people.
 Where = Callable[[tuple[Any, ...]], str]
 
 
@@ -44,13 +44,13 @@ PROVIDERS: Mapping[str, SecretProvider] = {"env": from_env, "file": from_file}
 
 @dataclass
 class Resolver:
-    """Replaces references and remembers their values, so that no text made later shows one."""
+    """Replaces references by the values of their providers, and keeps these out of every text that is made later."""
 
     providers: Mapping[str, SecretProvider]
     secrets: set[str] = field(default_factory=set, repr=False)
 
     def resolve(self, data: Any, where: Where) -> Any:
-        """``data`` with every reference replaced; raises one ConfigError that names all that are missing."""
+        """Replaces every reference in ``data``; raises one ConfigError that names all that are missing."""
         missing: list[str] = []
         resolved = self._walk(data, (), where, missing)
         if missing:
@@ -62,7 +62,7 @@ class Resolver:
         return resolved
 
     def redact(self, text: str) -> str:
-        """``text`` without the value of any reference."""
+        """Replaces the value of every reference in ``text`` by asterisks."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "******")
         return text
@@ -75,29 +75,30 @@ class Resolver:
         if not isinstance(data, str):
             return data
         problems: list[str] = []
-        text = self._expanded(data, problems)
+        text = self._expand(data, problems)
         missing += [f"{where(loc)}: {problem}" for problem in problems]
         return text
 
-    def _expanded(self, text: str, problems: list[str]) -> str:
-        """``text`` with its references replaced. A reference's name may hold references; a value that comes may not."""
-        done, rest = "", text
-        while (start := _START.search(rest)) is not None:
-            done += rest[: start.start()]
+    def _expand(self, text: str, problems: list[str]) -> str:
+        """Replaces the references in ``text``. A reference's name may hold references; a value that comes may not."""
+        result, rest = "", text
+        while (start := _REFERENCE_START.search(rest)) is not None:
+            result += rest[: start.start()]
             if start["escaped"]:
-                done, rest = done + start["escaped"], rest[start.end() :]
+                result, rest = result + start["escaped"], rest[start.end() :]
                 continue
-            end = _closing(rest, start.end())
+            end = _find_closing_brace(rest, start.end())
             if end is None:
                 problems.append(f"{rest[start.start() :]}: it has no closing brace")
                 return ""
-            done += self._value(start["provider"], rest[start.end() : end], problems)
+            result += self._resolve_one(start["provider"], rest[start.end() : end], problems)
             rest = rest[end + 1 :]
-        return done + rest
+        return result + rest
 
-    def _value(self, provider: str, written: str, problems: list[str]) -> str:
+    def _resolve_one(self, provider: str, written: str, problems: list[str]) -> str:
+        """The value of ``${provider:written}``; an empty text, and a problem more, when it has none."""
         before = len(problems)
-        name = self._expanded(written, problems)
+        name = self._expand(written, problems)
         if len(problems) > before:
             return ""
         if provider not in self.providers:
@@ -107,15 +108,16 @@ class Resolver:
             return ""
         try:
             value = self.providers[provider](name)
-        except Exception as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are told at once
-            problems.append(f"${{{provider}:{written}}}: {_said(error)}")
+        except Exception as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are reported at once
+            problems.append(f"${{{provider}:{written}}}: {_describe_error(error)}")
             return ""
         if value:
             self.secrets.add(value)
         return value
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
+    """Why a provider has no value, in a line."""
     if isinstance(error, HeadraceError):
         return f"{error.what}; {error.fix}" if error.fix else error.what
     if isinstance(error, LookupError):
@@ -123,8 +125,8 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _closing(text: str, start: int) -> int | None:
-    """Where the brace closes that opened before ``start``."""
+def _find_closing_brace(text: str, start: int) -> int | None:
+    """The index of the brace that closes the one opened before ``start``; None when there is none."""
     depth = 1
     for i, character in enumerate(text[start:], start):
         depth += {"{": 1, "}": -1}.get(character, 0)

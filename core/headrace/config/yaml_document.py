@@ -23,7 +23,7 @@ _TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
 
 @dataclass
 class Document:
-    """Plain data, where it came from, and the line (1-based) of each key and item."""
+    """A file's content as plain data, its name, and the line (1-based) of each key and item."""
 
     data: Any
     origin: str
@@ -40,12 +40,12 @@ class Document:
         return ConfigError(what, where=self.where(loc), fix=fix)
 
     def invalid(self, error: ValidationError, prefix: Location = ()) -> ConfigError:
-        """A pydantic error in the words of the file; the first problem is the message, the others follow."""
+        """A pydantic error with the keys and lines of the file; the first problem is the message, the others follow."""
         by_place: dict[str | None, list[ConfigError]] = {}
         for item in error.errors(include_url=False, include_input=False):
             problem = self._problem(item, prefix)
             by_place.setdefault(problem.where, []).append(problem)
-        problems = [several[0] if len(several) == 1 else _one_of(several) for several in by_place.values()]
+        problems = [errors[0] if len(errors) == 1 else _join_alternatives(errors) for errors in by_place.values()]
         if len(problems) == 1:
             return problems[0]
         return ConfigError(
@@ -64,7 +64,7 @@ class Document:
             return self.error((*loc, key), f"unknown key {key!r}", did_you_mean(key, known))
         if item["type"] == "missing":
             return self.error(loc[:-1], f"{loc[-1]!r} is missing", f"add `{loc[-1]}:`")
-        return self.error(loc, *_in_words(item))
+        return self.error(loc, *_explain(item))
 
     def _is_type(self, part: str, loc: Location) -> bool:
         return _TYPE.fullmatch(part) is not None and (*loc, part) not in self.lines
@@ -115,17 +115,17 @@ def parse(text: str, origin: str) -> Document:
 def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
     document.lines.setdefault(loc, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
-        built: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value)
             line, first = key_node.start_mark.line + 1, document.lines.get((*loc, key))
             document.lines[(*loc, key)] = line
-            if key in built:
+            if key in mapping:
                 raise document.error(
                     (*loc, key), f"the key {key!r} is there twice, first in line {first}", "keep one of them"
                 )
-            built[key] = _build(value_node, (*loc, key), document)
-        return built
+            mapping[key] = _build(value_node, (*loc, key), document)
+        return mapping
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*loc, i), document) for i, item in enumerate(node.value)]
     try:
@@ -134,8 +134,8 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
         raise document.error(loc, f"{node.value!r} is not valid: {error}", "put it in quotes if it is text") from None
 
 
-def _in_words(item: Any) -> tuple[str, str | None]:
-    """What is wrong, and the fix, as somebody who writes YAML says it."""
+def _explain(item: Any) -> tuple[str, str | None]:
+    """What is wrong, and the fix, for somebody who writes YAML and does not know pydantic."""
     if item["type"] == "value_error":
         return str(item["ctx"]["error"]), None
     if item["type"] == "string_type":
@@ -148,8 +148,8 @@ def _in_words(item: Any) -> tuple[str, str | None]:
     return message[0].lower() + message[1:], None
 
 
-def _one_of(problems: list[ConfigError]) -> ConfigError:
-    """What is wrong with a value that may be of several types, and is of none."""
+def _join_alternatives(problems: list[ConfigError]) -> ConfigError:
+    """One error for a value that may be of several types, and is of none."""
     whats = [problem.what.removeprefix("must be ") for problem in problems]
     fixes = [problem.fix for problem in problems if problem.fix]
     return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

@@ -14,22 +14,22 @@ from headrace.sdk.reject_reason import RejectReason
 if TYPE_CHECKING:
     from headrace.progress.model import TableProgress
 
-#: Records from which on a share tells something.
-ENOUGH = 100
+#: Records from which on a share of them says something.
+MIN_RECORDS = 100
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Those of a pipeline's file.
+class DeadLetterPolicy:
+    """What the pipeline file says of rejected records: what becomes of them by reason, and how many are too many.
 
-    ``most``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: any.
+    ``limit``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: any.
     """
 
     policies: Mapping[RejectReason, Policy] = field(default_factory=dict)
-    most: int | str | None = None
+    limit: int | str | None = None
 
-    def dropped(self, counts: Mapping[str, int], table: str) -> dict[str, int]:
-        """Of the reasons of a batch, those that are left out. RuleError for one at which the run is to stop."""
+    def drops(self, counts: Mapping[str, int], table: str) -> dict[str, int]:
+        """Of a batch's records by reason, those that are left out. RuleError for a reason at which the run is to stop."""
         for reason, count in counts.items():
             if self._policy(reason) == "stop":
                 raise RuleError(
@@ -39,16 +39,16 @@ class Rules:
                 )
         return {reason: count for reason, count in counts.items() if self._policy(reason) == "drop"}
 
-    def limit(self, records: int, letters: int) -> None:
+    def check_limit(self, records: int, dead_letters: int) -> None:
         """RuleError when a run has more dead letters, of so many records, than the file allows."""
-        share = share_of(self.most) if isinstance(self.most, str) else None
+        share = share_of(self.limit) if isinstance(self.limit, str) else None
         if share is not None:
-            over = records >= ENOUGH and letters > share * records
+            over = records >= MIN_RECORDS and dead_letters > share * records
         else:
-            over = isinstance(self.most, int) and letters > self.most
+            over = isinstance(self.limit, int) and dead_letters > self.limit
         if over:
             raise RuleError(
-                f"{letters:,} of {records:,} records are dead letters, and `max.dead.letters` is {self.most}",
+                f"{dead_letters:,} of {records:,} records are dead letters, and `max.dead.letters` is {self.limit}",
                 where="this run",
                 fix="look at them with `headrace dead-letters FILE`; mend what wrote them, or raise the limit",
             )
@@ -57,14 +57,14 @@ class Rules:
         return next((policy for known, policy in self.policies.items() if known == reason), "dead-letter")
 
 
-class Tally:
-    """What a run has read, and what of it became dead letters. Threads may share it."""
+class DeadLetterCounter:
+    """Counts the records of a run and its dead letters. Threads may share it."""
 
-    def __init__(self, rules: Rules, sink: str) -> None:
+    def __init__(self, policy: DeadLetterPolicy, sink: str) -> None:
         """``sink``: the one whose counts are taken, for every record comes into each."""
-        self._rules, self._sink = rules, sink
+        self._policy, self._sink = policy, sink
         self._lock = threading.Lock()
-        self._records = self._letters = 0
+        self._records = self._dead_letters = 0
 
     def add(self, tables: Iterable[TableProgress]) -> None:
         """RuleError when the run has too many dead letters."""
@@ -72,5 +72,5 @@ class Tally:
             for table in tables:
                 if table.sink == self._sink:
                     self._records += table.rows_in or 0
-                    self._letters += table.dead_letters
-            self._rules.limit(self._records, self._letters)
+                    self._dead_letters += table.dead_letters
+            self._policy.check_limit(self._records, self._dead_letters)

@@ -1,28 +1,28 @@
-"""One batch: route → decode → transform → one change per key → write all tables side by side → dead letters → mark.
-
-A table that fails alone is put behind (headrace.engine.catch_up), and the others go on.
-"""
+"""One batch over all tables: read, route, apply side by side, decide about failures, note the progress."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.checkpoint.backlog import Part
+from headrace.checkpoint.backlog import BacklogEntry
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters.policy import Tally
-from headrace.engine.catch_up import Behind
+from headrace.dead_letters.policy import DeadLetterCounter
+from headrace.engine.catch_up import CatchUp
+from headrace.engine.change_reader import ChangeReader
 from headrace.engine.error_translation import translate
+from headrace.engine.failure_policy import error_that_stops
 from headrace.engine.plan import Plan, SeenColumns
-from headrace.engine.routing import Route, Routes
-from headrace.engine.table import TableWriter, Target
-from headrace.errors import HeadraceError, RetriableError, RuleError
+from headrace.engine.replan import until_schemas_known
+from headrace.engine.routing import Target, route
+from headrace.engine.run_state import RunState
+from headrace.engine.table_pool import TableOutcome, TablePool
+from headrace.engine.table_writer import TableWriter
+from headrace.errors import HeadraceError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
-from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.source import Offset, SourceContext
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
@@ -31,13 +31,19 @@ from headrace.spark.sessions import Sessions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Writes of one batch that run at the same time.
-PARALLEL = 8
-#: Plans of one batch, each with the writer schemas that the one before met and did not know.
-REPLANS = 20
-
 Listener = Callable[[BatchProgress], None]
-_Outcome = tuple[list[TableProgress], HeadraceError | None]
+
+
+@dataclass(frozen=True)
+class RoutedBatch:
+    """A batch's events by the tables that they are for.
+
+    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream.
+    """
+
+    targets: tuple[Target, ...]
+    unrouted: tuple[str, ...]
+    notices: dict[str, str]
 
 
 class BatchRunner:
@@ -52,193 +58,181 @@ class BatchRunner:
         *,
         fail: Callable[[RuleError], None],
         names_checked: bool,
+        state: RunState | None = None,
     ) -> None:
-        """``fail``: ends the run, when a table that is behind meets what the file says a run stops for."""
-        self._plan, self._checkpoint, self._sessions, self._listener = plan, checkpoint, sessions, listener
+        """``fail``: ends the run, when a table that is set aside meets what the file says a run stops for."""
+        self._plan, self._checkpoint, self._listener, self._fail = plan, checkpoint, listener, fail
+        self._names_checked = names_checked
         self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
-        self._write = TableWriter(plan, checkpoint, sessions)
-        self._fail, self._names_checked = fail, names_checked
-        #: Tables that were written when they last had something, as far as it is known.
-        self._well = {t.table for batch in checkpoint.progress.all() for t in batch.tables}
-        self._tally = Tally(plan.rules, plan.sinks[0].name)
-        #: When a table's write began, and those that were not waited for.
-        self._began: dict[str, float] = {}
-        self._hung: dict[str, Future[_Outcome]] = {}
-        self.behind = Behind(checkpoint.folder.folder("behind"), self._catch_up)
+        self._reader, self._writer = ChangeReader(plan), TableWriter(plan, checkpoint, sessions)
+        self._state = state or RunState()
+        self._state.note_outcomes((t.table for batch in checkpoint.progress.all() for t in batch.tables), ())
+        self._dead_letters = DeadLetterCounter(plan.dead_letter_policy, plan.sinks[0].name)
+        timeout = plan.settings.table_timeout_seconds
+        self._pool = TablePool(lambda table: cancel_jobs(self._context.spark, table), timeout)
+        # Last: its threads begin at once.
+        self.catch_up = CatchUp(checkpoint.folder.folder("behind"), self._apply_backlog_entry)
 
-    def __call__(self, frame: DataFrame, batch_id: int, span: tuple[Offset, Offset] | None = None) -> None:
+    def apply(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
         """Applies one batch; raises what stops the run, after every table had its turn. ``span``: a ranged source's."""
         started, clock = datetime.now(UTC), time.monotonic()
-        context = replace(self._context, batch=batch_id, range=span)
+        context = replace(self._context, batch=batch, range=span)
         context.schemas.missing.clear()
-        targets, unrouted, notices = self._planned(context, frame)
-        outcomes = self._outcomes(targets, context)
-        for _ in range(REPLANS):
-            again = {name for name, (_, error) in outcomes.items() if isinstance(error, UnknownSchemaError)}
-            if not again:
-                break
-            targets, *_ = self._planned(context, frame)
-            outcomes.update(self._outcomes([target for target in targets if target.name in again], context))
-        errors = {name: error for name, (_, error) in outcomes.items() if error}
-        stops = self._stops(errors, targets, context)
-        lags = self._lags(context, targets)
-        tables = tuple(replace(p, lag=lags.get(p.table)) for progresses, _ in outcomes.values() for p in progresses)
-        progress = self._progress(batch_id, started, clock, tables, unrouted, notices)
-        self._checkpoint.progress.add(progress)
-        self._listener(progress)
-        if stops:
-            raise next((e for e in errors.values() if isinstance(e, RuleError)), None) or next(iter(errors.values()))
-        self._tally.add(tables)
+        routed, outcomes = self._apply_tables(context, frame, batch)
+        error = self._handle_failures(outcomes, routed.targets, context, batch)
+        tables = self._with_lags(self._progress_of(outcomes), routed.targets, context)
+        self._record(batch, started, clock, tables, routed.unrouted, routed.notices)
+        if error is not None:
+            raise error
+        self._dead_letters.add(tables)
 
-    def _progress(
-        self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
-    ) -> BatchProgress:
-        began, seconds = started.isoformat(timespec="milliseconds"), round(time.monotonic() - clock, 3)
-        return BatchProgress(self._plan.name, batch, began, seconds, tables, *others)
+    def _apply_tables(
+        self, context: SourceContext, frame: DataFrame, batch: int
+    ) -> tuple[RoutedBatch, dict[str, TableOutcome]]:
+        """What came of every table; those that meet unknown writer schemas are planned again, they alone."""
+        outcomes: dict[str, TableOutcome] = {}
+        routed = RoutedBatch((), (), {})
 
-    def _planned(
-        self, context: SourceContext, frame: DataFrame
-    ) -> tuple[list[Target], tuple[str, ...], dict[str, str]]:
+        def route_and_apply() -> None:
+            nonlocal routed
+            routed = self._route(context, frame, batch)
+            rest = [t for t in routed.targets if t.name not in outcomes or outcomes[t.name].has_unknown_schema]
+            outcomes.update(self._pool.apply(rest, lambda target: self._apply_table(target, context, batch)))
+            unknown = [o.error for o in outcomes.values() if isinstance(o.error, UnknownSchemaError)]
+            for error in unknown:  # each table's; the first is noted by whoever plans again
+                context.schemas.note_unknown(error.schemas)
+            if unknown:
+                raise unknown[0]
+
         try:
-            found = self._plan.events(context, frame)
-            notices = {events.topic: about for events in found if (about := self._plan.metadata_topic(events))}
-            targets, unrouted = targets_of(
-                [events for events in found if events.topic not in notices], self._plan.routes
-            )
-            self._check_names(context, targets)
+            until_schemas_known(route_and_apply, context.schemas)
+        except UnknownSchemaError:
+            if not any(outcome.has_unknown_schema for outcome in outcomes.values()):
+                raise  # else it is why a table failed
+        return routed, outcomes
+
+    def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
+        try:
+            events = self._reader.read_events(context, frame)
+            notices = {e.topic: what for e in events if (what := self._plan.metadata_topic(e.topic, e.schema))}
+            targets, unrouted = route([e for e in events if e.topic not in notices], self._plan.routes)
+            self._check_names(batch, targets)
         except Exception as error:
             raise translate(error, self._plan) from error
-        return targets, unrouted, notices
+        return RoutedBatch(tuple(targets), unrouted, notices)
 
-    def _outcomes(self, targets: list[Target], context: SourceContext) -> dict[str, _Outcome]:
-        """What came of each table, all of them written side by side."""
-        pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-table")
-        running = [(target, pool.submit(self._attempt, target, context)) for target in targets]
-        pool.shutdown(wait=False)
-        return {target.name: self._in_time(target, future) for target, future in running}
+    def _apply_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
+        """A table's part of the batch, or a note in its backlog when it is set aside. Raises nothing."""
+        clock = time.monotonic()
+        try:
+            waits = self.catch_up.defer(target.name, batch, lambda: self._replay_ranges(target, context) or {})
+            if waits is not None:
+                return TableOutcome(self._failed_progress(target.name, waits, 0.0))
+            with tag_jobs(self._context.spark, target.name):
+                return TableOutcome(tuple(self._writer.apply(target, batch)))
+        except Exception as raised:  # noqa: BLE001 - the other tables go on
+            error = translate(raised, self._plan).at(f"table {target.name}")
+            return TableOutcome(error=error, seconds=time.monotonic() - clock)
 
-    def _in_time(self, target: Target, running: Future[_Outcome]) -> _Outcome:
-        """What came of a table; one that takes too long is left alone."""
-        while True:
-            try:
-                return running.result(timeout=1.0)
-            except TimeoutError:
-                began = self._began.get(target.name)
-                if began is None or time.monotonic() - began < self._plan.table_timeout:
-                    continue
-            self._hung[target.name] = running
-            cancel_jobs(self._context.spark, target.name)
-            error = RetriableError(
-                f"was not written within {self._plan.table_timeout:g} seconds",
-                where=f"table {target.name}",
-                fix="look what its sink waits for; a longer `table.timeout` gives it more time",
-            )
-            return self._failed(target, error, self._plan.table_timeout), error
-
-    def _stops(self, errors: Mapping[str, HeadraceError], targets: list[Target], context: SourceContext) -> bool:
-        """Whether tables that failed end the run; else they are behind from now on, and the others go on."""
-        self._well = (self._well | {target.name for target in targets}) - errors.keys() - self.behind.errors.keys()
+    def _handle_failures(
+        self, outcomes: dict[str, TableOutcome], targets: Sequence[Target], context: SourceContext, batch: int
+    ) -> HeadraceError | None:
+        """The error that stops the run; without one, tables that failed are set aside from now on."""
+        errors = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
+        set_aside = self.catch_up.errors
+        self._state.note_outcomes(outcomes, errors.keys() | set_aside.keys())
         if not errors:
-            return False
-        if any(isinstance(error, RuleError) for error in errors.values()) or errors.keys() & self.behind.errors.keys():
-            return True  # of a table that is behind already, what came could not be written down
-        if not self._well and not all(isinstance(error, RetriableError) for error in errors.values()):
-            return True
-        places = {target.name: self._places(target, context) for target in targets if target.name in errors}
-        if None in places.values():
-            return True
-        for name, error in errors.items():
-            self.behind.begin(name, context.batch or 0, places[name] or {}, error, self._plan.redact(str(error)))
-        return False
+            return None
+        error = error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
+        if error is not None:
+            return error
+        ranges = {t.name: self._replay_ranges(t, context) for t in targets if t.name in errors}
+        if None in ranges.values():  # the source cannot read again
+            return next(iter(errors.values()))
+        for name, failure in errors.items():
+            text = self._plan.redact(str(failure))
+            self.catch_up.set_aside(name, batch, ranges[name] or {}, failure, text)
+        return None
 
-    def _places(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
-        """Where a table's records of a batch lie, to be read again."""
-        found = self._plan.source.replay_range(context, [events.topic for events, _ in target.sources])
-        return None if found is None else {topic: [place] for topic, place in found.items()}
+    def _replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
+        """Where a table's records of a batch lie, to be read again; None when the source cannot."""
+        ranges = self._plan.source.replay_range(context, target.topics)
+        return None if ranges is None else {topic: [span] for topic, span in ranges.items()}
 
-    def _catch_up(self, table: str, part: Part) -> None:
+    def _apply_backlog_entry(self, table: str, entry: BacklogEntry) -> None:
         """Applies what a table missed. What goes wrong concerns the table alone, but for what the file says of all."""
         try:
-            self._tally.add(self._caught_up(table, part))
+            self._dead_letters.add(self._apply_missed(table, entry))
         except RuleError as error:
             self._fail(error)
             raise
         except Exception as error:
             raise translate(error, self._plan) from error
 
-    def _caught_up(self, table: str, part: Part) -> tuple[TableProgress, ...]:
-        if table in self._hung and not self._hung[table].done():
-            raise RetriableError("its last write has not ended yet", where=f"table {table}")
+    def _apply_missed(self, table: str, entry: BacklogEntry) -> tuple[TableProgress, ...]:
+        self._pool.check_free(table)
         started, clock = datetime.now(UTC), time.monotonic()
-        context = replace(self._context, batch=part.last, replay=part.places)
+        context = replace(self._context, batch=entry.last, replay=entry.places)
         context.schemas.missing.clear()
-        for left in reversed(range(REPLANS)):
-            try:
-                targets, _ = targets_of(self._plan.events_of_replay(context), self._plan.routes)
-                tables = [progress for target in targets for progress in self._write(target, part.last)]
-                break
-            except UnknownSchemaError:
-                if not left:
-                    raise
-        self._well.add(table)
-        progress = self._progress(part.last, started, clock, tuple(tables))
+
+        def read_and_apply() -> tuple[TableProgress, ...]:
+            targets, _ = route(self._reader.read_replay(context), self._plan.routes)
+            return tuple(progress for target in targets for progress in self._writer.apply(target, entry.last))
+
+        tables = until_schemas_known(read_and_apply, context.schemas)
+        self._state.note_caught_up(table)
+        progress = self._batch_progress(entry.last, started, clock, tables)
         self._checkpoint.progress.amend(progress)
         self._listener(progress)
-        return progress.tables
+        return tables
 
-    def _lags(self, context: SourceContext, targets: list[Target]) -> dict[str, int]:
-        """Table → records that wait for it. Not worth a failure: a source that is away says so when it is read."""
+    def _progress_of(self, outcomes: dict[str, TableOutcome]) -> tuple[TableProgress, ...]:
+        return tuple(
+            progress
+            for name, outcome in outcomes.items()
+            for progress in (
+                self._failed_progress(name, str(outcome.error), outcome.seconds) if outcome.error else outcome.progress
+            )
+        )
+
+    def _failed_progress(self, table: str, why: str, seconds: float) -> tuple[TableProgress, ...]:
+        text, seconds = self._plan.redact(why), round(seconds, 3)
+        return tuple(TableProgress(table, sink.name, seconds=seconds, error=text) for sink in self._plan.sinks)
+
+    def _with_lags(
+        self, tables: tuple[TableProgress, ...], targets: Sequence[Target], context: SourceContext
+    ) -> tuple[TableProgress, ...]:
+        """The progress with the records that wait. Not worth a failure: a source that is away says so when it is read."""
         try:
-            topics = self._plan.source.lag(context)
+            lags = self._plan.source.lag(context)
         except Exception:  # noqa: BLE001
-            return {}
-        found = {t.name: [topics.get(events.topic) for events, _ in t.sources] for t in targets}
-        return {name: sum(lag or 0 for lag in lags) for name, lags in found.items() if None not in lags}
+            return tables
+        known = {t.name: sum(lags[topic] for topic in t.topics) for t in targets if lags.keys() >= set(t.topics)}
+        return tuple(replace(progress, lag=known.get(progress.table)) for progress in tables)
 
-    def _attempt(self, target: Target, context: SourceContext) -> _Outcome:
-        self._began[target.name] = clock = time.monotonic()
-        batch = context.batch or 0
-        try:
-            held = self.behind.holds(target.name, batch, lambda: self._places(target, context) or {})
-            if held:
-                return self._failed(target, held, 0), None
-            with tag_jobs(self._context.spark, target.name):
-                return self._write(target, batch), None
-        except Exception as raised:  # noqa: BLE001 - the other tables go on
-            error = translate(raised, self._plan)
-            error.where = error.where or f"table {target.name}"
-            return self._failed(target, error, time.monotonic() - clock), error
+    def _record(
+        self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
+    ) -> None:
+        progress = self._batch_progress(batch, started, clock, tables, *others)
+        self._checkpoint.progress.add(progress)
+        self._listener(progress)
 
-    def _failed(self, target: Target, error: HeadraceError | str, seconds: float) -> list[TableProgress]:
-        text, took = self._plan.redact(str(error)), round(seconds, 3)
-        return [
-            TableProgress(target.name, sink.name, None, None, None, 0, None, None, None, took, error=text)
-            for sink in self._plan.sinks
-        ]
+    def _batch_progress(
+        self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any
+    ) -> BatchProgress:
+        began, seconds = started.isoformat(timespec="milliseconds"), round(time.monotonic() - clock, 3)
+        return BatchProgress(self._plan.name, batch, began, seconds, tables, *others)
 
-    def _check_names(self, context: SourceContext, targets: list[Target]) -> None:
+    def _check_names(self, batch: int, targets: Sequence[Target]) -> None:
         """On the very first batch: a source that could not show its columns before the start shows them here."""
-        if self._names_checked or context.batch or not targets:
+        if self._names_checked or batch or not targets:
             return
         seen: SeenColumns = {}
         try:
             for target in targets:
-                for events, route in target.sources:
-                    self._plan.changes(self._context.spark, events, route, seen=seen)
+                for events, topic_route in target.sources:
+                    self._reader.read_changes(self._context.spark, events, topic_route, seen=seen)
         except HeadraceError:  # that table says so itself, and its columns are not known
             return
         self._plan.check_names(seen)
         self._names_checked = True
-
-
-def targets_of(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
-    """The tables that events are for, all topics of one together, and the topics that no rule names."""
-    by_table: dict[str, list[tuple[Events, Route]]] = {}
-    unrouted = []
-    for item in events:
-        route = routes.of(item.topic)
-        if route is None:
-            unrouted.append(item.topic)
-        else:
-            by_table.setdefault(route.table, []).append((item, route))
-    return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)

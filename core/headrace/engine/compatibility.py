@@ -22,8 +22,12 @@ def reject_incompatible(table: StructType, changes: Changes) -> Changes:
     if changes.envelope:
         return changes
     types = {field.name.lower(): field.dataType for field in table}
-    kinds = {name: (types.get(name.lower()), changes.frame.schema[name].dataType) for name in changes.event_columns}
-    wrong = {name: theirs for name, (theirs, ours) in kinds.items() if theirs is not None and not _fits(theirs, ours)}
+    data_types = {
+        name: (types.get(name.lower()), changes.frame.schema[name].dataType) for name in changes.event_columns
+    }
+    wrong = {
+        name: theirs for name, (theirs, ours) in data_types.items() if theirs is not None and not _fits(theirs, ours)
+    }
     if not wrong:
         return changes
     met = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])

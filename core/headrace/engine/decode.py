@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.sdk import events as E
 from headrace.sdk.events import Events
+from headrace.sdk.format import NoSchemaError
 from headrace.sdk.positions import sortable
+from headrace.sdk.schema_log import Subject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from headrace.sdk.format import Format
+    from headrace.sdk.format import Format, RecordReader
     from headrace.sdk.source import SourceContext
 
 
@@ -23,67 +25,103 @@ Records = Callable[["SparkSession"], "DataFrame"]
 
 
 #: Topics whose schemas are found out at the same time: where they are new, each takes a few small jobs.
-PARALLEL = 8
+PARALLEL_TOPICS = 8
+_KEY_ERROR = "_key_error"
 
 
-def decoded(
-    context: SourceContext, topics: Mapping[str, Records], value: Format, key: Format | None, *, apart: bool = False
-) -> list[Events]:
-    """The events of each topic; ``topics`` has what reads its records in a session.
+@dataclass(frozen=True)
+class RecordDecoder:
+    """The formats that a pipeline's records are written in. ``metadata_topic`` is what its dialects say of a schema."""
 
-    ``apart``: a topic that cannot be read has an error, and the others their events; else it is raised.
-    """
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headrace-schema") as pool:
-        read = _apart if apart else _events
-        found = pool.map(lambda topic: read(context, topic, topics[topic], value, key), topics)
-        return [events for events in found if events is not None]
+    value: Format
+    key: Format | None = None
+    metadata_topic: Callable[[str, StructType], str | None] = lambda topic, schema: None
+
+    def decode(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
+        """The events of each topic; ``topics`` has what reads its records in a session.
+
+        ``apart``: a topic that cannot be read has an error, and the others their events; else it is raised.
+        """
+        decode = self._decode_apart if apart else self._decode_topic
+        with ThreadPoolExecutor(PARALLEL_TOPICS, thread_name_prefix="headrace-schema") as pool:
+            results = pool.map(lambda topic: decode(context, topic, topics[topic]), topics)
+            return [events for events in results if events is not None]
+
+    def _decode_apart(self, context: SourceContext, topic: str, records: Records) -> Events | None:
+        try:
+            return self._decode_topic(context, topic, records)
+        except Exception as error:  # noqa: BLE001 - its table raises it
+            return Events.failed(topic, error)
+
+    def _decode_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
+        try:
+            return self._open_topic(context, topic, records)
+        except NoSchemaError as error:
+            return self._metadata_events(topic, error)
+
+    def _open_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
+        """Opens the readers of a topic; None for nothing but tombstones of a topic that was never seen before."""
+        frame = records(context.spark)
+        value = self.value.open(context.spark, frame, "value", Subject(topic, "value"), context.schemas)
+        if not value.schema.fields:
+            return None
+        key = None
+        if self.key:
+            key = self.key.open(context.spark, frame, "key", Subject(topic, "key"), context.schemas)
+        return Events(topic, value.schema, _EventLoader(records, value, key), key.schema if key else None)
+
+    def _metadata_events(self, topic: str, error: NoSchemaError) -> Events | None:
+        """The events of a topic whose records have no schema and are no rows; raises the error of any other topic."""
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        if error.names is None:
+            raise error
+        names = StructType([StructField(name, StringType()) for name in error.names])
+        if not self.metadata_topic(topic, names):
+            raise error
+
+        def fail(*_: object) -> DataFrame:
+            raise error
+
+        return Events(topic, names, fail) if names.fields else None
 
 
-def _apart(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
-    try:
-        return _events(context, topic, records, value, key)
-    except Exception as error:  # noqa: BLE001 - its table raises it
-        return Events.failed(topic, error)
+@dataclass(frozen=True)
+class _EventLoader:
+    """Reads and decodes the records of one topic in one batch."""
+
+    records: Records
+    value: RecordReader
+    key: RecordReader | None
+
+    def __call__(self, session: SparkSession, schema: StructType) -> DataFrame:
+        frame = self.value.decode(self._select_columns(self.records(session)), E.VALUE, schema, E.ERROR)
+        if self.key and self.key.schema.fields:
+            frame = _decode_key(frame, self.key)
+        return frame
+
+    def _select_columns(self, frame: DataFrame) -> DataFrame:
+        """A broker's records in the columns of an events frame, key and value still undecoded."""
+        from pyspark.sql import functions as F
+
+        headers = [F.col("headers").alias(E.HEADERS)] if "headers" in frame.columns else []  # with ids, sometimes
+        return frame.select(
+            *headers,
+            F.col("value").alias(E.VALUE),
+            *([F.col("key").alias(E.KEY)] if self.key else []),
+            F.col("partition").cast("int").alias(E.PARTITION),
+            F.col("offset").cast("bigint").alias(E.OFFSET),
+            F.lit(None).cast("string").alias(E.FILE),
+            sortable(F.col("offset")).alias(E.PLACE),
+            F.col("value").cast("binary").alias(E.RAW),
+            F.col("key").cast("binary").alias(E.RAW_KEY),
+        )
 
 
-def _events(context: SourceContext, topic: str, records: Records, value: Format, key: Format | None) -> Events | None:
-    frame = records(context.spark)
-    schema = value.schema(context.spark, frame, "value", f"{topic}-value", context.schemas)
-    if not schema.fields:  # nothing but tombstones of a topic that was never seen before
-        return None
-    key_schema = key.schema(context.spark, frame, "key", f"{topic}-key", context.schemas) if key else None
-    return Events(
-        topic, schema, partial(_load, records=records, value=value, key=key, key_schema=key_schema), key_schema
-    )
-
-
-def _load(
-    session: SparkSession,
-    schema: StructType,
-    *,
-    records: Records,
-    value: Format,
-    key: Format | None,
-    key_schema: StructType | None,
-) -> DataFrame:
+def _decode_key(frame: DataFrame, reader: RecordReader) -> DataFrame:
+    """The frame with its keys decoded; what is wrong with a value is said before what is wrong with its key."""
     from pyspark.sql import functions as F
 
-    frame = records(session)
-    headers = [F.col("headers").alias(E.HEADERS)] if "headers" in frame.columns else []  # with ids, sometimes
-    frame = frame.select(
-        *headers,
-        F.col("value").alias(E.VALUE),
-        *([F.col("key").alias(E.KEY)] if key else []),
-        F.col("partition").cast("int").alias(E.PARTITION),
-        F.col("offset").cast("bigint").alias(E.OFFSET),
-        F.lit(None).cast("string").alias(E.FILE),
-        sortable(F.col("offset")).alias(E.PLACE),
-        F.col("value").cast("binary").alias(E.RAW),
-        F.col("key").cast("binary").alias(E.RAW_KEY),
-    )
-    frame = value.decode(frame, E.VALUE, schema, E.ERROR)
-    if key and key_schema:
-        frame = key.decode(frame, E.KEY, key_schema, "_key_error")
-        others = [c for c in frame.columns if c not in (E.ERROR, "_key_error")]
-        frame = frame.select(*others, F.coalesce(E.ERROR, "_key_error").alias(E.ERROR))
-    return frame
+    frame = reader.decode(frame, E.KEY, reader.schema, _KEY_ERROR)
+    others = [name for name in frame.columns if name not in (E.ERROR, _KEY_ERROR)]
+    return frame.select(*others, F.coalesce(E.ERROR, _KEY_ERROR).alias(E.ERROR))

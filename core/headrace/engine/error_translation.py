@@ -41,7 +41,7 @@ class SparkDiedError(FatalError):
 
 
 def spark_died() -> SparkDiedError:
-    """For people."""
+    """The error of a run whose JVM is gone."""
     fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
     return SparkDiedError("the Java process of Spark has ended", fix=fix)
 

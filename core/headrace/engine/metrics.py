@@ -1,74 +1,152 @@
-"""What is counted while a batch is written."""
+"""What is counted of a table's rows while they are written."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.progress.model import TableProgress
-from headrace.sdk.sink import WriteResult
+from headrace.sdk.changes import COMMITTED, DELETED, ERROR
+from headrace.sdk.sink import TableMode, WriteResult
+from headrace.upsert.unavailable import PARTIAL
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import Column, DataFrame
 
+#: Seconds for which the listener that delivers an observation is waited for: it runs behind the action.
+_DELIVERY_SECONDS = 10
 
-class Count:
+
+class Observation:
     """Aggregates over a DataFrame, taken while something else reads it."""
 
     def __init__(self, **aggregates: Column) -> None:
-        from pyspark.sql import Observation
+        from pyspark.sql import Observation as SparkObservation
 
-        self._observation, self._aggregates = Observation(), aggregates
+        self._observation, self._aggregates = SparkObservation(), aggregates
 
-    def on(self, frame: DataFrame) -> DataFrame:
+    def observe(self, frame: DataFrame) -> DataFrame:
+        """The frame, which takes the aggregates when it is read."""
         return frame.observe(self._observation, *[column.alias(name) for name, column in self._aggregates.items()])
 
     def result(self) -> dict[str, Any]:
         """The aggregates, once the DataFrame has been read; empty when Spark does not deliver them."""
-        found: dict[str, Any] = {}
-        # The listener that brings them runs behind the action: wait for it, but not for ever.
-        waiter = threading.Thread(target=lambda: found.update(self._observation.get), daemon=True)
+        result: dict[str, Any] = {}
+        waiter = threading.Thread(target=lambda: result.update(self._observation.get), daemon=True)
         waiter.start()
-        waiter.join(timeout=10)
-        return found
+        waiter.join(timeout=_DELIVERY_SECONDS)
+        return result
 
 
-def outcome(
+@dataclass(frozen=True)
+class Counts:
+    """What was counted of a table's part of a batch. None: not known, for nothing was read."""
+
+    rows_in: int | None = None
+    errors: int | None = None
+    #: Deletes among what arrived; counted for sinks that append alone.
+    deletes_in: int = 0
+    #: Milliseconds since 1970 at which the newest and the oldest change were committed.
+    newest_ms: int | None = None
+    oldest_ms: int | None = None
+    #: Of what is upserted: rows, and deletes among them.
+    upserts: int | None = None
+    upsert_deletes: int | None = None
+
+    @property
+    def accepted(self) -> int | None:
+        """Changes that are rows."""
+        return None if self.rows_in is None or self.errors is None else self.rows_in - self.errors
+
+
+class RowCounter:
+    """Counts a table's rows on their way: all that arrive, and what is left of each key to be upserted."""
+
+    def __init__(self, modes: Collection[TableMode]) -> None:
+        from pyspark.sql import functions as F
+
+        is_accepted = F.col(ERROR).isNull()
+        # Each aggregate costs every record: of what is upserted, deletes are counted when one row is left of each key.
+        deletes = {"deletes": F.count_if(is_accepted & F.col(DELETED))} if "append" in modes else {}
+        self._arrivals = Observation(
+            rows_in=F.count(F.lit(1)),
+            errors=F.count(F.col(ERROR)),
+            newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
+            oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
+            **deletes,
+        )
+        self._upserts: Observation | None = None
+
+    def count_arrivals(self, changes: DataFrame) -> DataFrame:
+        """The changes, counted when they are read."""
+        return self._arrivals.observe(changes)
+
+    def count_upserts(self, rows: DataFrame) -> DataFrame:
+        """The deduplicated rows, counted when they are read; partial updates are rows of other changes."""
+        from pyspark.sql import functions as F
+
+        is_complete = ~F.col(PARTIAL) if PARTIAL in rows.columns else F.lit(True)
+        self._upserts = Observation(rows=F.count_if(is_complete), deletes=F.count_if(F.col(DELETED)))
+        return self._upserts.observe(rows)
+
+    def collect(self, *, was_read: bool) -> Counts:
+        """The counts, asked for once the rows were read: one that is not delivered costs its whole wait."""
+        if not was_read:
+            return Counts()
+        arrivals = self._arrivals.result()
+        upserts = self._upserts.result() if self._upserts else {}
+        return Counts(
+            rows_in=arrivals.get("rows_in"),
+            errors=arrivals.get("errors"),
+            deletes_in=arrivals.get("deletes", 0),
+            newest_ms=arrivals.get("newest_ms"),
+            oldest_ms=arrivals.get("oldest_ms"),
+            upserts=upserts.get("rows"),
+            upsert_deletes=upserts.get("deletes"),
+        )
+
+
+def table_progress(
     table: str,
     sink: str,
+    mode: TableMode,
     result: WriteResult,
-    seen: dict[str, Any],
-    kept: dict[str, Any],
+    counts: Counts,
+    *,
+    dead_letters: int,
+    dropped: int,
     readable: float,
     seconds: float,
+    note: str | None = None,
 ) -> TableProgress:
-    """What came of a table's write into a sink, from what was counted.
-
-    ``seen``: of all that arrived, ``kept``: of what was written, ``readable``: when the rows could be read, in seconds since 1970; ``seconds``: what the table took.
-    """
-    now = int(readable * 1000)
-    newest, oldest = (None if (ms := seen.get(name)) is None else now - ms for name in ("newest_ms", "oldest_ms"))
-    rows = kept.get("good", kept.get("rows"))
-    deletes = kept.get("deletes", 0)
-    superseded = seen["good"] - rows if "good" in seen and rows is not None else None
+    """What came of a table's write into a sink. ``readable``: when its rows could be read, in seconds since 1970."""
+    if mode == "upsert":
+        rows, deletes = counts.upserts, counts.upsert_deletes or 0
+    else:  # all that is accepted is written
+        rows, deletes = counts.accepted, counts.deletes_in
     applied, late = rows, None
     if result.skipped:
         applied = 0
     elif result.upserted is not None and rows is not None:
         applied, late = result.upserted + deletes, max(0, rows - deletes - result.upserted)
+    now = int(readable * 1000)
     return TableProgress(
         table=table,
         sink=sink,
-        rows_in=seen.get("rows_in"),
+        rows_in=counts.rows_in,
         applied=applied,
         late=late,
-        superseded=superseded,
-        dead_letters=seen.get("errors", 0),
-        dropped=seen.get("dropped", 0),
-        latency_ms=newest,
-        latency_max_ms=oldest,
+        superseded=None if counts.accepted is None or rows is None else counts.accepted - rows,
+        dead_letters=dead_letters,
+        dropped=dropped,
+        latency_ms=None if counts.newest_ms is None else now - counts.newest_ms,
+        latency_max_ms=None if counts.oldest_ms is None else now - counts.oldest_ms,
         bytes=result.bytes,
         version=result.version,
         seconds=round(seconds, 3),
         skipped=result.skipped,
+        note=note,
     )

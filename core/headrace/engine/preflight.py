@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import Records
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.errors import HeadraceError
 from headrace.sdk.dialect import Dialect
-from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder
 
@@ -30,61 +30,62 @@ class CheckItem:
     error: HeadraceError | None = None
 
 
-def plugins(plan: Plan) -> CheckItem:
+def list_plugins(plan: Plan) -> CheckItem:
     """The plugins that the pipeline names."""
     names = dict.fromkeys(p.name for p in plan.plugins if not isinstance(p, Dialect))
     return CheckItem("plugins", ", ".join(names))
 
 
-def connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
+def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     """What every plugin finds at the other end, and then what a few records of each topic would become."""
     broken = False
     try:
         yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
     except Exception as raised:  # noqa: BLE001 - the others are tried as well
-        yield _failed(raised, plan, "checkpoint")
+        yield _failure(raised, plan, "checkpoint")
     for plugin in plan.plugins:
         try:
             for what, found in plugin.connect(session):
                 yield CheckItem(what, found)
         except Exception as raised:  # noqa: BLE001
             broken = True
-            yield _failed(raised, plan, plugin.name)
+            yield _failure(raised, plan, plugin.name)
     if broken or not plan.source.yields_records:
         return
     context = _context(plan, session)
-    samples: Mapping[str, Records] = {}
+    reader, samples = ChangeReader(plan), dict[str, Records]()
     try:
-        samples = plan.source.sample(context)
+        samples.update(plan.source.sample(context))
     except Exception as raised:  # noqa: BLE001
-        yield _failed(raised, plan, f"source {plan.source.name}")
+        yield _failure(raised, plan, f"source {plan.source.name}")
     for topic, records in samples.items():
         try:
-            events = plan.decoded(context, {topic: records})
+            events = reader.decode(context, {topic: records})
             yield from (_topic(plan, session, one, {}) for one in events)
             if not events:
                 kind = plan.value_format.name if plan.value_format else ""
                 yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
         except Exception as raised:  # noqa: BLE001
-            yield _failed(raised, plan, f"topic {topic}")
+            yield _failure(raised, plan, f"topic {topic}")
 
 
-def names_found(plan: Plan, session: SparkSession) -> bool:
+def find_names(plan: Plan, session: SparkSession) -> bool:
     """Whether the columns that transforms name were looked for and found; ConfigError when one is in no topic there is.
 
     Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
     it stays as it is when it is applied again.
     """
     wanted = {name for transform in plan.transforms for name in transform.reads()}
-    if not wanted or columns(plan, session):
+    if not wanted or plan_columns(plan, session):
         return True
     if not plan.source.yields_records:
         return False
     seen: SeenColumns = {}
+    reader = ChangeReader(plan)
     try:
         context = _context(plan, session)
         for topic, records in plan.source.sample(context).items():
-            for events in plan.decoded(context, {topic: records}, apart=True):
+            for events in reader.decode(context, {topic: records}, apart=True):
                 if events.error is not None:  # its table says so itself, and might have had the columns
                     return False
                 _topic(plan, session, events, seen)
@@ -97,7 +98,7 @@ def names_found(plan: Plan, session: SparkSession) -> bool:
     return bool(seen)
 
 
-def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
+def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
     seen: SeenColumns = {}
     try:
@@ -109,24 +110,21 @@ def columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
 
 
 def _context(plan: Plan, session: SparkSession) -> SourceContext:
-    schemas = SchemaLog()
-    plan.tell(schemas, session)
-    return SourceContext(session, schemas)
+    return SourceContext(session, plan.open_schema_log(session))
 
 
 def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> CheckItem:
     name = f"topic {events.topic}"
-    if about := plan.metadata_topic(events):
-        return CheckItem(name, f"{about}: no table")
+    if what := plan.metadata_topic(events.topic, events.schema):
+        return CheckItem(name, f"{what}: no table")
     route = plan.routes.of(events.topic)
     if route is None:
         return CheckItem(name, "no rule of `tables:` names it: left out")
-    changes = plan.changes(session, events, route, seen=seen)
+    changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     return CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")
 
 
-def _failed(raised: Exception, plan: Plan, what: str) -> CheckItem:
-    error = translate(raised, plan)
-    error.where = error.where or what
+def _failure(raised: Exception, plan: Plan, what: str) -> CheckItem:
+    error = translate(raised, plan).at(what)
     return CheckItem(what, error.what, error)

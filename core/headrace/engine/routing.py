@@ -6,9 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from headrace.config.model import TableRule, check_table_name, is_regex
+from headrace.config.model import TableRule, is_regex
+from headrace.config.table_names import check_table_name
 from headrace.errors import DataError
+
+if TYPE_CHECKING:
+    from headrace.sdk.events import Events
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,31 @@ class Routes:
         """The types that the pipeline file gives to a topic's columns."""
         route = self.of(topic)
         return route.columns if route else {}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table with the events that a batch has for it."""
+
+    name: str
+    sources: tuple[tuple[Events, Route], ...]
+
+    @property
+    def topics(self) -> list[str]:
+        return [events.topic for events, _ in self.sources]
+
+
+def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
+    """The tables that events are for, all topics of one together, and the topics that no rule names."""
+    by_table: dict[str, list[tuple[Events, Route]]] = {}
+    unrouted = []
+    for item in events:
+        found = routes.of(item.topic)
+        if found is None:
+            unrouted.append(item.topic)
+        else:
+            by_table.setdefault(found.table, []).append((item, found))
+    return [Target(name, tuple(sources)) for name, sources in by_table.items()], tuple(unrouted)
 
 
 def _matches(pattern: str, topic: str) -> bool:

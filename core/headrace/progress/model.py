@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import json
-import threading
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
 
-from headrace.spark.storage import Folder
 
-#: Batches whose progress is kept.
-KEEP = 100
+@dataclass(frozen=True, kw_only=True)
+class TableCounts:
+    """Counts of records and rows of one table in one sink. None: not known without reading the table."""
+
+    #: Records that arrived for the table, bad ones included.
+    rows_in: int | None = None
+    #: Rows written or removed.
+    applied: int | None = None
+    #: Changes that lost against a newer stored row.
+    late: int | None = None
+    #: Changes that a newer one of the same batch, or a truncate, made void before they were written.
+    superseded: int | None = None
+    dead_letters: int = 0
+    #: Records that could not become a row and were left out, because the file says so.
+    dropped: int = 0
+
+    def __add__(self, other: TableCounts) -> Self:
+        """The same with each count being the sum of both; a count that one of them does not know is not known."""
+        return replace(
+            self,
+            rows_in=_add(self.rows_in, other.rows_in),
+            applied=_add(self.applied, other.applied),
+            late=_add(self.late, other.late),
+            superseded=_add(self.superseded, other.superseded),
+            dead_letters=self.dead_letters + other.dead_letters,
+            dropped=self.dropped + other.dropped,
+        )
 
 
 @dataclass(frozen=True)
-class TableProgress:
-    """One table in one sink. None means: not known without reading the table."""
+class TableProgress(TableCounts):
+    """What one batch did to one table in one sink."""
 
     table: str
     sink: str
-    #: Records that arrived for the table, bad ones included.
-    rows_in: int | None
-    #: Rows written or removed.
-    applied: int | None
-    #: Changes that lost against a newer stored row.
-    late: int | None
-    dead_letters: int
+    _: KW_ONLY
     #: Milliseconds from the newest change's commit in the database to the row being readable.
-    latency_ms: int | None
-    bytes: int | None
-    #: Snapshot id, instant or batch folder, as ``show --as-of`` takes it.
-    version: str | None
-    seconds: float
+    latency_ms: int | None = None
     #: The same from the oldest change's commit: nothing in the batch took longer.
     latency_max_ms: int | None = None
-    #: Changes that a newer one of the same batch, or a truncate, made void before they were written.
-    superseded: int | None = None
-    #: Records that could not become a row and were left out, because the file says so.
-    dropped: int = 0
+    bytes: int | None = None
+    #: Snapshot id, instant or batch folder, as ``show --as-of`` takes it.
+    version: str | None = None
+    seconds: float = 0.0
     #: Records that waited in the source when the batch was done.
     lag: int | None = None
     #: The batch had been applied before: a crash came between the write and its mark.
@@ -46,10 +59,21 @@ class TableProgress:
     #: What to know of the table, when there is something.
     note: str | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields in the order of the file."""
+        return {name: getattr(self, name) for name in _FIELDS_IN_FILE}
+
+
+#: The order in which a table's progress stands in the checkpoint.
+_FIELDS_IN_FILE = (
+    *("table", "sink", "rows_in", "applied", "late", "dead_letters", "latency_ms", "bytes", "version", "seconds"),
+    *("latency_max_ms", "superseded", "dropped", "lag", "skipped", "error", "note"),
+)
+
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """One batch. ``started`` is UTC, ISO 8601; ``seconds`` the whole batch."""
+    """What one batch did. ``started`` is UTC, ISO 8601; ``seconds``: of the whole batch."""
 
     pipeline: str
     batch: int
@@ -58,11 +82,11 @@ class BatchProgress:
     tables: tuple[TableProgress, ...]
     #: Topics that no rule of ``tables:`` names, left out because the file says so.
     unrouted: tuple[str, ...] = ()
-    #: Topics that hold no rows → what they tell of the stream.
+    #: Topics that hold no rows → what they say of the stream.
     notices: dict[str, str] = field(default_factory=dict)
 
     def json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps({**vars(self), "tables": [table.to_dict() for table in self.tables]}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> BatchProgress:
@@ -71,28 +95,5 @@ class BatchProgress:
         return cls(**{**data, "tables": tables, "unrouted": tuple(data["unrouted"])})
 
 
-class ProgressLog:
-    """The last batches' progress in a folder, one file each. Threads may share it."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder, self._lock = folder, threading.Lock()
-
-    def add(self, progress: BatchProgress) -> None:
-        with self._lock:
-            self._folder.write(f"{progress.batch:010d}.json", progress.json())
-            old = progress.batch - KEEP
-            if old >= 0:
-                self._folder.delete(f"{old:010d}.json")
-
-    def amend(self, progress: BatchProgress) -> None:
-        """Replaces what a batch says of the tables of ``progress``, as long as the batch is kept."""
-        name = f"{progress.batch:010d}.json"
-        with self._lock:
-            if (text := self._folder.read(name)) is not None:
-                was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
-                tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
-                self._folder.write(name, replace(was, tables=tables).json())
-
-    def all(self) -> list[BatchProgress]:
-        texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))
-        return [BatchProgress.from_json(text) for text in texts if text]
+def _add(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

@@ -1,79 +1,132 @@
-"""How fast changes flow into each table, from the last batches."""
+"""How each table keeps up, from the last batches."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from headrace.progress.model import BatchProgress, TableProgress
 
 #: Seconds over which the rate is taken.
 WINDOW = 60.0
 
+#: A table and a sink.
+TableInSink = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class TableFailure:
+    """A table that is not written for now, and catches up when it can be."""
+
+    #: When its first batch failed: UTC, ISO 8601.
+    since: str
+    error: str
+    #: Batches that wait for it. None: not known.
+    backlog: int | None
+
 
 @dataclass(frozen=True)
 class TableStatus:
-    """How one table in one sink keeps up. None: not known."""
+    """How one table in one sink keeps up. None: not known. Of a table that fails neither latency nor lag is known."""
 
     table: str
     sink: str
     #: Milliseconds from commit to readable in the table's last batch: of its newest and of its oldest change.
-    latency_ms: int | None
-    latency_max_ms: int | None
+    latency_ms: int | None = None
+    latency_max_ms: int | None = None
     #: Records that wait in the source, and the seconds by which the table is older than they are at least.
-    lag: int | None
-    lag_seconds: float | None
+    lag: int | None = None
+    lag_seconds: float | None = None
     #: Records a second that arrived over the last minute.
-    rows_per_second: float
+    rows_per_second: float = 0.0
     #: Why the table is not written, when it fails.
     error: str | None = None
     #: The last batch that wrote it, and when that had ended: UTC, ISO 8601.
     batch: int | None = None
     ended: str | None = None
+    #: When its first batch failed, UTC, ISO 8601, and the batches that wait for it.
+    failing_since: str | None = None
+    backlog: int | None = None
 
 
-def flow(batches: Sequence[BatchProgress], now: float | None = None) -> tuple[TableStatus, ...]:
-    """The state of every table that the batches brought something for. ``now``: seconds since 1970."""
+class _TableHistory:
+    """What the last batches did to one table in one sink."""
+
+    def __init__(self) -> None:
+        self.written: tuple[BatchProgress, TableProgress] | None = None
+        self.failure: TableFailure | None = None
+        #: Records of the last minute.
+        self.rows = 0
+
+    def add(self, batch: BatchProgress, progress: TableProgress) -> None:
+        if progress.error is None:
+            self.written, self.failure = (batch, progress), None
+        else:
+            since = self.failure.since if self.failure else _whole_seconds(batch.started)
+            self.failure = TableFailure(since, progress.error, backlog=None)
+
+
+def measure_tables(
+    batches: Sequence[BatchProgress],
+    failures: Mapping[TableInSink, TableFailure] | None = None,
+    now: float | None = None,
+) -> tuple[TableStatus, ...]:
+    """How each table keeps up that the batches brought something for, or that waits for batches.
+
+    ``failures``: the tables that wait for batches, which may be older than ``batches``. ``now``: seconds since 1970.
+    """
     now = time.time() if now is None else now
-    latest: dict[tuple[str, str], tuple[BatchProgress, TableProgress]] = {}
-    errors: dict[tuple[str, str], str | None] = {}
-    rows: dict[tuple[str, str], int] = {}
+    tables: dict[TableInSink, _TableHistory] = {}
     since = now
     for batch in batches:
         began = datetime.fromisoformat(batch.started).timestamp()
-        for table in batch.tables:
-            name = table.table, table.sink
-            errors[name] = table.error
-            if table.error is None or name not in latest:
-                latest[name] = (batch, table)
-            if began + batch.seconds > now - WINDOW:
-                rows[name] = rows.get(name, 0) + (table.rows_in or 0)
-                since = min(since, began)
-    spent = max(now - since, 0.001)
-    return tuple(
-        TableStatus(
-            *name,
-            table.latency_ms,
-            table.latency_max_ms,
-            table.lag,
-            _seconds(table, now - _ended(batch).timestamp()),
-            round(rows.get(name, 0) / spent, 1),
-            errors[name],
-            *((None, None) if table.error else (batch.batch, _ended(batch).isoformat(timespec="milliseconds"))),
+        is_recent = began + batch.seconds > now - WINDOW
+        since = min(since, began) if is_recent and batch.tables else since
+        for progress in batch.tables:
+            history = tables.setdefault((progress.table, progress.sink), _TableHistory())
+            history.add(batch, progress)
+            history.rows += (progress.rows_in or 0) if is_recent else 0
+    for name, failure in (failures or {}).items():
+        tables.setdefault(name, _TableHistory()).failure = failure
+    seconds = max(now - since, 0.001)
+    return tuple(_status(name, history, history.rows / seconds, now) for name, history in tables.items())
+
+
+def _status(name: TableInSink, history: _TableHistory, rate: float, now: float) -> TableStatus:
+    status = TableStatus(*name, rows_per_second=round(rate, 1))
+    if history.written:
+        batch, progress = history.written
+        ended = _end_of(batch)
+        status = replace(
+            status,
+            latency_ms=progress.latency_ms,
+            latency_max_ms=progress.latency_max_ms,
+            lag=progress.lag,
+            lag_seconds=_lag_seconds(progress, now - ended.timestamp()),
+            batch=batch.batch,
+            ended=ended.isoformat(timespec="milliseconds"),
         )
-        for name, (batch, table) in latest.items()
-    )
+    if failure := history.failure:
+        # What was true of the last batch that wrote the table says nothing of now.
+        status = replace(status, latency_ms=None, latency_max_ms=None, lag=None, lag_seconds=None)
+        status = replace(status, error=failure.error, failing_since=failure.since, backlog=failure.backlog)
+    return status
 
 
-def _ended(batch: BatchProgress) -> datetime:
+def _end_of(batch: BatchProgress) -> datetime:
     return datetime.fromisoformat(batch.started) + timedelta(seconds=batch.seconds)
 
 
-def _seconds(table: TableProgress, age: float) -> float | None:
-    if table.lag == 0:
+def _whole_seconds(time: str) -> str:
+    return datetime.fromisoformat(time).astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _lag_seconds(progress: TableProgress, age: float) -> float | None:
+    """``age``: seconds since the batch ended."""
+    if progress.lag == 0:
         return 0.0
-    if table.lag is None or table.latency_ms is None:
+    if progress.lag is None or progress.latency_ms is None:
         return None
-    return round(table.latency_ms / 1000 + age, 1)
+    return round(progress.latency_ms / 1000 + age, 1)

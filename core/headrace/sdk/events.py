@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 #: Columns of an events frame.
@@ -43,3 +43,12 @@ class Events:
         from pyspark.sql.types import StructType
 
         return cls(topic, StructType(), lambda session, _: session.range(0), error=error)
+
+
+def header_value(name: str) -> Column:
+    """The value (binary) of a record's first header of that name; null where it has none. The frame has HEADERS."""
+    from pyspark.sql import functions as F
+
+    # No `filter`: Spark does not compile what has one, and interprets the rest of the step with it.
+    place = F.array_position(F.col(f"{HEADERS}.key"), name).cast("int")
+    return F.get(F.col(f"{HEADERS}.value"), place - 1)

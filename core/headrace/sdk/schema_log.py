@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import quote
 
 from headrace.spark.storage import Folder
@@ -12,58 +13,90 @@ from headrace.spark.storage import Folder
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What schema registries call a subject: the keys, or the values, of a topic's records."""
+
+    topic: str
+    #: ``key`` or ``value``.
+    part: str
+
+    @classmethod
+    def parse(cls, text: str) -> Subject:
+        """The subject that is written ``<topic>-<part>``."""
+        topic, _, part = text.rpartition("-")
+        return cls(topic, part)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.part}"
+
 
 class SchemaLog:
-    """Subject → schema, in a folder of the checkpoint; in memory alone when there is no folder."""
+    """Subject → schema, in a folder of the checkpoint; in memory alone when there is no folder.
 
-    def __init__(self, folder: Folder | None = None) -> None:
-        self._folder = folder
-        #: Topic → column → the type that the pipeline file gives it.
-        self.columns: Callable[[str], Mapping[str, str]] = lambda topic: {}
-        #: Topic → column → its type in the table, where there is one already; without those that a transform changes.
-        self.tables: Callable[[str], Mapping[str, DataType]] = lambda topic: {}
-        #: The reasons of which the pipeline file says what becomes of their records.
-        self.ruled: Collection[str] = ()
+    ``file_types``: topic → column → the type that the pipeline file gives it. ``table_types``: topic → column → its type in the
+    table, where there is one already; without those that a transform changes. ``ruled``: the reject reasons of which the
+    pipeline file says what becomes of their records.
+    """
+
+    def __init__(
+        self,
+        folder: Folder | None = None,
+        *,
+        file_types: Callable[[str], Mapping[str, str]] | None = None,
+        table_types: Callable[[str], Mapping[str, DataType]] | None = None,
+        ruled: Collection[str] = (),
+    ) -> None:
+        self.ruled = ruled
         #: Subject → ids that a registry does not have. A batch asks once, however often it is planned.
-        self.missing: dict[str, set[str]] = {}
-        self._stored: dict[str, Mapping[str, DataType]] = {}
+        self.missing: dict[Subject, set[str]] = {}
+        self._folder, self._file_types, self._table_types = folder, file_types, table_types
+        self._known_table_types: dict[str, Mapping[str, DataType]] = {}
         self._known: dict[str, StructType] = {}
-        self._writers: dict[str, dict[str, str]] = {}
+        self._writers: dict[Subject, dict[str, str]] = {}
+        self._unknown: dict[Subject, set[str]] = {}
+        self._states: dict[tuple[Subject, type], object] = {}
 
-    def get(self, subject: str) -> StructType | None:
+    def get(self, subject: Subject | str) -> StructType | None:
+        """The schema that was remembered; ``subject`` is any text where it is no topic's."""
         from pyspark.sql.types import StructType
 
-        if subject not in self._known and self._folder:
-            text = self._folder.read(_file(subject))
+        name = str(subject)
+        if name not in self._known and self._folder:
+            text = self._folder.read(_file(name))
             if text is not None:
-                self._known[subject] = StructType.fromJson(json.loads(text))
-        return self._known.get(subject)
+                self._known[name] = StructType.fromJson(json.loads(text))
+        return self._known.get(name)
 
-    def remember(self, subject: str, schema: StructType) -> None:
+    def remember(self, subject: Subject | str, schema: StructType) -> None:
+        """Keeps a schema in the place of the one before."""
         if self.get(subject) == schema:
             return
-        self._known[subject] = schema
+        self._known[str(subject)] = schema
         if self._folder:
-            self._folder.write(_file(subject), schema.json())
+            self._folder.write(_file(str(subject)), schema.json())
 
-    def declared(self, subject: str) -> Mapping[str, str]:
+    def file_types(self, subject: Subject) -> Mapping[str, str]:
         """Column → the type that the pipeline file gives it."""
-        return self.columns(subject.rsplit("-", 1)[0])
+        return self._file_types(subject.topic) if self._file_types else {}
 
-    def stored(self, subject: str) -> Mapping[str, DataType]:
+    def table_types(self, subject: Subject) -> Mapping[str, DataType]:
         """Column → the type that it had in the topic's table when this run first asked; empty without a table."""
-        if subject not in self._stored:
-            self._stored[subject] = self.tables(subject.rsplit("-", 1)[0])
-        return self._stored[subject]
+        if subject.topic not in self._known_table_types:
+            self._known_table_types[subject.topic] = self._table_types(subject.topic) if self._table_types else {}
+        return self._known_table_types[subject.topic]
 
-    def writers(self, subject: str) -> Mapping[str, str]:
+    def writers(self, subject: Subject) -> Mapping[str, str]:
         """The writer schemas that records of a subject were met with, by id, as the format's own text."""
         if subject not in self._writers:
             text = self._folder.read(_file(f"{subject}.writers")) if self._folder else None
             self._writers[subject] = json.loads(text) if text else {}
         return self._writers[subject]
 
-    def add_writer(self, subject: str, id: str, schema: str) -> None:  # noqa: A002 - the registries' word
+    def add_writer(self, subject: Subject, id: str, schema: str) -> None:  # noqa: A002 - the registries' word
         """Remembers a writer schema."""
         if self.writers(subject).get(id) == schema:
             return
@@ -71,6 +104,19 @@ class SchemaLog:
         if self._folder:
             self._folder.write(_file(f"{subject}.writers"), json.dumps(self._writers[subject], ensure_ascii=False))
 
+    def note_unknown(self, schemas: Iterable[tuple[Subject, str]]) -> None:
+        """Subjects and ids for which tasks failed (``UnknownSchemaError.schemas``), for the next ``open`` of their format."""
+        for subject, id_ in schemas:
+            self._unknown.setdefault(subject, set()).add(id_)
 
-def _file(subject: str) -> str:
-    return quote(subject, safe="") + ".json"
+    def take_unknown(self, subject: Subject) -> set[str] | None:
+        """The ids that were noted since they were last taken, of which some may be empty; None where no task failed."""
+        return self._unknown.pop(subject, None)
+
+    def state(self, subject: Subject, kind: type[State]) -> State:
+        """What a format keeps of a subject from one batch of this run to the next: ``kind()``, when it first asks."""
+        return cast("State", self._states.setdefault((subject, kind), kind()))
+
+
+def _file(name: str) -> str:
+    return quote(name, safe="") + ".json"

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from headrace.errors import ConfigError
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
@@ -18,6 +19,8 @@ Mode = Literal["upsert", "append"]
 #: What a pipeline asks for: a changelog is appended, with what each change did in ``OPERATION``.
 TableMode = Literal["upsert", "append", "changelog"]
 OPERATION = "__op"
+#: Commits that are searched for a pipeline's newest mark: other writers and maintenance commit in between.
+MARK_SEARCH_DEPTH = 50
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,16 @@ class Batch:
     pipeline: str
     id: int
     mode: Mode
+
+    @property
+    def mark(self) -> str:
+        """The text by which a sink recognises a batch that it has: a table keeps it in the commit of the batch."""
+        return f"{self.mark_prefix}{self.id}"
+
+    @property
+    def mark_prefix(self) -> str:
+        """What the marks of all batches of this pipeline begin with, and no other pipeline's."""
+        return f"{self.pipeline}:"
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,7 @@ class Sink(Plugin, ABC):
 
     @abstractmethod
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        """Applies ``rows`` in the rows' own session; creates the table when it is not there.
+        """Apply ``rows`` in the rows' own session; creates the table when it is not there.
 
         A RetriableError is tried again with the same arguments.
         """
@@ -109,3 +122,10 @@ class Sink(Plugin, ABC):
 
         ConfigError when there is no such table or version.
         """
+
+    def read_or_none(self, spark: SparkSession, table: Table) -> DataFrame | None:
+        """The table as a reader sees it; None when there is none. An error that is no ConfigError is raised."""
+        try:
+            return self.read_back(spark, table)
+        except ConfigError:
+            return None

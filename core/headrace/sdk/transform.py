@@ -38,5 +38,5 @@ class Transform(Plugin, ABC):
         """The transform on a DataFrame of your own: envelopes when it has ``op`` and a row image, rows otherwise."""
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)
         changes = self.apply(Changes(frame, envelope))
-        kept = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
-        return changes.frame.select(*map(quote_name, kept))
+        names = [c for c in changes.frame.columns if not c.startswith(PREFIX) or c in frame.columns]
+        return changes.frame.select(*map(quote_name, names))

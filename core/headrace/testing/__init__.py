@@ -21,4 +21,4 @@ Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
 import pytest
 
 # Without it a failing assertion of the kit says nothing of the values.
-pytest.register_assert_rewrite("headrace.testing.sinks", "headrace.testing.tables")
+pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in ("histories", "sinks", "tables", "values")))

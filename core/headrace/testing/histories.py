@@ -77,12 +77,12 @@ class HistoryConformance:
                 continue
             row = {"id": chance.randrange(12), "name": f"name {step}"}
             (database.update if row["id"] in rows else database.insert)(_TABLE, row)
-        arrives = [*database.log, *chance.choices(database.log, k=15)]
-        chance.shuffle(arrives)
-        while arrives:
+        arrivals = [*database.log, *chance.choices(database.log, k=15)]
+        chance.shuffle(arrivals)
+        while arrivals:
             size = chance.randrange(5, 25)
-            stream.apply(*arrives[:size])
-            arrives = arrives[size:]
+            stream.apply(*arrivals[:size])
+            arrivals = arrivals[size:]
             if chance.random() < 0.5:
                 stream.restart()
                 stream.apply_again()
@@ -93,9 +93,9 @@ class HistoryConformance:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a", "text": "long"})
         database.insert(_TABLE, {"id": 2, "name": "b", "text": "longer"})
-        database.update(_TABLE, {"id": 1, "name": "c"}, unchanged=["text"])
+        database.update(_TABLE, {"id": 1, "name": "c"}, unavailable=["text"])
         database.update(_TABLE, {"id": 2, "name": "d", "text": "longest"})
-        database.update(_TABLE, {"id": 2, "name": "e"}, unchanged=["text"])
+        database.update(_TABLE, {"id": 2, "name": "e"}, unavailable=["text"])
         *inserts, first, second, third = database.log
         stream.apply(*inserts)
         stream.apply(first, third, second)
@@ -108,29 +108,29 @@ class HistoryConformance:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a", "text": "old"})
         database.update(_TABLE, {"id": 1, "name": "b", "text": "new"})
-        database.update(_TABLE, {"id": 1, "name": "c"}, unchanged=["text"])
-        insert, told, left_out = database.log
-        stream.apply(left_out)
+        database.update(_TABLE, {"id": 1, "name": "c"}, unavailable=["text"])
+        insert, update, partial = database.log
+        stream.apply(partial)
         assert stream.rows(_TABLE) == [{"id": 1, "name": "c", "text": None}]
         stream.restart()
         stream.apply(insert)
         assert stream.rows(_TABLE) == [{"id": 1, "name": "c", "text": "old"}]
-        stream.apply(told)
+        stream.apply(update)
         assert stream.rows(_TABLE) == database.rows(_TABLE)
-        stream.apply(insert, left_out)
+        stream.apply(insert, partial)
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
     @claims("upsert", "delete", "schema_evolution")
     def test_a_column_that_comes_later_beside_a_value_that_is_left_out(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a", "text": "long"})
-        database.update(_TABLE, {"id": 1, "name": "b"}, unchanged=["text"])
+        database.update(_TABLE, {"id": 1, "name": "b"}, unavailable=["text"])
         for change in database.log:
             stream.apply(change)
-        database.update(_TABLE, {"id": 1, "name": "c", "title": "new"}, unchanged=["text"])
+        database.update(_TABLE, {"id": 1, "name": "c", "title": "new"}, unavailable=["text"])
         stream.apply(database.log[-1])
         assert stream.rows(_TABLE) == database.rows(_TABLE)
-        database.update(_TABLE, {"id": 1, "name": "d"}, unchanged=["text", "title"])
+        database.update(_TABLE, {"id": 1, "name": "d"}, unavailable=["text", "title"])
         stream.apply(database.log[-1])
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.runtime import session as sessions
+from headrace.runtime.session_builder import build_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,6 @@ def headrace_conf() -> Mapping[str, str]:
 @pytest.fixture(scope="session")
 def headrace_spark(headrace_plugins: Sequence[Plugin], headrace_conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session that fits ``headrace_plugins``. Override it to bring your own."""
-    session = sessions.build(list(headrace_plugins), headrace_conf)
+    session = build_session(list(headrace_plugins), headrace_conf)
     yield session
     session.stop()

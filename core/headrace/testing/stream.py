@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.layout import Checkpoint
+from headrace.config.settings import Settings
 from headrace.engine.batch import BatchRunner
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import HeadraceError
 from headrace.progress.model import BatchProgress
 from headrace.sdk import changes as C, events as E
 from headrace.sdk.changes import Changes
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 #: The key column of every table.
 KEY = "id"
-#: What a change says instead of a text that is as it was.
-LEFT_OUT = "<as it was>"
+#: What a change has instead of a text that the database did not send.
+UNAVAILABLE = "<as it was>"
 _LARGEST_INT = 2**31 - 1
 #: The Spark types of columns, by the letter that their names begin with.
 _TYPES = {"i": "integer", "n": "string", "t": "string"}
@@ -82,13 +83,15 @@ class Database:
     def insert(self, table: str, row: Row) -> None:
         self._put(table, "c", row)
 
-    def update(self, table: str, row: Row, unchanged: Sequence[str] = ()) -> None:
-        """``unavailable_tests``: columns that ``row`` lacks, and that keep their values without saying so."""
+    def update(self, table: str, row: Row, unavailable: Sequence[str] = ()) -> None:
+        """Change a row. ``unavailable``: columns that ``row`` lacks; they keep their values, which the event leaves out."""
         stored = self.tables[table][row[KEY]]
-        self._put(table, "u", {**row, **{name: stored[name] for name in unchanged if name in stored}}, tuple(unchanged))
+        self._put(
+            table, "u", {**row, **{name: stored[name] for name in unavailable if name in stored}}, tuple(unavailable)
+        )
 
     def snapshot(self, table: str) -> None:
-        """Every row as it is now, read again."""
+        """Read every row again, as it is now."""
         for row in list(self.tables[table].values()):
             self._put(table, "r", row)
 
@@ -97,24 +100,24 @@ class Database:
         self.log.append(Change(table, "d", len(self.log), key, None))
 
     def truncate(self, table: str) -> None:
-        """Empties the table."""
+        """Empty the table."""
         self.tables[table].clear()
         self.log.append(Change(table, "t", len(self.log), None, None))
 
-    def rekey(self, table: str, old: int, new: int, unchanged: Sequence[str] = ()) -> None:
-        """Changes a row's key, which is a delete and an insert. ``unavailable_tests``: columns that the insert leaves out."""
+    def rekey(self, table: str, old: int, new: int, unavailable: Sequence[str] = ()) -> None:
+        """Change a row's key, which is a delete and an insert. ``unavailable``: columns that the insert leaves out."""
         row = {**self.tables[table].pop(old), KEY: new}
         self.log.append(Change(table, "d", len(self.log), old, None, new))
-        self._put(table, "c", row, tuple(unchanged))
+        self._put(table, "c", row, tuple(unavailable))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """What a reader of the target has to see, in the order of the keys."""
         return [row for _, row in sorted(self.tables[table].items())]
 
-    def _put(self, table: str, op: str, row: Row, unchanged: tuple[str, ...] = ()) -> None:
+    def _put(self, table: str, op: str, row: Row, unavailable: tuple[str, ...] = ()) -> None:
         self.tables[table][row[KEY]] = dict(row)
-        told = {name: LEFT_OUT if name in unchanged else value for name, value in row.items()}
-        self.log.append(Change(table, op, len(self.log), row[KEY], told))
+        image = {name: UNAVAILABLE if name in unavailable else value for name, value in row.items()}
+        self.log.append(Change(table, op, len(self.log), row[KEY], image))
 
 
 class Stream:
@@ -131,7 +134,7 @@ class Stream:
             checkpoint=f"{folder}/checkpoint",
             routes=Routes([]),
             dialects=(_ChangeDialect(),),
-            delete_retention=delete_retention,
+            settings=Settings(delete_retention=f"{delete_retention} seconds"),
         )
         self.progress: list[BatchProgress] = []
         #: Why a run would have ended.
@@ -139,17 +142,17 @@ class Stream:
         self.restart()
 
     def apply(self, *changes: Change) -> None:
-        """The next batch."""
+        """Apply the next batch."""
         self._source.batches.append(changes)
         self.apply_again()
 
     def apply_again(self) -> None:
-        """The last batch once more, as after a crash that came before it was marked as done."""
+        """Apply the last batch once more, as after a crash that came before it was marked as done."""
         nothing = self._spark.range(0)
-        self._runner(nothing.select("id"), len(self._source.batches) - 1)
+        self._runner.apply(nothing.select("id"), len(self._source.batches) - 1)
 
     def restart(self) -> None:
-        """Goes on as a new process would: with nothing but the checkpoint and the tables."""
+        """Go on as a new process would: with nothing but the checkpoint and the tables."""
         checkpoint = Checkpoint(self._spark, self._plan.checkpoint, self._plan.name)
         sessions = Sessions(self._spark, self._plan.sql_conf)
         self._runner = BatchRunner(
@@ -158,9 +161,8 @@ class Stream:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The table's rows as plain values, in the order of their keys; none while there is no table."""
-        try:
-            frame = self.sink.read_back(self._spark, Table(table, (KEY,)))
-        except ConfigError:
+        frame = self.sink.read_or_none(self._spark, Table(table, (KEY,)))
+        if frame is None:
             return []
         names = [c for c in frame.columns if not c.startswith(self.sink.hidden_prefixes)]
         rows = [{name: plain(row[name]) for name in names} for row in frame.collect()]
@@ -192,8 +194,8 @@ class _ChangeSource(RangedSource):
         tables: dict[str, list[Change]] = defaultdict(list)
         for change in self.batches[context.batch]:
             tables[change.table].append(change)
-        seen = [change for batch in self.batches[: context.batch + 1] for change in batch]
-        return [_events(table, changes, seen) for table, changes in tables.items()]
+        so_far = [change for batch in self.batches[: context.batch + 1] for change in batch]
+        return [_events(table, changes, so_far) for table, changes in tables.items()]
 
 
 class _ChangeDialect(Dialect):
@@ -208,7 +210,7 @@ class _ChangeDialect(Dialect):
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         row: Any = schema["row"].dataType
-        return {name: lambda value: value == LEFT_OUT for name in row.names if name.startswith("t")}
+        return {name: lambda value: value == UNAVAILABLE for name in row.names if name.startswith("t")}
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -233,8 +235,8 @@ class _ChangeDialect(Dialect):
                 F.lit(None).cast("bigint").alias(C.COMMITTED),
                 F.when(op == "t", RejectReason.TRUNCATED).alias(C.ERROR),
                 *[
-                    F.lit(None).cast(kind).alias(name)
-                    for name, kind in (
+                    F.lit(None).cast(data_type).alias(name)
+                    for name, data_type in (
                         (C.TOPIC, "string"),
                         (C.PARTITION, "int"),
                         (C.OFFSET, "bigint"),
@@ -248,28 +250,28 @@ class _ChangeDialect(Dialect):
         )
 
 
-def _events(table: str, changes: Sequence[Change], seen: Sequence[Change]) -> Events:
-    """``seen``: all changes so far, whose columns a source of events knows."""
+def _events(table: str, changes: Sequence[Change], so_far: Sequence[Change]) -> Events:
+    """A topic's events. ``so_far``: all changes up to this batch, whose columns a source of events knows."""
     from pyspark.sql import types as T
 
-    rows = [change.row for change in seen if change.table == table and change.row]
+    rows = [change.row for change in so_far if change.table == table and change.row]
     types = {name: _TYPES[name[0]] for name in (KEY, *(name for row in rows for name in row))}
     types |= {n: "long" for row in rows for n, value in row.items() if isinstance(value, int) and value > _LARGEST_INT}
     row = T.StructType.fromJson(
-        {"fields": [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in types.items()]}
+        {"fields": [{"name": n, "type": data_type, "nullable": True, "metadata": {}} for n, data_type in types.items()]}
     )
     key = T.StructType([T.StructField(KEY, T.IntegerType())])
-    kinds = {"op": T.StringType(), "at": T.LongType(), "row": row, "new": T.IntegerType()}
-    value = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
+    fields = {"op": T.StringType(), "at": T.LongType(), "row": row, "new": T.IntegerType()}
+    value = T.StructType([T.StructField(name, data_type) for name, data_type in fields.items()])
     return Events(table, value, partial(_load, changes=changes, key=key), key)
 
 
 def _load(session: SparkSession, schema: StructType, *, changes: Sequence[Change], key: StructType) -> DataFrame:
-    """Written out as JSON, which the plan reads: rows given as Python objects would go through a Python process each time."""
+    """A DataFrame of changes, from JSON that is in the plan: rows given as Python objects would go through a Python process each time."""
     from pyspark.sql import functions as F, types as T
 
     one = T.StructType([T.StructField(E.VALUE, schema), T.StructField(E.KEY, key)])
-    told = [{E.VALUE: {"op": c.op, "at": c.at, "row": c.row, "new": c.new_key}, E.KEY: {KEY: c.key}} for c in changes]
-    text = F.lit(json.dumps(told))
+    events = [{E.VALUE: {"op": c.op, "at": c.at, "row": c.row, "new": c.new_key}, E.KEY: {KEY: c.key}} for c in changes]
+    text = F.lit(json.dumps(events))
     # One partition, which Spark need not shuffle: histories are many, and short.
     return session.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(one))))

@@ -56,22 +56,22 @@ class Target:
         return self.session.createDataFrame(list(rows), f"{schema}, {POSITION} string, {DELETED} boolean")
 
     def write(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
-        """Writes the next batch."""
+        """Write the next batch."""
         return self.apply(self.frame(schema, *rows), mode=mode)
 
     def apply(self, frame: DataFrame, mode: Mode | None = None) -> WriteResult:
-        """Writes the next batch; one that failed comes again with its id."""
-        written = self.sink.write(self.table, frame, Batch(self.pipeline, self.batch + 1, mode or self.mode))
+        """Write the next batch; one that failed comes again with its id."""
+        result = self.sink.write(self.table, frame, Batch(self.pipeline, self.batch + 1, mode or self.mode))
         self.batch += 1
-        return written
+        return result
 
     def write_again(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
-        """Writes the last batch again, as a new process does after a crash."""
+        """Write the last batch again, as a new process does after a crash."""
         sink = pickle.loads(pickle.dumps(self.sink))  # noqa: S301 - our own
         batch = Batch(self.pipeline, self.batch, mode or self.mode)
-        written = sink.write(self.table, self.frame(schema, *rows), batch)
-        assert isinstance(written, WriteResult)
-        return written
+        result = sink.write(self.table, self.frame(schema, *rows), batch)
+        assert isinstance(result, WriteResult)
+        return result
 
     def read(self, as_of: str | None = None) -> DataFrame:
         """The business's columns."""
@@ -90,10 +90,10 @@ class Target:
         except HeadraceError as error:
             return error
         except Exception as error:
-            found = self.sink.explain(error)
-            if found is None:
+            explanation = self.sink.explain(error)
+            if explanation is None:
                 raise
-            return found
+            return explanation
         return None
 
 

@@ -1,10 +1,10 @@
-"""One change per key: the newest by position."""
+"""One change per key: the latest by position."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk.changes import POSITION
+from headrace.sdk.changes import POSITION, PREFIX
 from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-_RANK = "_headrace_rank"
+_RANK = PREFIX + "rank"
 
 
 def latest_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The row with the highest POSITION of every key."""
     from pyspark.sql import Window, functions as F
 
-    newest_first = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(POSITION).desc())
-    return rows.withColumn(_RANK, F.row_number().over(newest_first)).where(f"{_RANK} = 1").drop(_RANK)
+    latest_first = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(POSITION).desc())
+    return rows.withColumn(_RANK, F.row_number().over(latest_first)).where(f"{_RANK} = 1").drop(_RANK)

@@ -1,40 +1,54 @@
-"""What a table's past leaves to later batches, in folders beside the checkpoint's other ones."""
+"""What a table's batches leave to later ones, in folders of the checkpoint."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from headrace.upsert.deleted_keys import DeletedKeys
-from headrace.upsert.key_changes import Moved
+from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Of one table. ``folder``: the checkpoint's; ``retention``: seconds for which keys and moved values are kept at least."""
+class TableState:
+    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate."""
 
-    folder: Folder
-    table: str
-    retention: float
-
-    @cached_property
-    def deleted(self) -> DeletedKeys:
-        return DeletedKeys(self.folder.folder(f"deleted/{self._name}"), self.retention)
+    def __init__(self, folder: Folder, table: str, retention: float) -> None:
+        """``folder``: the checkpoint's; ``retention``: seconds for which keys and carried values are kept at least."""
+        self._folder, self._table, self._retention = folder, quote(table, safe=""), retention
+        #: Whether some of the table's changes leave values out (unavailable values); None while nobody has looked.
+        self.has_unavailable: bool | None = None
 
     @cached_property
-    def moved(self) -> Moved:
-        return Moved(self.folder.folder(f"moved/{self._name}"), self.retention)
+    def deleted_keys(self) -> DeletedKeys:
+        return DeletedKeys(self._folder.folder(f"deleted/{self._table}"), self._retention)
 
     @cached_property
-    def truncated(self) -> TruncateMarker:
-        return TruncateMarker(self.folder.folder("truncated"), self._name)
+    def key_changes(self) -> KeyChanges:
+        return KeyChanges(self._folder.folder(f"moved/{self._table}"), self._retention)
 
-    @property
-    def _name(self) -> str:
-        return quote(self.table, safe="")
+    @cached_property
+    def truncate(self) -> TruncateMarker:
+        return TruncateMarker(self._folder.folder("truncated"), self._table)
+
+
+class TableStates:
+    """The state of every table of a run. Threads share it; one table's is used by one thread at a time."""
+
+    def __init__(self, folder: Folder, retention: float) -> None:
+        """``folder``: the checkpoint's; ``retention``: seconds."""
+        self._folder, self._retention = folder, retention
+        self._states: dict[str, TableState] = {}
+        self._lock = threading.Lock()
+
+    def of(self, table: str) -> TableState:
+        """The state of a table, the same object whenever it is asked for."""
+        with self._lock:
+            if table not in self._states:
+                self._states[table] = TableState(self._folder, table, self._retention)
+            return self._states[table]

@@ -1,4 +1,4 @@
-"""Where a table was last emptied (TRUNCATE): nothing older than that is in it, and nothing older comes back."""
+"""Truncates: nothing older than a table's last TRUNCATE is in it, and nothing older comes back."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 class TruncateMarker:
-    """The position of a table's last truncate, in a file."""
+    """The position of a table's last truncate, kept in a file of the checkpoint."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
-        #: None when it never was.
+        #: None when the table was never truncated.
         self.position = folder.read(name)
 
-    def move_to(self, position: str) -> None:
-        """Notes a truncate; an older one than that which is known changes nothing."""
+    def advance(self, position: str) -> None:
+        """Moves the marker to a truncate; an older one than that which is known changes nothing."""
         if self.position is None or position > self.position:
             self._folder.write(self._name, position)
             self.position = position
 
     def drop_older(self, rows: DataFrame) -> DataFrame:
-        """The rows that came after it."""
+        """The rows that came after the last truncate."""
         from pyspark.sql import functions as F
 
         return rows if self.position is None else rows.where(F.col(POSITION) > F.lit(self.position))
 
-    def removed(self, stored: DataFrame, key: Sequence[str]) -> DataFrame:
-        """What removes the stored rows that it removed."""
+    def deletes_for(self, stored: DataFrame, key: Sequence[str]) -> DataFrame:
+        """Deletes of the stored rows that are older than the last truncate, at its position."""
         from pyspark.sql import functions as F
 
         older = F.col(POSITION).isNull() | (F.col(POSITION) < F.lit(self.position))

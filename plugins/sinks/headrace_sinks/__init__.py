@@ -1,14 +1,35 @@
 """Built-in sinks."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headrace.sdk import hookimpl
+
+if TYPE_CHECKING:
+    from headrace_sinks.console import ConsoleSink as ConsoleSink
+    from headrace_sinks.files import FilesSink as FilesSink
+    from headrace_sinks.hudi import HudiSink as HudiSink
+    from headrace_sinks.iceberg import IcebergSink as IcebergSink
+
+#: The name that users write → where the class is.
+_CLASSES = {
+    "iceberg": "headrace_sinks.iceberg:IcebergSink",
+    "hudi": "headrace_sinks.hudi:HudiSink",
+    "files": "headrace_sinks.files:FilesSink",
+    "console": "headrace_sinks.console:ConsoleSink",
+}
 
 
 @hookimpl
 def headrace_sinks() -> dict[str, str]:
     """The sinks by the names that users write."""
-    return {
-        "iceberg": "headrace_sinks.iceberg:IcebergSink",
-        "hudi": "headrace_sinks.hudi:HudiSink",
-        "files": "headrace_sinks.files:FilesSink",
-        "console": "headrace_sinks.console:ConsoleSink",
-    }
+    return _CLASSES
+
+
+# Imported on first use: to list plugins needs none of them. Without __dir__, as who looks for hooks asks for all of its names.
+def __getattr__(name: str) -> Any:
+    for place in _CLASSES.values():
+        module, _, attribute = place.partition(":")
+        if attribute == name:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

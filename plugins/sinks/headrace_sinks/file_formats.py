@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 #: Databases hold dates before 1582, which Spark 3 refuses to write or read, lest Spark 2 were to do the other.
 ANCIENT_DATES = {
-    f"spark.sql.{kind}RebaseModeIn{way}": "CORRECTED"
-    for kind in ("parquet.datetime", "parquet.int96", "avro.datetime")
-    for way in ("Write", "Read")
+    f"spark.sql.{values}RebaseModeIn{direction}": "CORRECTED"
+    for values in ("parquet.datetime", "parquet.int96", "avro.datetime")
+    for direction in ("Write", "Read")
 }
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def check_names(schema: StructType, keeper: str) -> None:
     """DataError for a column, or a field inside one, that ``keeper`` cannot keep by its name."""
-    for name in _names(schema):
+    for name in _field_names(schema):
         if not _NAME.fullmatch(name):
             raise DataError(
                 f"{keeper} cannot keep a column called {name!r}: a name is letters, digits and '_', and starts with no digit",
@@ -30,35 +30,36 @@ def check_names(schema: StructType, keeper: str) -> None:
             )
 
 
-def without_small_ints(schema: StructType) -> StructType:
+def widen_small_ints(schema: StructType) -> StructType:
     """A schema with int for the smaller integers: Avro has none."""
     from pyspark.sql.types import StructType
 
-    widened = _widened(schema)
-    assert isinstance(widened, StructType)
-    return widened
+    wide = _widen(schema)
+    assert isinstance(wide, StructType)
+    return wide
 
 
-def _names(kind: DataType) -> Iterator[str]:
+def _field_names(data_type: DataType) -> Iterator[str]:
+    """The names of all fields of a type, nested ones too."""
     from pyspark.sql import types as T
 
-    if isinstance(kind, T.StructType):
-        for field in kind:
+    if isinstance(data_type, T.StructType):
+        for field in data_type:
             yield field.name
-            yield from _names(field.dataType)
-    elif isinstance(kind, T.ArrayType):
-        yield from _names(kind.elementType)
-    elif isinstance(kind, T.MapType):
-        yield from _names(kind.valueType)
+            yield from _field_names(field.dataType)
+    elif isinstance(data_type, T.ArrayType):
+        yield from _field_names(data_type.elementType)
+    elif isinstance(data_type, T.MapType):
+        yield from _field_names(data_type.valueType)
 
 
-def _widened(kind: DataType) -> DataType:
+def _widen(data_type: DataType) -> DataType:
     from pyspark.sql import types as T
 
-    if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(field.name, _widened(field.dataType)) for field in kind])
-    if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_widened(kind.elementType))
-    if isinstance(kind, T.MapType):
-        return T.MapType(_widened(kind.keyType), _widened(kind.valueType))
-    return T.IntegerType() if isinstance(kind, T.ByteType | T.ShortType) else kind
+    if isinstance(data_type, T.StructType):
+        return T.StructType([T.StructField(field.name, _widen(field.dataType)) for field in data_type])
+    if isinstance(data_type, T.ArrayType):
+        return T.ArrayType(_widen(data_type.elementType))
+    if isinstance(data_type, T.MapType):
+        return T.MapType(_widen(data_type.keyType), _widen(data_type.valueType))
+    return T.IntegerType() if isinstance(data_type, T.ByteType | T.ShortType) else data_type

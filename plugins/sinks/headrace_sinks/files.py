@@ -23,7 +23,7 @@ from headrace.sdk import (
     project,
     promote,
 )
-from headrace_sinks.file_formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +74,7 @@ class FilesSink(Sink):
         folder = Folder(rows.sparkSession, self._path(table))
         schemas = SchemaLog(folder.folder(_SCHEMAS))
         rows = rows.drop(DELETED, POSITION)
-        schema = self._schema(schemas.get(_SUBJECT), rows.schema)
+        schema = self._widen(schemas.get(_SUBJECT), rows.schema)
         schemas.remember(_SUBJECT, schema)
         writer = project(rows, schema).write.format(self.config.format).options(**self._options())
         writer.mode("overwrite").save(f"{folder.path}/{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}")
@@ -93,23 +93,23 @@ class FilesSink(Sink):
             )
         return spark.read.schema(schema).format(self.config.format).options(**self._options()).load(folder.path)
 
-    def _schema(self, known: StructType | None, come: StructType) -> StructType:
-        """The columns of the table with those that come."""
+    def _widen(self, stored: StructType | None, incoming: StructType) -> StructType:
+        """The table's schema with what the batch adds. DataError for a type that the files there could not be read with."""
         from pyspark.sql.types import StructType
 
         if self.config.format == "avro":
-            check_names(come, "Avro")
-            come = without_small_ints(come)
-        if known is None:
-            return come
-        schema = promote(known, come)
+            check_names(incoming, "Avro")
+            incoming = widen_small_ints(incoming)
+        if stored is None:
+            return incoming
+        schema = promote(stored, incoming)
         assert isinstance(schema, StructType)
         if self.config.format != "json":
-            for kept, wider in zip(known, schema, strict=False):
-                if not is_same_type(add_missing_fields(kept.dataType, wider.dataType), wider.dataType):
+            for column, wider in zip(stored, schema, strict=False):
+                if not is_same_type(add_missing_fields(column.dataType, wider.dataType), wider.dataType):
                     raise DataError(
-                        f"column {kept.name!r} comes as {come[kept.name].dataType.simpleString()} and the files there have "
-                        f"{kept.dataType.simpleString()}, which could not be read together",
+                        f"column {column.name!r} comes as {incoming[column.name].dataType.simpleString()} and the files there have "
+                        f"{column.dataType.simpleString()}, which could not be read together",
                         where="sink files",
                         fix="write to another path, or use `format: json`",
                     )

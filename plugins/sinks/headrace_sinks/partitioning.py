@@ -11,21 +11,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def not_made(table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str], where: str) -> WriteResult | None:
-    """What comes of a table's first batch that lacks one of ``columns``; None for one that has them all.
+def defer_creation(
+    table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str], where: str
+) -> WriteResult | None:
+    """The result of a table's first batch that lacks one of ``columns``; None for one that has them all.
 
-    Nothing, when it only removes rows, which need not say the others. ConfigError when there is a row to be written.
+    The table is not made when the batch only removes rows, which need not have the others: nothing is written.
+    ConfigError when there is a row to write.
     """
     from pyspark.sql import functions as F
 
-    lost = next((column for column in columns if column not in rows.columns), None)
-    if lost is None:
+    missing = next((column for column in columns if column not in rows.columns), None)
+    if missing is None:
         return None
-    living = rows.where(~F.col(DELETED)) if batch.mode == "upsert" else rows
-    if living.count():
-        have = ", ".join(c for c in rows.columns if not c.startswith(PREFIX))
+    upserts = rows.where(~F.col(DELETED)) if batch.mode == "upsert" else rows
+    if upserts.count():
+        names = ", ".join(c for c in rows.columns if not c.startswith(PREFIX))
         raise ConfigError(
-            f"the table {table.name!r} has no column {lost!r} to be partitioned by; it has {have}",
+            f"the table {table.name!r} has no column {missing!r} to be partitioned by; it has {names}",
             where=where,
             fix="correct the column, or let the table have no partitions",
         )

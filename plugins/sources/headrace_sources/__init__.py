@@ -1,32 +1,64 @@
-"""Built-in sources, formats and dialects."""
+"""Built-in sources, formats and dialects: ``from headrace_sources import KafkaSource, AvroFormat``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import hookimpl
+
+if TYPE_CHECKING:
+    from headrace_sources.dialects.debezium import DebeziumDialect as DebeziumDialect
+    from headrace_sources.dialects.flat import FlatDialect as FlatDialect
+    from headrace_sources.formats.avro import AvroFormat as AvroFormat
+    from headrace_sources.formats.json.format import JsonFormat as JsonFormat
+    from headrace_sources.formats.parquet import ParquetFormat as ParquetFormat
+    from headrace_sources.formats.protobuf import ProtobufFormat as ProtobufFormat
+    from headrace_sources.transports.files import FilesSource as FilesSource
+    from headrace_sources.transports.kafka import KafkaSource as KafkaSource
+
+_SOURCES = {
+    "files": "headrace_sources.transports.files:FilesSource",
+    "kafka": "headrace_sources.transports.kafka:KafkaSource",
+}
+_FORMATS = {
+    "avro": "headrace_sources.formats.avro:AvroFormat",
+    "json": "headrace_sources.formats.json.format:JsonFormat",
+    "protobuf": "headrace_sources.formats.protobuf:ProtobufFormat",
+    "parquet": "headrace_sources.formats.parquet:ParquetFormat",
+}
+_DIALECTS = {
+    "debezium": "headrace_sources.dialects.debezium:DebeziumDialect",
+    "flat": "headrace_sources.dialects.flat:FlatDialect",
+}
+#: Class → its module. Imported on first use: a plugin that a pipeline does not name costs nothing. For the same reason
+#: there is no `__dir__`, which is where pluggy looks for hooks: it would import them all.
+_MODULES = {
+    class_name: module
+    for paths in (_SOURCES, _FORMATS, _DIALECTS)
+    for module, _, class_name in (path.partition(":") for path in paths.values())
+}
 
 
 @hookimpl
 def headrace_sources() -> dict[str, str]:
     """Transports."""
-    return {
-        "files": "headrace_sources.transports.files:FilesSource",
-        "kafka": "headrace_sources.transports.kafka:KafkaSource",
-    }
+    return _SOURCES
 
 
 @hookimpl
 def headrace_formats() -> dict[str, str]:
     """Formats of files and of single records."""
-    return {
-        "avro": "headrace_sources.formats.avro:AvroFormat",
-        "json": "headrace_sources.formats.json.format:JsonFormat",
-        "protobuf": "headrace_sources.formats.protobuf:ProtobufFormat",
-        "parquet": "headrace_sources.formats.parquet:ParquetFormat",
-    }
+    return _FORMATS
 
 
 @hookimpl
 def headrace_dialects() -> dict[str, str]:
     """Shapes of events."""
-    return {
-        "debezium": "headrace_sources.dialects.debezium:DebeziumDialect",
-        "flat": "headrace_sources.dialects.flat:FlatDialect",
-    }
+    return _DIALECTS
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

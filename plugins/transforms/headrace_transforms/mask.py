@@ -74,19 +74,20 @@ class Mask(Transform):
 
     def apply(self, changes: Changes) -> Changes:
         session, keys = changes.frame.sparkSession, changes.key_columns
-        wanted = {
+        rules = {
             name: rule for name, rule in self.config.columns.items() if name in changes.row_columns or name in keys
         }
-        for name, rule in wanted.items():
+        for name, rule in rules.items():
             if name in keys and not rule.keeps_apart:
                 raise DataError(
                     f"{name!r} is part of the key, and this mask would make one row of many",
                     fix="mask it with sha256 or sha512",
                 )
-        return changes.map_rows(values={name: _masked(rule, session) for name, rule in wanted.items()})
+        return changes.map_rows(values={name: _mask_column(rule, session) for name, rule in rules.items()})
 
 
-def _masked(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
+def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
+    """What makes a masked column of a column."""
     from pyspark.sql import functions as F
 
     if rule.characters is not None:

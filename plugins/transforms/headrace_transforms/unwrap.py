@@ -37,12 +37,12 @@ class UnwrapConfig(Config):
     @field_validator("add_fields")
     @classmethod
     def _syntax(cls, value: str) -> str:
-        _added(value)
+        _parse_fields(value)
         return value
 
 
 @dataclass(frozen=True)
-class _Added:
+class _EnvelopeField:
     """One item of ``add.fields``: struct (None: to be found), field, alias."""
 
     struct: str | None
@@ -78,8 +78,8 @@ class Unwrap(Transform):
     def _rows(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
 
-        frame, own = changes.frame, changes.own_columns
-        deleted = _column(DELETED) if DELETED in own else F.coalesce(_column("op") == "d", F.lit(False))
+        frame, own_columns = changes.frame, changes.own_columns
+        deleted = _column(DELETED) if DELETED in own_columns else F.coalesce(_column("op") == "d", F.lit(False))
         # A key column that the row lacks is added: without it the row could not be found again.
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
         images = {image: _column(image) for image in ("after", KEY, "before") if image in frame.columns}
@@ -87,43 +87,45 @@ class Unwrap(Transform):
         columns = {name: self._cell(schema, images, name, deleted) for name in names}
         if self._flags_deleted:
             columns.setdefault(_DELETED_FIELD, _flag(deleted))
-        for added in _added(self.config.add_fields):
-            column, name = _found(added, frame.schema), added.name(self.config.add_fields_prefix)
+        for item in _parse_fields(self.config.add_fields):
+            column, name = _field_column(item, frame.schema), item.name(self.config.add_fields_prefix)
             if column is not None and name.lower() in {taken.lower() for taken in columns}:
                 raise DataError(
-                    f"`add.fields` makes a second column {name!r}", fix=f"give it another name: `{added.field}:alias`"
+                    f"`add.fields` makes a second column {name!r}", fix=f"give it another name: `{item.field}:alias`"
                 )
             if column is not None:
                 columns[name] = column
-        if not own:  # on a DataFrame of one's own nobody takes out later what is no row
+        if not own_columns:  # on a DataFrame of one's own nobody takes out later what is no row
             after = _column("after").isNotNull() if "after" in frame.columns else F.lit(False)
             frame = frame.where((after & ~deleted) | deleted if self._keeps_deleted else after & ~deleted)
         rows = [column.alias(name) for name, column in columns.items()]
-        return Changes(frame.select(*rows, *map(self._own, own)), envelope=False)
+        return Changes(frame.select(*rows, *map(self._own_column, own_columns)), envelope=False)
 
     def _cell(self, schema: StructType, images: Mapping[str, Column], name: str, deleted: Column) -> Column:
         """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has."""
         from pyspark.sql import functions as F
 
-        holders = {image: whole.getField(name) for image, whole in images.items() if name in _names(schema, image)}
-        kind = _kind(schema, next(iter(holders)), name)
+        holders = {
+            image: whole.getField(name) for image, whole in images.items() if name in _field_names(schema, image)
+        }
+        data_type = _field_type(schema, next(iter(holders)), name)
         key = [holders[KEY]] if KEY in holders else []
         keyless = KEY not in images
         before = [holders["before"]] if "before" in holders and (key or keyless or self._keeps_deleted) else []
         if "after" in holders and not key and not before:
             return holders["after"]  # null where the row is deleted
-        nothing = F.lit(None).cast(kind)
+        nothing = F.lit(None).cast(data_type)
         present = [holders["after"]] if "after" in holders else []
         return F.when(deleted, F.coalesce(*key, *before, nothing)).otherwise(F.coalesce(*present, *key, nothing))
 
     def _flat(self, frame: DataFrame) -> Changes:
         if self._flags_deleted and DELETED in frame.columns:
-            columns = {name: self._own(name) for name in frame.columns}
+            columns = {name: self._own_column(name) for name in frame.columns}
             columns.setdefault(_DELETED_FIELD, _flag(_column(DELETED)))
             frame = frame.select(*[column.alias(name) for name, column in columns.items()])
         return Changes(frame, envelope=False)
 
-    def _own(self, name: str) -> Column:
+    def _own_column(self, name: str) -> Column:
         from pyspark.sql import functions as F
 
         return F.lit(False).alias(DELETED) if name == DELETED and self._keeps_deleted else _column(name)
@@ -135,38 +137,37 @@ def _flag(deleted: Column) -> Column:
     return F.when(deleted, "true").otherwise("false")
 
 
-def _added(text: str) -> list[_Added]:
+def _parse_fields(text: str) -> list[_EnvelopeField]:
     items = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         path, _, alias = item.partition(":")
         struct, _, field = path.rpartition(".")
         if not field or "." in struct:
             raise ValueError(f"{item!r} is not a field: write `op`, `source.ts_ms` or `source.ts_ms:alias`")
-        items.append(_Added(struct or None, field, alias or None))
+        items.append(_EnvelopeField(struct or None, field, alias or None))
     return items
 
 
-def _found(added: _Added, schema: StructType) -> Column | None:
-    """The envelope's column for an added field; None when the envelope has none."""
-    if added.struct:
-        return _column(added.struct).getField(added.field) if added.field in _names(schema, added.struct) else None
-    if added.field in _ROOT:
-        return _column(added.field) if added.field in schema.names else None
-    if added.field in _TRANSACTION:
-        return _column("transaction").getField(added.field) if added.field in _names(schema, "transaction") else None
-    if added.field in _names(schema, "source"):
-        return _column("source").getField(added.field)
-    return _column(added.field) if added.field in schema.names else None
+def _field_column(item: _EnvelopeField, schema: StructType) -> Column | None:
+    """The envelope's column for an item of ``add.fields``; None when the envelope has none."""
+    struct, name = item.struct, item.field
+    if struct is None and name in _TRANSACTION:
+        struct = "transaction"
+    elif struct is None and name not in _ROOT and name in _field_names(schema, "source"):
+        struct = "source"
+    if struct is None:
+        return _column(name) if name in schema.names else None
+    return _column(struct).getField(name) if name in _field_names(schema, struct) else None
 
 
-def _names(schema: StructType, column: str) -> list[str]:
+def _field_names(schema: StructType, column: str) -> list[str]:
     return list(getattr(schema[column].dataType, "names", [])) if column in schema.names else []
 
 
-def _kind(schema: StructType, column: str, field: str) -> DataType:
+def _field_type(schema: StructType, column: str, field: str) -> DataType:
     struct: Any = schema[column].dataType
-    kind: DataType = struct[field].dataType
-    return kind
+    data_type: DataType = struct[field].dataType
+    return data_type
 
 
 def _column(name: str) -> Column:

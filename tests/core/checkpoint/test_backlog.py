@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from hypothesis import given, strategies as st
 
-from headrace.checkpoint.backlog import BATCHES, Backlog, Part
+from headrace.checkpoint.backlog import MAX_BATCHES, Backlog, BacklogEntry
+from headrace.progress.rates import TableFailure
 from headrace.spark.storage import Folder
 
 
@@ -37,8 +38,8 @@ def places(batch: int) -> dict[str, list[Any]]:
 def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
     files = Files()
     backlog = Backlog(cast("Folder", files))
-    batch, added, applied = 0, list[int](), list[Part]()
-    begun: Part | None = None
+    batch, added, applied = 0, list[int](), list[BacklogEntry]()
+    begun: BacklogEntry | None = None
     for step in steps:
         if step in ("add", "skip"):
             batch += 1
@@ -52,13 +53,13 @@ def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
             assert again is None or again == begun  # what somebody has begun with stays as it is
         elif step == "done" and begun:
             applied.append(begun)
-            backlog.done(begun)
+            backlog.finish(begun)
             begun = None
         elif step == "restart":
             backlog = Backlog(cast("Folder", files))
     while part := backlog.begin():
         applied.append(part)
-        backlog.done(part)
+        backlog.finish(part)
     assert [place for part in applied for place in part.places.get("orders", [])] == [
         place for number in added for place in places(number)["orders"]
     ]
@@ -69,12 +70,34 @@ def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
 
 def test_a_part_ends_after_a_hundred_batches() -> None:
     backlog = Backlog(cast("Folder", Files()))
-    for batch in range(BATCHES + 1):
+    for batch in range(MAX_BATCHES + 1):
         backlog.add(batch, places(batch), "now", "full")
     first = backlog.begin()
     assert first is not None
-    assert (first.first, first.last) == (0, BATCHES - 1)
-    backlog.done(first)
+    assert (first.first, first.last) == (0, MAX_BATCHES - 1)
+    backlog.finish(first)
     second = backlog.begin()
     assert second is not None
-    assert (second.first, second.last) == (BATCHES, BATCHES)
+    assert (second.first, second.last) == (MAX_BATCHES, MAX_BATCHES)
+
+
+def test_an_entry_knows_how_many_batches_it_holds_where_its_topics_tell() -> None:
+    def batches(first: int, last: int, **places: list[Any]) -> int | None:
+        return BacklogEntry(first, last, "now", "full", places).batches
+
+    assert batches(3, 3, orders=[1], items=[1]) == 1
+    assert batches(3, 9, orders=[1, 2, 3]) == 3
+    assert batches(3, 5, orders=[1, 2, 3], items=[1]) == 3
+    assert batches(3, 9, orders=[1], items=[1]) is None  # one batch with both topics, or two with one each
+
+
+def test_a_failure_is_as_old_as_the_first_entry_and_counts_all() -> None:
+    assert Backlog(cast("Folder", Files())).failure is None
+    backlog = Backlog(cast("Folder", Files()))
+    for batch in (4, 5, 7):
+        backlog.add(batch, {"orders": [batch]}, "now" if batch == 4 else "later", "full")
+        backlog.begin()
+    assert backlog.failure == TableFailure("now", "full", backlog=3)
+    backlog.add(8, {"orders": [8], "items": [8]}, "later", "full")
+    backlog.add(10, {"orders": [10]}, "later", "full")
+    assert backlog.failure == TableFailure("now", "full", backlog=None)

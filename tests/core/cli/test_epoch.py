@@ -11,7 +11,7 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TOPIC, pipeline, rows
 
 from headrace import Pipeline
-from headrace.cli import startup as starting
+from headrace.cli import startup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ checkpoint: {folder}/checkpoint
 def test_after_a_restore(
     tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "started", lambda pipeline, voice: spark)
+    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     file = tmp_path / "artists.yaml"
     file.write_text(FILE.format(folder=tmp_path))

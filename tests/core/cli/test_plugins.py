@@ -110,8 +110,8 @@ def test_jars_are_shown_and_fetched(
 ) -> None:
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
 
-    def fetch(coordinates: list[str], folder: Path, *, say: Any, **_: Any) -> list[Path]:
-        say("  1/1 upper")
+    def fetch(coordinates: list[str], folder: Path, *, report: Any, **_: Any) -> list[Path]:
+        report("  1/1 upper")
         (folder / "jars").mkdir(parents=True)
         jar = folder / "jars" / "upper.jar"
         jar.write_bytes(bytes(1_500_000))

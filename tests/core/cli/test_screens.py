@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from headrace.cli import live_screen as screens, run_totals as totals
-from headrace.cli.formatting import count, counted, size, span
+from headrace.cli.formatting import count_noun, format_count, format_duration, format_size
 from headrace.cli.live_screen import Screen
 from headrace.cli.run_log import JsonLines, TextLines
 from headrace.cli.run_totals import Totals
 from headrace.cli.table_output import print_records, print_rows
 from headrace.progress.model import BatchProgress, TableProgress
-from headrace.progress.rates import TableStatus
-from headrace.progress.status import Status
+from headrace.progress.rates import TableFailure, TableStatus
+from headrace.progress.status import Status, describe_run
 
-ARTISTS = TableProgress("moma.artists", "iceberg", 1200, 1190, 7, 3, 2300, 4096, "77", 0.81)
-WORKS = TableProgress("moma.artworks", "hudi", 40, 40, None, 0, None, None, None, 1.2)
-FAILED = TableProgress(
-    "moma.artists", "iceberg", None, None, None, 0, None, None, None, 0.5, error="table x: full\n  fix: y"
+ARTISTS = TableProgress(
+    "moma.artists",
+    "iceberg",
+    rows_in=1200,
+    applied=1190,
+    late=7,
+    dead_letters=3,
+    latency_ms=2300,
+    bytes=4096,
+    version="77",
+    seconds=0.81,
 )
+WORKS = TableProgress("moma.artworks", "hudi", rows_in=40, applied=40, seconds=1.2)
+FAILED = TableProgress("moma.artists", "iceberg", seconds=0.5, error="table x: full\n  fix: y")
+SINCE = "2015-07-17T12:00:00+00:00"
 LINE = "2015-07-17T12:00:00Z moma batch 0  moma.artists → iceberg: "
 
 
@@ -46,9 +57,9 @@ def text(console: Console) -> list[str]:
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def rendered(screen: Screen) -> list[str]:
+def rendered(screen: Screen, width: int = 100) -> list[str]:
     """The part that is updated in place, as it stands now."""
-    console = terminal()
+    console = terminal(width)
     console.print(screen._render())
     return text(console)
 
@@ -58,22 +69,22 @@ def rendered(screen: Screen) -> list[str]:
     [(None, "–"), (-1, "0.0 s"), (0.81, "0.8 s"), (12.4, "12 s"), (200, "3.3 min"), (7200, "2.0 h"), (9e4, "1.0 d"), (1.6e8, "5.1 y")],
 )  # fmt: skip
 def test_times_are_short(seconds: float | None, said: str) -> None:
-    assert span(seconds) == said
+    assert format_duration(seconds) == said
 
 
 def test_counts_and_sizes() -> None:
-    assert [count(None), count(0), count(12345)] == ["–", "0", "12,345"]
-    assert [counted(1, "batch", "batches"), counted(2, "batch", "batches"), counted(None, "row")] == [
+    assert [format_count(None), format_count(0), format_count(12345)] == ["–", "0", "12,345"]
+    assert [count_noun(1, "batch", "batches"), count_noun(2, "batch", "batches"), count_noun(None, "row")] == [
         "1 batch",
         "2 batches",
         "– rows",
     ]
-    assert [size(900), size(48_312_000)] == ["0.9 kB", "48.3 MB"]
+    assert [format_size(900), format_size(48_312_000)] == ["0.9 kB", "48.3 MB"]
 
 
 def test_the_screen_before_the_first_batch() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
-    screen.doing("starting Spark 3.5.7")
+    screen.step("starting Spark 3.5.7")
     (line,) = rendered(screen)
     assert line.split()[1:5] == ["moma", "starting", "Spark", "3.5.7"]
     assert line.endswith("up 0.0 s")
@@ -84,11 +95,11 @@ def test_the_screen_while_it_runs() -> None:
     screen.add(batch(0, ARTISTS, WORKS))
     screen.add(batch(1, replace(ARTISTS, rows_in=1, applied=1, late=0, dead_letters=0)))
     now = TableStatus("moma.artists", "iceberg", 2300, 2900, lag=12, lag_seconds=2.5, rows_per_second=20.4)
-    screen.show(Status(active=True, message="waiting for data", batch=1, behind_ms=2300, tables=(now,)))
+    screen.show(Status(active=True, message="waiting for data", batch=1, latency_ms=2300, tables=(now,)))
     head, _, names, artists, works = rendered(screen)
     assert "moma  waiting for data 0.0 s" in head
     assert head.endswith("Ctrl-C: end after the batch")
-    assert names.split("  ")[0] == "table"
+    assert names.split()[-5:] == ["lag", "rows/s", "latency", "last", "batch"]
     assert artists.split() == [
         "moma.artists",
         "iceberg",
@@ -117,13 +128,39 @@ def test_the_screen_shows_a_table_that_fails_until_it_works_again() -> None:
     assert rendered(screen)[-1].split()[:4] == ["moma.artists", "iceberg", "1,200", "1,190"]
 
 
+def test_a_table_that_fails_shows_no_lag_and_no_latency_of_an_earlier_batch() -> None:
+    screen = Screen(Totals("moma"), "moma.yaml", terminal(120))
+    screen.add(batch(7, ARTISTS))
+    screen.add(batch(8, FAILED))
+    progress = [batch(7, ARTISTS), batch(8, FAILED)]
+    failures = {("moma.artists", "iceberg"): TableFailure(SINCE, "table x: full", backlog=31)}
+    screen.show(describe_run(progress, failures, None, None))
+    names, artists, why = rendered(screen, 120)[-3:]
+    assert re.split(" {2,}", names)[-4:] == ["lag", "rows/s", "latency", "last batch"]
+    assert re.split(" {2,}", artists)[-4:] == ["31 batches", "0", "–", "#7, 0.0 s ago"]
+    assert why == f"moma.artists → iceberg: fails since {SINCE}, 31 batches wait for it: table x: full"
+    screen.show(describe_run(progress, {}, None, None))
+    artists, why, fix = rendered(screen, 120)[-3:]
+    assert (why, fix) == (f"moma.artists → iceberg: fails since {SINCE}: table x: full", "  fix: y")
+    assert re.split(" {2,}", artists)[-4:] == ["–", "0", "–", "#7, 0.0 s ago"]
+    screen.add(batch(8, ARTISTS))
+    screen.show(describe_run([*progress, batch(8, ARTISTS)], {}, None, None))
+    assert re.split(" {2,}", rendered(screen)[-1])[-2:] == ["2.3 s", "#8, 0.0 s ago"]
+
+
+def test_a_table_that_was_never_written_has_no_last_batch() -> None:
+    screen = Screen(Totals("moma"), "moma.yaml", terminal())
+    screen.add(batch(0, FAILED))
+    assert re.split(" {2,}", rendered(screen)[-3])[-4:] == ["–", "–", "–", "–"]
+
+
 def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:
     console = terminal()
     screen = Screen(Totals("moma"), "moma.yaml", console)
     with screen:
-        screen.say("Java 17 in /opt/java")
+        screen.report("Java 17 in /opt/java")
         screen.add(batch(0, ARTISTS, unrouted=("moma.public.users",)))
-    screen.summary()
+    screen.print_summary()
     lines = text(console)
     assert any("Java 17 in /opt/java" in line for line in lines)
     assert any("left out: topic moma.public.users (no rule of `tables:` names it)" in line for line in lines)
@@ -143,7 +180,7 @@ def test_a_topic_that_holds_no_rows_is_named_once() -> None:
 
 def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
-    lines.say("Java 17 in /opt/java")
+    lines.report("Java 17 in /opt/java")
     lines.add(batch(0, ARTISTS, WORKS, unrouted=("users",)))
     lines.add(
         batch(
@@ -151,11 +188,11 @@ def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
         )
     )
     lines.add(batch(2, FAILED))
-    lines.summary()
+    lines.print_summary()
     out, err = capsys.readouterr()
     assert err == "Java 17 in /opt/java\nleft out: topic users (no rule of `tables:` names it)\n"
     assert out.splitlines() == [
-        f"{LINE}1,200 rows in, 1,190 applied, 7 late, 3 dead letters, 2.3 s behind, took 0.8 s",
+        f"{LINE}1,200 rows in, 1,190 applied, 7 late, 3 dead letters, latency 2.3 s, took 0.8 s",
         "2015-07-17T12:00:00Z moma batch 0  moma.artworks → hudi: 40 rows in, 40 applied, – late, 0 dead letters, took 1.2 s",
         f"{LINE.replace('batch 0', 'batch 1')}was applied before",
         f"{LINE.replace('batch 0', 'batch 2')}FAILED after 0.5 s: table x: full",
@@ -167,18 +204,20 @@ def test_lines_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_that_a_newer_one_made_void_are_counted_where_there_are_any(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     progress = batch(0, replace(ARTISTS, rows_in=26, applied=25, superseded=1, late=0, dead_letters=0))
     lines = TextLines(Totals("moma"), "moma.yaml")
     lines.add(progress)
-    lines.summary()
+    lines.print_summary()
     line, _, total = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{LINE}26 rows in, 25 applied, 1 superseded, 0 late, 0 dead letters, ")
     assert total == "  moma.artists → iceberg: 26 rows in, 25 applied, 1 superseded, 0 late, 0 dead letters"
     console = terminal()
     screen = Screen(Totals("moma"), "moma.yaml", console)
     screen.add(progress)
-    screen.summary()
+    screen.print_summary()
     assert [line.split() for line in text(console)[-2:]] == [
         ["table", "sink", "rows", "in", "applied", "superseded", "late", "dead", "letters"],
         ["moma.artists", "iceberg", "26", "25", "1", "0", "0"],
@@ -199,9 +238,9 @@ def test_one_row_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
     lines = JsonLines(Totals("moma"), "moma.yaml")
-    lines.doing("starting Spark 3.5.7")
+    lines.step("starting Spark 3.5.7")
     lines.add(batch(0, ARTISTS, unrouted=("users",)))
-    lines.summary()
+    lines.print_summary()
     out, err = capsys.readouterr()
     assert BatchProgress.from_json(out) == batch(0, ARTISTS, unrouted=("users",))
     assert out.count("\n") == 1
@@ -217,7 +256,7 @@ def test_a_dead_letter_counts_once_however_many_sinks_there_are() -> None:
 
 
 def test_a_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
-    TextLines(Totals("moma"), "moma.yaml").summary()
+    TextLines(Totals("moma"), "moma.yaml").print_summary()
     assert capsys.readouterr().out == "moma: nothing new in 0.0 s\n"
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.core.conftest import SAMPLE, Headrace, deliver
 
 from headrace import HeadraceError, Pipeline
-from headrace.cli import startup as starting
+from headrace.cli import startup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ checkpoint: lake/_checkpoints/people
 @pytest.fixture
 def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
     """The program uses it, and leaves it running."""
-    monkeypatch.setattr(starting, "started", lambda pipeline, voice: spark)
+    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     return spark
 
@@ -162,7 +162,7 @@ def test_dead_letters(headrace: Headrace) -> None:
 
 def test_how_each_table_keeps_up(headrace: Headrace) -> None:
     names, table = headrace("status", "artists.yaml").output.splitlines()
-    assert re.split(" {2,}", names) == ["table", "sink", "waiting", "rows/s", "behind", "last batch"]
+    assert re.split(" {2,}", names) == ["table", "sink", "lag", "rows/s", "latency", "last batch"]
     assert re.match(r"moma\.artists +iceberg +– +\d+ +\d\.\d y +#1, [\d.]+ (s|min) ago$", table)
     said = headrace("status", "people.yaml").output.splitlines()[-1]
     assert said == "of the last 1 batch: 2 dead letters, kept with their bytes: headrace dead-letters people.yaml"
@@ -185,19 +185,23 @@ def test_a_table_that_fails_is_seen_as_long_as_it_does(
     (tmp_path / "lake" / "bad").write_text("no folder")
     with pytest.raises(HeadraceError, match="table bad"):
         Pipeline.from_file("shop.yaml").run(spark)
-    waits = re.compile(r"bad: waits since 20\d\d-\d\d-\d\dT[\d:+]+: .*table bad")
+    waits = re.compile(r"bad: fails since 20\d\d-\d\d-\d\dT[\d:+]+, 1 batch waits for it: .*table bad")
     _, bad, good, why, *_ = headrace("status", "shop.yaml").output.splitlines()
-    assert bad.split() == ["bad", "files", "–", "0", "–", "–"]
+    assert re.split(" {2,}", bad) == ["bad", "files", "1 batch", "0", "–", "–"]
     assert re.match(r"good +files .* #0, [\d.]+ (s|min) ago$", good)
     assert waits.match(why)
+    bad, _ = map(json.loads, headrace("status", "shop.yaml", "--format", "json").output.splitlines())
+    assert (bad["table"], bad["lag"], bad["latency_ms"], bad["backlog"]) == ("bad", None, None, 1)
+    assert bad["failing_since"][:2] == "20"
+    assert "table bad" in bad["error"]
     # Also when it is long ago.
     shutil.rmtree(tmp_path / "checkpoint" / "progress")
     _, bad, why, *_ = headrace("status", "shop.yaml").output.splitlines()
-    assert bad.split() == ["bad", "files", "–", "0", "–", "–"]
+    assert re.split(" {2,}", bad) == ["bad", "files", "1 batch", "0", "–", "–"]
     assert waits.match(why)
     (tmp_path / "lake" / "bad").unlink()
     Pipeline.from_file("shop.yaml").run(spark)
-    assert "waits" not in headrace("status", "shop.yaml").output
+    assert "fails" not in headrace("status", "shop.yaml").output
 
 
 def test_a_pipeline_that_never_ran(headrace: Headrace, lake: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import types as T
 
-from headrace.cli.json_values import plain
+from headrace.cli.json_values import to_json_value
 
 STRUCT = T.StructType([T.StructField("at", T.TimestampType()), T.StructField("raw", T.ArrayType(T.BinaryType()))])
 NOON = datetime(2015, 7, 17, 12, 0, 0, 120000, tzinfo=UTC)
@@ -37,7 +37,7 @@ NOON = datetime(2015, 7, 17, 12, 0, 0, 120000, tzinfo=UTC)
     ],
 )
 def test_values(value: Any, kind: T.DataType, found: Any) -> None:
-    assert plain(value, kind) == found
+    assert to_json_value(value, kind) == found
     json.dumps(found, default=str, allow_nan=False)
 
 
@@ -49,7 +49,7 @@ def test_times_do_not_depend_on_the_machines_zone(zone: str, monkeypatch: pytest
         # An hour that New York has twice.
         instant = datetime(2015, 11, 1, 6, 30, tzinfo=UTC)
         collected = T.TimestampType().fromInternal(int(instant.timestamp()) * 1_000_000)
-        assert plain(collected, T.TimestampType()) == "2015-11-01T06:30:00Z"
+        assert to_json_value(collected, T.TimestampType()) == "2015-11-01T06:30:00Z"
     finally:
         monkeypatch.undo()
         time.tzset()

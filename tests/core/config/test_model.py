@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from headrace.config.model import PipelineConfig, TableRule, check_table_name
+from headrace.config.model import PipelineConfig, TableRule
+from headrace.config.table_names import check_table_name
 from headrace.config.yaml_document import parse
 from headrace.errors import ConfigError, PluginError
 from headrace.pipeline import Pipeline
@@ -188,18 +189,18 @@ class TestPlugins:
     @staticmethod
     def refused(tmp_text: str) -> str:
         from headrace import Pipeline
-        from headrace.config.loader import built
+        from headrace.config.loader import build
 
         with pytest.raises((ConfigError, PluginError)) as raised:
-            built(parse(tmp_text, "pipeline.yaml"), Pipeline)
+            build(parse(tmp_text, "pipeline.yaml"), Pipeline)
         return str(raised.value)
 
     def test_a_file_that_is_right(self) -> None:
         from headrace import Pipeline
-        from headrace.config.loader import built
+        from headrace.config.loader import build
 
         text = SHORTEST + "transforms:\n- unwrap: {delete.tombstone.handling.mode: rewrite, add.fields: op}\n"
-        pipeline = built(parse(text, "pipeline.yaml"), Pipeline)
+        pipeline = build(parse(text, "pipeline.yaml"), Pipeline)
         assert pipeline.transforms[0].config.delete_handling == "rewrite"
 
     def test_a_plugin_that_does_not_exist(self) -> None:

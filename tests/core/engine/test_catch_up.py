@@ -16,10 +16,12 @@ from tests.support.ranged import LinesSource, append
 from tests.support.waiting import stopped, until
 
 from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
-from headrace.checkpoint.backlog import Part
-from headrace.engine import catch_up as behind
+from headrace.checkpoint.backlog import BacklogEntry
+from headrace.checkpoint.progress_log import ProgressLog
+from headrace.config.settings import Settings
+from headrace.engine import catch_up
 from headrace.errors import RuleError
-from headrace.progress.model import BatchProgress, ProgressLog, TableProgress
+from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.storage import Folder
@@ -97,8 +99,8 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(behind, "PAUSE", 0.5)
-    monkeypatch.setattr(behind, "LONGEST", 0.5)
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(catch_up, "LONGEST_PAUSE_SECONDS", 0.5)
 
 
 def errors(query: Query) -> list[str]:
@@ -178,7 +180,9 @@ def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark
 def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("hang")
-    with stopped(shop.pipeline(table_timeout="15 seconds").start(spark, "100 milliseconds")) as query:
+    with stopped(
+        shop.pipeline(settings=Settings(table_timeout="15 seconds")).start(spark, "100 milliseconds")
+    ) as query:
         for number in range(3):
             shop.add(number)
             until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
@@ -213,7 +217,9 @@ def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, s
     shop = Shop(tmp_path, "native")
     shop.broken.write_text("full")
     with stopped(
-        shop.pipeline(dead_letters={RejectReason.UNDECODABLE: "stop"}).start(spark, "100 milliseconds")
+        shop.pipeline(settings=Settings(dead_letters={RejectReason.UNDECODABLE: "stop"})).start(
+            spark, "100 milliseconds"
+        )
     ) as query:
         shop.add(0)
         (shop.landing / BAD / f"{BAD}+0+9.json").write_text("no JSON\n")
@@ -224,15 +230,15 @@ def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, s
 
 
 def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: SparkSession) -> None:
-    tried: list[Part] = []
+    tried: list[BacklogEntry] = []
 
-    def apply(_: str, part: Part) -> None:
+    def apply(_: str, part: BacklogEntry) -> None:
         tried.append(part)
         if len(tried) < 3:
             raise ValueError("nobody thought of it")
 
-    tables = behind.Behind(Folder(spark, str(tmp_path)), apply)
-    tables.begin(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    tables = catch_up.CatchUp(Folder(spark, str(tmp_path)), apply)
+    tables.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
     until(lambda: len(tried) == 2, "the second try")
     assert "ValueError: nobody thought of it" in str(tables.errors[BAD])
     until(lambda: not tables.errors, "the table")
@@ -252,7 +258,7 @@ def test_tables_that_catch_up_at_once_are_all_in_the_progress(tmp_path: Path, sp
 
 
 def table(name: str, error: str | None) -> TableProgress:
-    return TableProgress(name, "files", 1, 1, 0, 0, None, None, None, 1.0, error=error)
+    return TableProgress(name, "files", rows_in=1, applied=1, late=0, seconds=1.0, error=error)
 
 
 def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: SparkSession) -> None:

@@ -23,8 +23,10 @@ from tests.support.waiting import stopped, until
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.offset_log import OffsetLog
-from headrace.engine import query as engine
-from headrace.engine.query import NativeQuery, Query
+from headrace.config.settings import Settings
+from headrace.engine import query as engine, retry
+from headrace.engine.native_query import NativeQuery
+from headrace.engine.query import Query
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import Status
 from headrace.sdk.interval import seconds_of
@@ -192,7 +194,7 @@ def test_available_now_takes_what_was_there_when_it_began(spark: SparkSession, o
 def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
     with stopped(orders.start(spark)) as query:
         assert (query.is_active, query.last_progress, query.exception) == (True, None, None)
-        assert query.status == Status(active=True, message="waiting for data", batch=None, behind_ms=None)
+        assert query.status == Status(active=True, message="waiting for data", batch=None, latency_ms=None)
         assert query.await_termination(0) is query.await_termination(0.1) is False
         orders.add(1)
         until(lambda: orders.ids() == [1], "the first order")
@@ -206,7 +208,7 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
         assert (last.batch, last.tables[0].rows_in) == (1, 2)
         assert query.status.batch == 1
     assert query.await_termination(1)
-    assert replace(query.status, tables=()) == Status(active=False, message="stopped", batch=1, behind_ms=None)
+    assert replace(query.status, tables=()) == Status(active=False, message="stopped", batch=1, latency_ms=None)
     assert [(table.sink, table.lag, table.latency_ms) for table in query.status.tables] == [("held", None, None)]
     assert query.exception is None
     assert orders.applied() == {0: [1], 1: [2, 3]}
@@ -216,7 +218,7 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
 @both_kinds
 def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
-    pipeline = replace(orders.pipeline(), min_sync_interval="3 seconds")
+    pipeline = replace(orders.pipeline(), settings=Settings(min_sync_interval="3 seconds"))
     with stopped(pipeline.start(spark, TRIGGER)) as query:
         until(lambda: query.recent_progress, "the first batch")
         orders.add(2)
@@ -231,7 +233,9 @@ def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSe
 @both_kinds
 def test_the_end_does_not_wait_for_the_next_batch_to_be_due(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
-    with stopped(replace(orders.pipeline(), min_sync_interval="1 day").start(spark, TRIGGER)) as query:
+    with stopped(
+        replace(orders.pipeline(), settings=Settings(min_sync_interval="1 day")).start(spark, TRIGGER)
+    ) as query:
         until(lambda: query.recent_progress, "the first batch")
     assert orders.applied() == {0: [1]}
 
@@ -307,7 +311,7 @@ def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> 
         stopper = threading.Thread(target=query.stop)
         stopper.start()
         orders.add(1)
-        until(query._stopping.is_set, "the wish to stop")
+        until(query._state.is_stopping, "the wish to stop")
         source.answers.set()
         stopper.join(20)
         assert not stopper.is_alive()
@@ -341,7 +345,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
     orders.in_hand()
     stopper = threading.Thread(target=query.stop, daemon=True)
     stopper.start()
-    until(query._stopping.is_set, "the wish to stop")
+    until(query._state.is_stopping, "the wish to stop")
     orders.hold.unlink()
     stopper.join(20)
     assert not stopper.is_alive()
@@ -360,7 +364,7 @@ def test_a_failing_source(spark: SparkSession, orders: Orders, failure: Exceptio
     with pytest.raises(FatalError, match=r"source lines: the tape is torn"):
         query.await_termination(60)
     assert isinstance(query.exception, FatalError)
-    assert query.status == Status(active=False, message="stopped: the tape is torn", batch=None, behind_ms=None)
+    assert query.status == Status(active=False, message="stopped: the tape is torn", batch=None, latency_ms=None)
     orders.add(1)
     orders.pipeline().run(spark)
     assert orders.applied() == {0: [1]}
@@ -394,7 +398,7 @@ def damage(orders: Orders) -> None:
 def test_a_source_that_is_worth_another_try(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
     orders.add(1)
     source = LinesSource(path=str(orders.log))
     source.failures = [RetriableError("busy"), RetriableError("busy")]
@@ -409,8 +413,9 @@ def test_a_source_that_is_worth_another_try(
 def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "PAUSE", 0.01)
-    monkeypatch.setattr(engine, "AWAY", (0.01, 0.1))
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "LONGEST_PAUSE_SECONDS", 0.1)
     source = LinesSource(path=str(orders.log))
     source.failures = [RetriableError("busy")] * 10
     with pytest.raises(RetriableError, match="busy"):  # it has not answered yet
@@ -492,7 +497,7 @@ def test_a_damaged_range_is_refused(spark: SparkSession, orders: Orders) -> None
 
 @pytest.mark.spark
 def test_old_ranges_are_removed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.checkpoint.offset_log.KEEP", 2)
+    monkeypatch.setattr("headrace.checkpoint.offset_log.KEPT_RANGES", 2)
     orders = Orders(tmp_path / "orders", "ranged", limit=1)
     orders.add(*range(5))
     orders.pipeline().run(spark)

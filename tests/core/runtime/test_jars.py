@@ -82,7 +82,7 @@ def resolve(*coordinates: str, **options: object) -> list[Path]:
 
 def test_every_jar_is_named_as_it_comes(log: Path, cache: Path) -> None:
     said: list[str] = []
-    jars = resolve(TWO, ONE, say=said.append)
+    jars = resolve(TWO, ONE, report=said.append)
     folder = cache / "ivy" / "jars"
     assert jars == [folder / "org.example_one-1.0.jar", folder / "org.example_two-2.0.jar"]
     assert all(zipfile.is_zipfile(jar) for jar in jars)
@@ -175,7 +175,7 @@ def test_a_copied_cache_serves_a_machine_without_network(
 
 def test_processes_that_start_together_fetch_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "1")
-    program = f"from headrace.runtime.jars import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', say=print))"
+    program = f"from headrace.runtime.jars import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', report=print))"
     runs = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     told = [run.communicate(timeout=60)[0] for run in runs]
     assert all(text.rstrip().endswith("org.example_one-1.0.jar") for text in told)
@@ -192,7 +192,7 @@ def test_an_ivy_that_outlives_its_process_keeps_others_out(log: Path, monkeypatc
         run.kill()
     said: list[str] = []
     monkeypatch.setenv("FAKE_SLEEP", "0")
-    assert zipfile.is_zipfile(resolve(ONE, say=said.append)[0])
+    assert zipfile.is_zipfile(resolve(ONE, report=said.append)[0])
     assert said[0] == "waiting for another process that fetches jars"
 
 
@@ -312,7 +312,7 @@ class TestSparksOwnIvy:
 
     def test_what_an_artefact_needs_comes_with_it(self, cache: Path, version: str) -> None:
         said: list[str] = []
-        jars = resolve_jars([ONE], spark_version=version, say=said.append)
+        jars = resolve_jars([ONE], spark_version=version, report=said.append)
         assert [jar.name for jar in jars] == ["org.example_one-1.0.jar", "org.example_two-2.0.jar"]
         assert said[1:4] == [f"fetching 2 jars into {cache}/ivy/jars, once", "  1/2 one-1.0", "  2/2 two-2.0"]
         assert json.loads(next((cache / "jars").glob("*.json")).read_text())["jars"].keys() == {

@@ -141,6 +141,7 @@ class TestLog:
         assert log.get("x-value") == struct(a=T.LongType())
 
     @pytest.mark.spark
+    @pytest.mark.one_spark
     @pytest.mark.parametrize("subject", ["moma.public.artists-value", "__debezium-heartbeat.x-value", "a/../b %c-key"])
     def test_in_a_folder(self, spark: SparkSession, tmp_path: Path, subject: str) -> None:
         from headrace.spark.storage import Folder

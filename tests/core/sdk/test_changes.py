@@ -13,7 +13,7 @@ from headrace.spark.columns import quote_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 ENVELOPE = f"before struct<id int, name string>, after struct<id int, name string, `a.b` string>, op string, {KEY} struct<id int>, {DELETED} boolean"
 

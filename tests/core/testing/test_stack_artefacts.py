@@ -64,7 +64,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 def lock(monkeypatch: pytest.MonkeyPatch, *group: Artefact) -> None:
-    monkeypatch.setattr(artefacts, "locked", lambda: {"rocket": list(group)})
+    monkeypatch.setattr(artefacts, "read_lock", lambda: {"rocket": list(group)})
 
 
 def left(tmp_path: Path) -> list[str]:
@@ -150,21 +150,21 @@ def test_an_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest
             archive.writestr("rocket.txz", content.getvalue())
         content = jar
     lock(monkeypatch, repository.add(COORDINATES[0], content.getvalue()))
-    folder = artefacts.unpacked("rocket")
+    folder = artefacts.unpack("rocket")
     assert (folder / "bin/launch").read_bytes() == b"3210"
     assert os.access(folder / "bin/launch", os.X_OK)
-    assert artefacts.unpacked("rocket") == folder
+    assert artefacts.unpack("rocket") == folder
     assert len(repository.asked) == 1
 
 
 def test_programs_for_another_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
     with pytest.raises(ConfigError, match="there is no postgres for Linux on s390x"):
-        artefacts.native("postgres")
+        artefacts.unpack_native("postgres")
 
 
 def test_the_lock_has_every_group_with_what_it_names() -> None:
-    locked = artefacts.locked()
+    locked = artefacts.read_lock()
     wanted = tomllib.loads(WANTED.read_text(encoding="utf-8"))
     assert locked.keys() == wanted.keys()
     for group, roots in wanted.items():

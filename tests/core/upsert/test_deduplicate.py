@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 SCHEMA = "k string, `the number` int, value string, _headrace_deleted boolean, _headrace_position string"
 Change = tuple[str, int, str | None, bool, str]

@@ -26,8 +26,8 @@ SCHEMA = f"id int, code string, price decimal(9,2), {POSITION} string, {DELETED}
 def test_a_change_that_is_older_than_the_removal_of_its_key_is_left_out(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, few: int
 ) -> None:
-    monkeypatch.setattr(deleted, "_SMALL", small)
-    monkeypatch.setattr(deleted, "_FEW", few)
+    monkeypatch.setattr(deleted, "_BROADCAST_BYTES", small)
+    monkeypatch.setattr(deleted, "_BROADCAST_ROWS", few)
     chance = Random(1)
     every = [(n, f"k{n % 3}", Decimal(n)) for n in range(40)]
     keys = DeletedKeys(Folder(spark, str(tmp_path)), 3600)

@@ -109,14 +109,14 @@ def _step(
         database.rekey(table, key, chance.choice(free), left_out if moves.leave_out else ())
     else:
         told = {name: inner for name, inner in value.items() if name not in left_out}
-        database.update(table, {"id": key, **told}, unchanged=left_out)
+        database.update(table, {"id": key, **told}, unavailable=left_out)
 
 
 def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
     database = Database()
     database.insert(TABLES[0], {"id": 1, "name": "a", "text": "x"})
     database.update(TABLES[0], {"id": 1, "name": "b", "text": "x", "title": "new"})
-    database.update(TABLES[0], {"id": 1, "name": "c"}, unchanged=["text", "title"])
+    database.update(TABLES[0], {"id": 1, "name": "c"}, unavailable=["text", "title"])
     insert, told, left_out = database.log
     stream = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
     for change in (insert, left_out, told, insert):
@@ -161,8 +161,9 @@ def examples(count: int) -> Callable[[Any], Any]:
 SPARK_4 = pyspark.__version__.startswith("4.")
 
 
+@pytest.mark.one_spark
 @again
-@examples(4 if SPARK_4 else 50)
+@examples(15)
 @given(history=histories())
 def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -170,19 +171,19 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 
 @again
-@examples(2 if SPARK_4 else 8)
-@given(history=histories(), partitioned=st.booleans())
-def test_iceberg(spark: SparkSession, part: int, history: History, partitioned: bool) -> None:
+@examples(2 if SPARK_4 else 4)
+@given(history=histories(), kind=st.sampled_from(["merge-on-read", "copy-on-write"]), partitioned=st.booleans())
+def test_iceberg(spark: SparkSession, part: int, history: History, kind: str, partitioned: bool) -> None:
     options = {"partition.by": {"*": [PARTITION]}} if partitioned else {}
     with tempfile.TemporaryDirectory() as folder:
-        check(history, IcebergSink({"warehouse": f"{folder}/lake", **options}), spark, Path(folder))
+        check(history, IcebergSink({"warehouse": f"{folder}/lake", "table.type": kind, **options}), spark, Path(folder))
 
 
 if not SPARK_4:
 
     @again
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-    @examples(8)
+    @examples(3)
     @given(history=histories(), partitioned=st.booleans())
     def test_hudi(spark: SparkSession, kind: str, part: int, history: History, partitioned: bool) -> None:
         options = {"hoodie.datasource.write.partitionpath.field": PARTITION} if partitioned else {}

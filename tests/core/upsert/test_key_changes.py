@@ -29,7 +29,7 @@ def moved_on(*, keys: tuple[int, ...]) -> Database:
     database.insert(TABLE, {"id": keys[0], "name": "a", "text": "old"})
     database.update(TABLE, {"id": keys[0], "name": "b", "text": "large"})
     for old, new in pairwise(keys):
-        database.rekey(TABLE, old, new, unchanged=["text"])
+        database.rekey(TABLE, old, new, unavailable=["text"])
     return database
 
 
@@ -40,7 +40,7 @@ def moved_to_a_used_key(*, keys: tuple[int, ...]) -> Database:
     database.delete(TABLE, keys[1])
     database.insert(TABLE, {"id": keys[0], "name": "a", "text": "large"})
     for old, new in pairwise(keys):
-        database.rekey(TABLE, old, new, unchanged=["text"])
+        database.rekey(TABLE, old, new, unavailable=["text"])
     return database
 
 
@@ -90,7 +90,7 @@ def test_a_key_that_comes_back(spark: SparkSession, tmp_path: Path) -> None:
 def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSession, tmp_path: Path) -> None:
     database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
-    database.update(TABLE, {"id": 2, "name": "d"}, unchanged=["text"])
+    database.update(TABLE, {"id": 2, "name": "d"}, unavailable=["text"])
     *before, delete, again, update, left_out = database.log
     mine.apply(*before, again)
     mine.apply(update, left_out)
@@ -114,7 +114,7 @@ def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark:
     database.insert(TABLE, {"id": 2, "name": "before", "text": "before"})
     database.insert(TABLE, {"id": 1, "name": "a", "text": "large"})
     database.delete(TABLE, 2)
-    database.rekey(TABLE, 1, 2, unchanged=["text"])
+    database.rekey(TABLE, 1, 2, unavailable=["text"])
     before, insert, removed, delete, moved = database.log
     mine.apply(before, insert, delete)
     assert mine.rows(TABLE) == [{"id": 2, "name": "before", "text": "before"}]
@@ -140,7 +140,7 @@ def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path
 def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
     database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
-    database.rekey(TABLE, 2, 3, unchanged=["text"])
+    database.rekey(TABLE, 2, 3, unavailable=["text"])
     insert, update, *moved, told, delete, again = database.log
     mine.apply(insert, update)
     for batch in (moved, [told], [delete, again]):
@@ -157,8 +157,8 @@ def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice
     insert, update, delete, late, delete_2, third = database.log
     mine.apply(insert, update, delete)
     database.insert(TABLE, {"id": 5, "name": "e", "text": "other"})
-    database.rekey(TABLE, 5, 6, unchanged=["text"])
-    database.rekey(TABLE, 6, 7, unchanged=["text"])
+    database.rekey(TABLE, 5, 6, unavailable=["text"])
+    database.rekey(TABLE, 6, 7, unavailable=["text"])
     mine.apply(delete_2, third, *database.log[6:])
     mine.apply(late)
     assert mine.rows(TABLE) == database.rows(TABLE)
@@ -169,7 +169,7 @@ def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice
 def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """The changes of each key in their order, as a partition has them; of the keys none in particular."""
     database = moved_on(keys=(1, 2, 3))
-    database.update(TABLE, {"id": 3, "name": "c"}, unchanged=["text"])
+    database.update(TABLE, {"id": 3, "name": "c"}, unavailable=["text"])
     mine = stream(spark, tmp_path_factory.mktemp("moved"))
     left, batch = {key: [change for change in database.log if change.key == key] for key in (1, 2, 3)}, list[Change]()
     while any(left.values()):

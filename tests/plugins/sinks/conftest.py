@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.runtime.session import line_of, spark_version
+from headrace.runtime.session_builder import spark_line, spark_version
 from headrace.spark.sessions import Sessions
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import HudiSink
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Where Hudi is refused, test_hudi_refused.py is what can be tested of it.
-collect_ignore = ["test_hudi.py"] if line_of(spark_version()) in HudiSink.refuses else []
+collect_ignore = ["test_hudi.py"] if spark_line(spark_version()) in HudiSink.refuses else []
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows
 from tests.support.waiting import stopped, until
 
-from headrace.engine import table
+from headrace.engine import retry
 from headrace.testing.stack import Metastore
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
 
 
 def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "PAUSE", 0.1)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.1)
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(TOPIC, key="artist_id", columns=COLUMNS)
     artists.insert(ARP)

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import partitions
+from tests.support.kit import without_histories
 
 from headrace import DataError, RetriableError
-from headrace.sdk.sink import WriteResult
+from headrace.sdk.sink import Batch, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, gone, put
@@ -50,6 +50,7 @@ class TestMergeOnRead(SinkConformance):
         return {"path": str(folder)}
 
 
+@without_histories
 class TestCopyOnWrite(SinkConformance):
     sink_class = HudiSink
 
@@ -68,23 +69,12 @@ def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path:
     table.write(PEOPLE, put(1, 1, "a"))
     second = table.write(PEOPLE, put(2, 1, "A"), put(2, 2, "b"))
     other.write(PEOPLE, put(3, 3, "c"))
-    last = hudi_timeline.last_commit(table.session, path, table.pipeline)
+    last = hudi_timeline.last_commit(table.session, path, Batch(table.pipeline, 0, "upsert"))
     assert last is not None
     assert (last.mark, last.instant) == (f"{table.pipeline}:1", second.version)
     assert table.write_again(PEOPLE, put(9, 9, "not read")) == WriteResult(version=second.version, skipped=True)
     assert [row["name"] for row in table.rows()] == ["A", "b", "c"]
-    assert hudi_timeline.last_commit(table.session, path, "no pipeline") is None
-
-
-def test_counts_and_sizes_come_from_the_commit(tmp_path: Path, clones: Sessions, table_type: str) -> None:
-    table = target(tmp_path, clones, **{"table.type": table_type})
-    first = table.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), gone(1, 9, None))
-    assert first.upserted == 2
-    assert first.bytes
-    second = table.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(1, 8, None))
-    # What is appended to a log meets the stored row only when it is read.
-    assert second.upserted == (2 if table_type == "COPY_ON_WRITE" else None)
-    assert second.bytes
+    assert hudi_timeline.last_commit(table.session, path, Batch("no pipeline", 0, "upsert")) is None
 
 
 # Tables
@@ -125,21 +115,6 @@ def test_rows_stay_right_when_logs_are_compacted(tmp_path: Path, clones: Session
     assert [(row["id"], row["tags"]) for row in table.rows()] == [(1, ["a", None]), (3, []), (4, ["x", None])]
     timeline = tmp_path / table.name.replace(".", "/") / ".hoodie" / "timeline"
     assert list(timeline.glob("*.compaction.requested"))
-
-
-def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_type: str) -> None:
-    options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
-    table = target(tmp_path, clones, **options)
-    partitions.rows_move(table)
-    assert (tmp_path / table.name.replace(".", "/") / "z").is_dir()
-
-
-def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
-    tmp_path: Path, clones: Sessions, table_type: str
-) -> None:
-    options = {"table.type": table_type, "hoodie.datasource.write.partitionpath.field": "city"}
-    table = target(tmp_path, clones, **options)
-    partitions.waits_for_its_column(table)
 
 
 def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) -> None:

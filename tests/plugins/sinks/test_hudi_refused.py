@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace import ConfigError
-from headrace.runtime import session as sessions
+from headrace.runtime.session_builder import check_supported, spark_line, spark_version
+from headrace.runtime.session_check import check_session
 from headrace_sinks.hudi import HudiSink
 
 if TYPE_CHECKING:
@@ -19,18 +20,18 @@ SENTENCE = (
 
 def test_spark_4_is_refused_with_a_sentence() -> None:
     with pytest.raises(ConfigError) as caught:
-        sessions.refuse([HudiSink(path="lake")], "4.0")
+        check_supported([HudiSink(path="lake")], "4.0")
     assert str(caught.value) == SENTENCE
 
 
 def test_spark_3_is_not() -> None:
-    sessions.refuse([HudiSink(path="lake")], "3.5")
+    check_supported([HudiSink(path="lake")], "3.5")
 
 
-if sessions.line_of(sessions.spark_version()) in HudiSink.refuses:
+if spark_line(spark_version()) in HudiSink.refuses:
 
     @pytest.mark.spark
     def test_a_session_of_spark_4_is_refused(spark: SparkSession) -> None:
         with pytest.raises(ConfigError) as caught:
-            sessions.fits(spark, [HudiSink(path="lake")])
+            check_session(spark, [HudiSink(path="lake")])
         assert str(caught.value) == SENTENCE

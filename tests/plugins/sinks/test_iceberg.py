@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support import partitions, pipelines
+from tests.support import pipelines
 from tests.support.bronze import Bronze
+from tests.support.kit import without_histories
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
-from headrace.runtime import session as sessions
+from headrace.runtime.session_check import check_session
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
@@ -39,6 +40,7 @@ class TestMergeOnRead(SinkConformance):
 
 
 @pytest.mark.one_spark
+@without_histories
 class TestCopyOnWrite(SinkConformance):
     sink_class = IcebergSink
 
@@ -227,15 +229,6 @@ def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None
     assert found["properties"]["write.delete.mode"] == "merge-on-read"
 
 
-@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
-def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_type: str) -> None:
-    options = {"table.type": table_type, "partition.by": {"other.*": ["born"], "kit.*": ["city"], "*": ["born"]}}
-    table = Target(IcebergSink({"warehouse": str(tmp_path), **options}), clones.of("one"))
-    partitions.rows_move(table)
-    folders = {folder.name for folder in (tmp_path / table.name.replace(".", "/") / "data").iterdir()}
-    assert folders == {"city=x", "city=y", "city=z", "city=null"}
-
-
 def test_a_table_is_partitioned_by_what_is_in_its_columns(tmp_path: Path, clones: Sessions) -> None:
     fields = ["bucket(4, id)", "months( made )", "hours(at)", "a b"]
     table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": fields}}), clones.of("one"))
@@ -243,11 +236,6 @@ def test_a_table_is_partitioned_by_what_is_in_its_columns(tmp_path: Path, clones
     table.write("id int, made date, at timestamp, `a b` string", put(1, 1, *row))
     (spec,) = metadata(tmp_path, table)["partition-specs"]
     assert [field["transform"] for field in spec["fields"]] == ["bucket[4]", "month", "hour", "identity"]
-
-
-def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(tmp_path: Path, clones: Sessions) -> None:
-    table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"kit.*": ["city"]}}), clones.of("one"))
-    assert partitions.waits_for_its_column(table).where == "sink iceberg, partition.by"
 
 
 def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Sessions) -> None:
@@ -263,15 +251,6 @@ def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Se
 def test_what_is_no_partition_field(tmp_path: Path, field: str) -> None:
     with pytest.raises(ValidationError, match="is no partition field; there are column, years"):
         IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": [field]}})
-
-
-def test_counts_and_sizes_come_from_the_commit(target: Target) -> None:
-    written = target.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"))
-    assert written.upserted == 2
-    written = target.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(9, 9, None))
-    assert written.upserted == 2
-    assert written.bytes
-    assert target.write(PEOPLE, put(3, 2, "later")).upserted == 0
 
 
 def test_columns_are_widened(target: Target) -> None:
@@ -336,9 +315,9 @@ def test_a_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
     with pytest.raises(
         PluginError, match=r'\.config\("spark.sql.catalog.named", "org.apache.iceberg.spark.SparkCatalog"\)'
     ):
-        sessions.fits(spark, [sink])
+        check_session(spark, [sink])
     clone = with_conf(spark, sink.session_conf())
-    sessions.fits(clone, [sink])
+    check_session(clone, [sink])
     sink.check(clone)
     target = Target(sink, clone)
     assert isinstance(target.refusal(target.rows), ConfigError)

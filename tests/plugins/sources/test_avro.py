@@ -12,7 +12,7 @@ from tests.support.files import batch_of, events_of, in_order
 
 from headrace.errors import DataError
 from headrace.sdk.events import VALUE, Events
-from headrace_sources.formats.avro import AvroFormat, _struct
+from headrace_sources.formats.avro import AvroFormat, _to_struct
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class TestWriterSchemas:
             schema = fastavro.reader(file).metadata["avro.schema"]
         assert schema.encode() in text
         avro = spark._jvm.org.apache.avro.Schema.Parser().parse(schema)  # type: ignore[union-attr]
-        assert _struct(spark, avro) == spark.read.format("avro").load(f"file:{path}").schema
+        assert _to_struct(spark, avro) == spark.read.format("avro").load(f"file:{path}").schema
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:

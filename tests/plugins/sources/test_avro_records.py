@@ -23,14 +23,15 @@ from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from headrace.engine.decode import Records, decoded
+from headrace.engine.decode import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
-from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.registries import client as registry
-from headrace_sources.registries.zlib import MOST, inflated
+from headrace_sources.registries.zlib import MAX_BYTES, inflate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +120,7 @@ def read(
     topics: dict[str, Records],
     log: SchemaLog | None = None,
 ) -> DataFrame:
-    [events] = decoded(SourceContext(session, log or SchemaLog()), topics, avro, avro)
+    [events] = RecordDecoder(avro, avro).decode(SourceContext(session, log or SchemaLog()), topics)
     return events.load(session, events.schema)
 
 
@@ -182,7 +183,7 @@ def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, played: P
     avro, log = AvroFormat(registry=played.url), SchemaLog()
     name, records = next(iter(topic(session, "pg_avro_confluent", "customers").items()))
     read(session, avro, {name: lambda s: records(s).where("offset < 3")}, log).collect()
-    known = set(log.writers(f"{name}-value"))
+    known = set(log.writers(Subject(name, "value")))
     for _ in range(10):
         frame = read(session, avro, {name: records}, log)
         try:
@@ -190,9 +191,10 @@ def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, played: P
             break
         except (PySparkException, Py4JJavaError) as error:
             explained = avro.explain(error)
-            assert explained is not None
+            assert isinstance(explained, UnknownSchemaError)
             assert "which no record had before" in explained.what
-    assert len(log.writers(f"{name}-value")) > len(known) == 1
+            log.note_unknown(explained.schemas)
+    assert len(log.writers(Subject(name, "value"))) > len(known) == 1
     assert {error for *_, error in found} == {None}
     asked = [path for path, _ in played.asked]
     assert len(asked) == len(set(asked)), "each schema is asked for once"
@@ -223,11 +225,9 @@ def test_bare_avro_with_a_schema_file(session: SparkSession, tmp_path: Path) -> 
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, {"id": 7, "name": "é"})
     frame = session.createDataFrame([(None, out.getvalue(), "rows", 0, 0, None)], KAFKA)
-    [events] = decoded(
+    [events] = RecordDecoder(AvroFormat({"schema.file": str(file)})).decode(
         SourceContext(session, SchemaLog()),
         {"rows": partial(move_to_session, frame)},
-        AvroFormat({"schema.file": str(file)}),
-        None,
     )
     [row] = events.load(session, events.schema).collect()
     assert row["value"].asDict() == {"id": 7, "name": "é"}
@@ -333,7 +333,8 @@ def test_a_record_unlike_those_before(
         except (PySparkException, Py4JJavaError) as error:
             assert not again, "planned again once, and no more"
             explained = avro.explain(error)
-            assert explained is not None
+            assert isinstance(explained, UnknownSchemaError)
+            log.note_unknown(explained.schemas)
     assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
 
 
@@ -345,7 +346,9 @@ def test_a_batch_of_damaged_records_alone(session: SparkSession, played: PlayedR
     bad = framed(session, b"{}", b"")
     with pytest.raises((PySparkException, Py4JJavaError)) as caught:
         read(session, avro, bad, log).collect()
-    assert avro.explain(caught.value) is not None
+    explained = avro.explain(caught.value)
+    assert isinstance(explained, UnknownSchemaError)
+    log.note_unknown(explained.schemas)
     found = read(session, avro, bad, log).collect()
     assert [(row["value"], row["error"]) for row in found] == [(None, "undecodable")] * 2
 
@@ -381,7 +384,7 @@ def test_zlib_is_compiled_with_the_rest_of_a_plan(session: SparkSession) -> None
     """Spark interprets a step whose code does not compile, slowly and silently."""
     packed = zlib.compress(b"whole")
     frame = session.createDataFrame([(packed,), (packed[:5],), (None,)], "cell binary")
-    frame = frame.select(inflated(session, frame["cell"]).alias("cell"))
+    frame = frame.select(inflate(session, frame["cell"]).alias("cell"))
     plan: Any = frame._jdf.queryExecution().analyzed()
     made: Any = session._jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection  # type: ignore[union-attr]
     made.generate(plan.expressions(), plan.inputSet().toSeq())
@@ -389,10 +392,10 @@ def test_zlib_is_compiled_with_the_rest_of_a_plan(session: SparkSession) -> None
 
 
 def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
-    bomb = zlib.compress(bytes(MOST + 1))
+    bomb = zlib.compress(bytes(MAX_BYTES + 1))
     frame = session.createDataFrame([(bomb,)], "cell binary")
     assert len(bomb) < 1 << 20
-    assert frame.select(F.length(inflated(session, frame["cell"]))).first() == (MOST,)
+    assert frame.select(F.length(inflate(session, frame["cell"]))).first() == (MAX_BYTES,)
 
 
 def test_what_aws_glue_refuses(session: SparkSession, glue: Any, played: PlayedRegistry) -> None:

@@ -13,8 +13,10 @@ from pyspark.sql import types as T
 
 from headrace.errors import DataError
 from headrace.spark.sessions import Sessions
-from headrace_sources.connect import schema as connect
-from headrace_sources.connect.schema import Wire
+from headrace_sources.connect.avro import make_reader_schema, parse_avro_schema
+from headrace_sources.connect.decimals import with_numeric_decimals
+from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema
+from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,25 +50,25 @@ def unscaled(number: int) -> bytes:
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
-def read(session: SparkSession, tree: Wire, values: Sequence[Any]) -> list[Any]:
+def read(session: SparkSession, tree: ConnectSchema, values: Sequence[Any]) -> list[Any]:
     """The values in a table, those of time as text; ``LOST`` for one that its type cannot hold."""
     from pyspark.sql import functions as F
 
-    schema = T.StructType([T.StructField("n", T.IntegerType()), T.StructField("wire", connect.wire_type(tree))])
+    schema = T.StructType([T.StructField("n", T.IntegerType()), T.StructField("wire", wire_type(tree))])
     frame = session.createDataFrame(list(enumerate(values)), schema).coalesce(1)
-    frame = frame.select("n", "wire", connect.converted(F.col("wire"), tree).alias("table"))
-    assert frame.schema["table"].dataType == connect.table_type(tree)
-    lost = connect.lost(F.col("wire"), F.col("table"), tree)
+    frame = frame.select("n", "wire", convert(F.col("wire"), tree).alias("table"))
+    assert frame.schema["table"].dataType == table_type(tree)
+    lost = conversion_failed(F.col("wire"), F.col("table"), tree)
     table = F.col("table")
-    if isinstance(connect.table_type(tree), (T.DateType, T.TimestampType, T.TimestampNTZType)):
+    if isinstance(table_type(tree), (T.DateType, T.TimestampType, T.TimestampNTZType)):
         table = table.cast("string")
     rows = frame.select("n", table.alias("table"), (F.lit(False) if lost is None else lost).alias("lost")).collect()
     return ["LOST" if row["lost"] else row["table"] for row in sorted(rows, key=lambda row: row["n"])]
 
 
 def table_of(session: SparkSession, schema: dict[str, Any], *values: Any) -> tuple[str, list[Any]]:
-    tree = connect.of_connect(schema)
-    return connect.table_type(tree).simpleString(), read(session, tree, [*values, None])[:-1]
+    tree = parse_connect_schema(schema)
+    return table_type(tree).simpleString(), read(session, tree, [*values, None])[:-1]
 
 
 class TestTimes:
@@ -191,13 +193,13 @@ class TestTimes:
     @given(st.lists(st.datetimes(min_value=FIRST), min_size=50, max_size=200))
     def test_every_microsecond(self, session: SparkSession, moments: list[datetime]) -> None:
         micros = [(moment - EPOCH) // timedelta(microseconds=1) for moment in moments]
-        tree = connect.of_connect(block("int64", f"{D}MicroTimestamp"))
+        tree = parse_connect_schema(block("int64", f"{D}MicroTimestamp"))
         assert [datetime.fromisoformat(_full(text)) for text in read(session, tree, micros)] == moments
 
     @few
     @given(st.lists(st.dates(), min_size=50, max_size=200))
     def test_every_day(self, session: SparkSession, days: list[date]) -> None:
-        tree = connect.of_connect(block("int32", f"{D}Date"))
+        tree = parse_connect_schema(block("int32", f"{D}Date"))
         assert read(session, tree, [day.toordinal() - 719163 for day in days]) == [day.isoformat() for day in days]
 
 
@@ -215,7 +217,7 @@ class TestDecimals:
         ],
     )
     def test_types(self, schema: dict[str, Any], kind: str) -> None:
-        assert connect.table_type(connect.of_connect(schema)).simpleString() == kind
+        assert table_type(parse_connect_schema(schema)).simpleString() == kind
 
     @pytest.mark.parametrize(("precision", "scale"), [(9, 2), (18, 18), (19, 0), (30, 10), (38, 37), (38, 0)])
     def test_the_ends_and_around_every_byte(self, session: SparkSession, precision: int, scale: int) -> None:
@@ -227,7 +229,7 @@ class TestDecimals:
             *(s * (2 ** (8 * n - 1) + d) for n in range(1, 17) for s in (1, -1) for d in (-1, 0, 1)),
         }
         numbers = sorted(n for n in edges if abs(n) <= most)
-        tree = connect.of_connect(decimal(scale, precision))
+        tree = parse_connect_schema(decimal(scale, precision))
         found = read(session, tree, [unscaled(n) for n in numbers])
         assert found == [Decimal(n).scaleb(-scale, _exact) for n in numbers]
 
@@ -242,7 +244,7 @@ class TestDecimals:
     @few
     @given(st.lists(st.integers(min_value=-(10**38) + 1, max_value=10**38 - 1), min_size=50, max_size=200))
     def test_every_decimal(self, session: SparkSession, numbers: list[int]) -> None:
-        tree = connect.of_connect(decimal(10, 38))
+        tree = parse_connect_schema(decimal(10, 38))
         found = read(session, tree, [unscaled(n) for n in numbers])
         assert found == [Decimal(n).scaleb(-10, _exact) for n in numbers]
 
@@ -256,7 +258,7 @@ class TestDecimals:
     )
     def test_every_number_of_any_length(self, session: SparkSession, pairs: list[tuple[int, int]]) -> None:
         fields = [{"field": "scale", **block("int32")}, {"field": "value", **block("bytes")}]
-        tree = connect.of_connect(block("struct", "io.debezium.data.VariableScaleDecimal", fields=fields))
+        tree = parse_connect_schema(block("struct", "io.debezium.data.VariableScaleDecimal", fields=fields))
         pairs += [(0, 0), (0, 2), (0, -2), (-1, 20), (10**65 - 1, 0), (-(2**119), 0), (2**119, 3)]
         found = read(session, tree, [(scale, unscaled(number)) for number, scale in pairs])
         assert found == [_text(number, scale) for number, scale in pairs]
@@ -304,7 +306,7 @@ class TestOtherTypes:
         ],
     )
     def test_types(self, schema: dict[str, Any], kind: str) -> None:
-        assert connect.table_type(connect.of_connect(schema)).simpleString() == kind
+        assert table_type(parse_connect_schema(schema)).simpleString() == kind
 
     def test_inside_structs_lists_and_maps(self, session: SparkSession) -> None:
         day, price = block("int32", f"{D}Date"), decimal(2, 9)
@@ -330,17 +332,17 @@ class TestOtherTypes:
         from pyspark.sql import functions as F
 
         fields = [{"field": "x", **block("double")}, {"field": "wkb", **block("bytes")}]
-        tree = connect.of_connect(block("struct", "io.debezium.data.geometry.Point", fields=fields))
+        tree = parse_connect_schema(block("struct", "io.debezium.data.geometry.Point", fields=fields))
         column = F.col("point")
-        assert connect.converted(column, tree) is column
-        assert connect.lost(column, column, tree) is None
+        assert convert(column, tree) is column
+        assert conversion_failed(column, column, tree) is None
 
     @pytest.mark.parametrize(
         "schema", [None, "int32", {}, {"type": "int33"}, {"type": "array"}, {"type": "struct", "fields": [1]}]
     )
     def test_what_is_no_schema(self, schema: Any) -> None:
         with pytest.raises(DataError, match="this is no schema of Kafka Connect"):
-            connect.of_connect(schema)
+            parse_connect_schema(schema)
 
 
 class TestAvro:
@@ -354,12 +356,12 @@ class TestAvro:
         ],
     }
 
-    def tree(self, *fields: tuple[str, Any]) -> tuple[Wire, str]:
+    def tree(self, *fields: tuple[str, Any]) -> tuple[ConnectSchema, str]:
         row = [{"name": name, "type": kind} for name, kind in fields]
         schema = json.loads(json.dumps(self.RECORD))
         schema["fields"][0]["type"][1]["fields"] = row
         text = json.dumps(schema)
-        return connect.of_avro(text), connect.avro_reader(text)
+        return parse_avro_schema(text), make_reader_schema(text)
 
     @staticmethod
     def named(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
@@ -392,7 +394,7 @@ class TestAvro:
             "zoned:timestamp,price:decimal(12,2),money:decimal(38,2),vast:string,mood:string,moods:array<string>,"
             "more:map<string,bigint>,either:bigint,any:struct<member0:int,member1:string>,nested:string>"
         )
-        assert connect.table_type(tree).simpleString() == f"struct<before:{row},after:{row}>"
+        assert table_type(tree).simpleString() == f"struct<before:{row},after:{row}>"
 
     def test_it_is_what_spark_reads(self, session: SparkSession) -> None:
         money = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
@@ -415,7 +417,7 @@ class TestAvro:
         jvm: Any = session._jvm
         avro = jvm.org.apache.avro.Schema.Parser().parse(reader)
         found = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType().asNullable().json()
-        assert T.StructType.fromJson(json.loads(found)) == connect.wire_type(tree)
+        assert T.StructType.fromJson(json.loads(found)) == wire_type(tree)
 
     def test_a_type_inside_itself(self) -> None:
         node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
@@ -442,12 +444,12 @@ class TestAvro:
 
 def test_decimals_that_json_writes_as_numbers() -> None:
     fields = [{"field": "a", **decimal(2, 9)}, {"field": "b", **block("bytes")}, {"field": "c", **decimal(2046, 5)}]
-    tree = connect.numeric(connect.of_connect(block("struct", fields=fields)))
+    tree = with_numeric_decimals(parse_connect_schema(block("struct", fields=fields)))
     assert tree is not None
     # With all places there is room for: Spark rounds what has more.
-    assert connect.wire_type(tree).simpleString() == "struct<a:decimal(38,31),b:binary,c:binary>"
-    assert connect.table_type(tree).simpleString().startswith("struct<a:decimal(9,2),b:binary,")
-    assert connect.numeric(connect.of_connect(block("bytes"))) is None
+    assert wire_type(tree).simpleString() == "struct<a:decimal(38,31),b:binary,c:binary>"
+    assert table_type(tree).simpleString().startswith("struct<a:decimal(9,2),b:binary,")
+    assert with_numeric_decimals(parse_connect_schema(block("bytes"))) is None
 
 
 def _full(text: str) -> str:

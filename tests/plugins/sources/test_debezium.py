@@ -11,7 +11,8 @@ from tests.support.records import changes_of, record, rows_of, samples
 from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION, RAW, TOPIC, Changes
 from headrace.sdk.positions import sortable
-from headrace_sources.dialects.debezium import DebeziumDialect, source_position
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.dialects.positions import source_position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

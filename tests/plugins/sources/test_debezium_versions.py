@@ -15,7 +15,7 @@ from headrace_sources.dialects.debezium import DebeziumDialect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 _POSTGRES = {"connector": "postgresql", "name": "moma", "db": "moma", "schema": "public", "table": "artists"}
 _MYSQL = {"connector": "mysql", "name": "moma", "db": "moma", "table": "artists", "server_id": 1, "gtid": None}

@@ -16,7 +16,8 @@ from headrace.sdk.events import ERROR, FILE, PARTITION, RAW, VALUE
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder
-from headrace_sources.transports.files import FilesSource, _planned, _topic
+from headrace_sources.transports.file_listing import find_topic, read_planned_files
+from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +44,7 @@ def numbers(path: Path, *values: int) -> Path:
     ],
 )
 def test_topics_of_names_and_folders(path: str, topic: str) -> None:
-    assert _topic(path) == topic
+    assert find_topic(path) == topic
 
 
 @pytest.mark.spark
@@ -142,7 +143,7 @@ class TestStream:
 
         def apply(frame: DataFrame, batch: int) -> None:
             folder = Folder(frame.sparkSession, str(tmp_path / "checkpoint"))
-            planned.append(_planned(SourceContext(frame.sparkSession, SchemaLog(), batch, folder)))
+            planned.append(read_planned_files(SourceContext(frame.sparkSession, SchemaLog(), batch, folder)))
 
         stream = source.stream(spark).writeStream.foreachBatch(apply).trigger(availableNow=True)
         stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
@@ -155,11 +156,11 @@ class TestStream:
             line = {"path": f"file:///b/t/{entry}%20.json", "timestamp": 0, "batchId": entry}
             write_lines(tmp_path / "sources" / "0" / f"{entry}", ["v1", line])
         context = SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path)))
-        assert _planned(context) == ["file:///b/t/0 .json", "file:///b/t/1 .json"]
+        assert read_planned_files(context) == ["file:///b/t/0 .json", "file:///b/t/1 .json"]
 
     def test_without_a_log_the_batch_itself_tells(self, spark: SparkSession, tmp_path: Path) -> None:
-        assert _planned(SourceContext(spark, SchemaLog())) is None
-        assert _planned(SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path / "none")))) is None
+        assert read_planned_files(SourceContext(spark, SchemaLog())) is None
+        assert read_planned_files(SourceContext(spark, SchemaLog(), 0, Folder(spark, str(tmp_path / "none")))) is None
 
     def test_an_old_file_that_comes_late_is_not_forgotten(self, spark: SparkSession, tmp_path: Path) -> None:
         """Spark would leave out what is a week older than the newest file it has seen."""

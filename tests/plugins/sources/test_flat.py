@@ -18,7 +18,7 @@ from headrace_sources.transports.files import FilesSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 REAL = Path(__file__).parents[2] / "data" / "msk_demo" / "flat"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from tests.support.files import events_of, in_order
 
 from headrace.errors import DataError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
-from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace_sources.formats.json import field_names as names
 from headrace_sources.formats.json.format import JsonFormat
 
@@ -86,7 +88,7 @@ class TestTypes:
     def test_a_name_that_is_right_elsewhere(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         lines(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
-        many = {f"x{n}": n for n in range(names.MOST)}
+        many = {f"x{n}": n for n in range(names.MAX_NEW_COLUMNS)}
         good = {"id": 2, "o": {"a": 3}, "l": [{"b": 2}]}
         lines(tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1)
         batch(spark, tmp_path, 0, log)
@@ -98,12 +100,31 @@ class TestTypes:
 
         def of(*texts: str) -> list[Any]:
             frame = spark.createDataFrame([(text,) for text in texts], "key string").coalesce(1)
-            schema = keys.schema(spark, frame, "key", "orders-key", log)
-            found = keys.decode(frame, "key", schema, "error").collect()
+            reader = keys.open(spark, frame, "key", Subject("orders", "key"), log)
+            found = reader.decode(frame, "key", reader.schema, "error").collect()
             return [row["key"] and row["key"].asDict() for row in found]
 
         assert of('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [None, {"id": 1}, {"id": 2}, {"id": 3}]
         assert of('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, None, None]
+
+    def test_runs_of_one_format_do_not_mix(self, spark: SparkSession) -> None:
+        """Same topic, same format object, two logs: what one run learns is nothing to the other."""
+        values = JsonFormat()
+
+        def open_in(log: SchemaLog, *texts: str) -> Callable[[], list[Any]]:
+            frame = spark.createDataFrame([(text,) for text in texts], "value string").coalesce(1)
+            reader = values.open(spark, frame, "value", Subject("orders", "value"), log)
+            decoded = reader.decode(frame, "value", reader.schema, "error")
+            return lambda: [row["value"] and row["value"].asDict() for row in decoded.collect()]
+
+        first = SchemaLog(file_types=lambda topic: {"price": "decimal(9,2)"})
+        second = SchemaLog()
+        read_first = open_in(first, '{"id": 1, "price": 0.5}', '{"id": 1, "ID": 2}')
+        read_second = open_in(second, '{"ID": "a", "price": 0.25}')
+        assert read_first() == [{"id": 1, "price": Decimal("0.50")}, None]
+        assert read_second() == [{"ID": "a", "price": 0.25}]
+        assert open_in(first, '{"id": 3, "price": 1}')() == [{"id": 3, "price": Decimal("1.00")}]
+        assert open_in(second, '{"ID": "b", "price": 1}')() == [{"ID": "b", "price": 1.0}]
 
     def test_one_text_makes_no_texts_of_objects(self, spark: SparkSession, tmp_path: Path) -> None:
         good, bad = b'{"id": 1, "o": {"a": 1}, "s": "x"}', b'{"id": 2, "o": "lost", "s": "{}"}'
@@ -116,7 +137,7 @@ class TestTypes:
     def test_hundreds_of_names_in_one_batch_are_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         lines(tmp_path, {"id": 0})
-        odd = [{"id": n, f"x{n}": n} for n in range(1, names.MOST + 2)]
+        odd = [{"id": n, f"x{n}": n} for n in range(1, names.MAX_NEW_COLUMNS + 2)]
         lines(tmp_path, *odd, {"id": -1}, batch=1)
         lines(tmp_path, {"id": 0, "x1": 5}, batch=2)
         batch(spark, tmp_path, 0, log)
@@ -180,7 +201,7 @@ class TestLines:
         ]
         lines(tmp_path, {"id": 0, "t": "x"}, *bad)
         log = SchemaLog()
-        log.remember(f"{TOPIC}-value", spark.createDataFrame([], "id bigint, t string").schema)
+        log.remember(Subject(TOPIC, "value"), spark.createDataFrame([], "id bigint, t string").schema)
         first, *others = read(spark, batch(spark, tmp_path, 0, log))
         assert first == ({"id": 0, "t": "x"}, None, b'{"id": 0, "t": "x"}')
         assert others == [(None, "undecodable", line) for line in bad]

@@ -13,8 +13,8 @@ from tests.support.records import changes_of, frame_of, record
 
 from headrace.errors import DataError
 from headrace.sdk.changes import ERROR, KEY, OFFSET, OP
-from headrace.sdk.format import UnknownSchemaError
-from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.format import RecordReader, UnknownSchemaError
+from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace_sources.formats.json.format import JsonFormat
@@ -71,20 +71,23 @@ def decimal(scale: int, precision: int) -> dict[str, Any]:
 
 
 class Reader:
-    """A format with its memory, batch after batch."""
+    """A format and a log of schemas, batch after batch."""
 
     def __init__(self, session: SparkSession, log: SchemaLog | None = None, column: str = "value") -> None:
         self.session, self.column, self.log, self.format = session, column, log or SchemaLog(), JsonFormat()
 
-    def schema(self, *values: Any) -> StructType:
+    def open(self, *values: Any) -> RecordReader:
         frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)]).coalesce(1)
-        return self.format.schema(self.session, frame, self.column, f"{TOPIC}-{self.column}", self.log)
+        return self.format.open(self.session, frame, self.column, Subject(TOPIC, self.column), self.log)
+
+    def schema(self, *values: Any) -> StructType:
+        return self.open(*values).schema
 
     def read(self, *values: Any, schema: StructType | None = None) -> list[Any]:
         """The bodies, and the errors of those that have one."""
         frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
-        schema = schema or self.schema(*values)
-        found = self.format.decode(frame.select("offset", self.column), self.column, schema, "error")
+        reader = self.open(*values)
+        found = reader.decode(frame.select("offset", self.column), self.column, schema or reader.schema, "error")
         rows = sorted(found.collect(), key=lambda row: row["offset"])
         bodies = [(row[self.column] and row[self.column].asDict(recursive=True), row["error"]) for row in rows]
         assert not any(body and error for body, error in bodies)
@@ -348,13 +351,15 @@ class TestWriters:
             "topic moma.public.artists: records have a schema that no record had before\n"
             "  fix: start again: the batch is planned anew with it"
         )
+        reader.log.note_unknown(found.schemas)
         wanted = [{"id": 2, "name": "y", "price": None}, {"id": 3, "name": None, "price": None}]
         assert reader.read(*later) == wanted
         # another run has it from the checkpoint
         assert Reader(session, SchemaLog(folder(session, tmp_path))).read(*later) == wanted
 
     def test_an_error_of_somebody_else(self, session: SparkSession) -> None:
-        assert JsonFormat().explain(RuntimeError("<headrace-writer-schema subject=other-value id=1>")) is None
+        mark = "<headrace-writer-schema decoder=other subject=other-value id=1>"
+        assert JsonFormat().explain(RuntimeError(mark)) is None
 
     def test_types_that_have_nothing_in_common(self, session: SparkSession) -> None:
         with pytest.raises(DataError, match=r"topic moma\.public\.artists: the column 'id' is int in some records"):

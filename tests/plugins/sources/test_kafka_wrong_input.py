@@ -17,8 +17,8 @@ from tests.plugins.sources.test_kafka import change, job, names, prefix
 from tests.support import pipelines
 
 from headrace import ConfigError, DataError, Pipeline
-from headrace.dead_letters.table_store import LettersTable
-from headrace.engine.replay import Replayed, replay
+from headrace.dead_letters.table_store import DeadLetterTable
+from headrace.engine.replay import ReplayResult, replay
 from headrace.progress.model import BatchProgress
 from headrace.spark.storage import Folder
 from headrace.testing.stack.kafka import Kafka, Record
@@ -120,12 +120,12 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
     assert names(narrow, spark, topic) == {1: "lsn 10"}
     assert reasons(narrow, spark) == ["undecodable"] * 3
     assert list(replay(wide.plan, spark, table="others")) == []
-    assert list(replay(wide.plan, spark, reason="undecodable")) == [Replayed(topic, 3, 1)]
+    assert list(replay(wide.plan, spark, reason="undecodable")) == [ReplayResult(topic, 3, 1)]
     # What is older than the row lost against it, as it would have then.
     assert names(wide, spark, topic) == {1: "lsn 10", 2: "lsn 11"}
     (left,) = wide.read("dead_letters", spark=spark).collect()
     assert bytes(left["value"]) == b"{cut"
-    assert list(replay(wide.plan, spark)) == [Replayed(topic, 1, 1)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult(topic, 1, 1)]
     assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
@@ -165,10 +165,10 @@ def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
     pipeline("decimal(5,2)").run(spark)
     wide = pipeline("decimal(9,2)")
     with monkeypatch.context() as patched:
-        patched.setattr(LettersTable, "remove", lambda *_: pytest.fail("killed"))
+        patched.setattr(DeadLetterTable, "remove", lambda *_: pytest.fail("killed"))
         with pytest.raises(BaseException, match="killed"):
             list(replay(wide.plan, spark))
-    assert list(replay(wide.plan, spark)) == [Replayed(topic, 2, 1)]
+    assert list(replay(wide.plan, spark)) == [ReplayResult(topic, 2, 1)]
     assert [row["id"] for row in wide.read(topic, spark=spark).collect()] == [1]
     assert [bytes(row["value"]) for row in wide.read("ops.dead_letters", spark=spark).collect()] == [b"{cut"]
 

@@ -21,16 +21,19 @@ from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, played
 
-from headrace.engine.decode import Records, decoded
+from headrace.engine.decode import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
-from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
-from headrace_sources.connect import schema as connect
+from headrace_sources.connect.schema import parse_connect_schema
+from headrace_sources.connect.types import table_type
+from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.format import JsonFormat
-from headrace_sources.formats.json.json_schema import as_connect
-from headrace_sources.registries.json_payload import JsonParsing
+from headrace_sources.registries.json_payload import JsonPayloadParser
+from headrace_sources.registries.json_schema import to_connect_block
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,7 +145,7 @@ class Reader:
         self.attempts = 0
         while True:
             self.attempts += 1
-            found = decoded(SourceContext(self.session, self.log), topics, self.format, None)
+            found = RecordDecoder(self.format).decode(SourceContext(self.session, self.log), topics)
             if not found:
                 return []
             try:
@@ -151,7 +154,8 @@ class Reader:
                 explained = self.format.explain(error)
                 if self.attempts > 3 or explained is None:
                     raise
-                assert isinstance(explained, RetriableError)
+                assert isinstance(explained, UnknownSchemaError)
+                self.log.note_unknown(explained.schemas)
                 continue
             values = [(row["value"] and row["value"].asDict(recursive=True), row["error"]) for row in rows]
             assert not any(value and error for value, error in values)
@@ -175,9 +179,10 @@ def test_every_type_is_that_of_records_that_bring_their_schema(
     ]
     framed = [wire.framed(n + 1, body.encode()) for n, body in _values(records)]
     context = SourceContext(session, SchemaLog())
-    [wanted] = decoded(context, topic(session, *own), JsonFormat(), None)
+    [wanted] = RecordDecoder(JsonFormat()).decode(context, topic(session, *own))
     context = SourceContext(session, SchemaLog())
-    [found] = decoded(context, topic(session, *framed), JsonFormat(registry=played.url + wire.interface), None)
+    decoder = RecordDecoder(JsonFormat(registry=played.url + wire.interface))
+    [found] = decoder.decode(context, topic(session, *framed))
     assert found.schema.simpleString() == wanted.schema.simpleString()
     tables = [
         events.load(session, events.schema).orderBy("offset").select("value", "error") for events in (found, wanted)
@@ -228,6 +233,36 @@ def test_a_schema_that_comes_later(session: SparkSession, played: PlayedRegistry
     assert again.read(first, later) == wanted, "from the checkpoint"
 
 
+def test_runs_of_one_format_do_not_mix(session: SparkSession, played: PlayedRegistry) -> None:
+    """Same topic, same format object, two logs: each run knows the schemas that its own records had."""
+    WIRES[0].register(played, 7, ROW)
+    WIRES[0].register(played, 8, struct(city=block("string")))
+    decoder = RecordDecoder(JsonFormat(registry=played.url))
+    logs = SchemaLog(), SchemaLog()
+    records = WIRES[0].framed(7, b'{"id":1,"name":"a"}'), WIRES[0].framed(8, b'{"city":"Ulm"}')
+    runs = zip(logs, records, strict=True)
+    opened = [decoder.decode(SourceContext(session, log), topic(session, framed))[0] for log, framed in runs]
+    rows = [events.load(session, events.schema).select("value.*").first() for events in opened]
+    assert [row and row.asDict() for row in rows] == [{"id": 1, "name": "a"}, {"city": "Ulm"}]
+    assert [list(log.writers(Subject("rows", "value"))) for log in logs] == [["7"], ["8"]]
+    logs[0].note_unknown([(Subject("rows", "value"), "8")])
+    opened = [
+        decoder.decode(SourceContext(session, log), topic(session, framed))[0]
+        for log, framed in zip(logs, records, strict=True)
+    ]
+    assert [events.schema.names for events in opened] == [["id", "name", "city"], ["city"]]
+
+
+def test_heartbeats_beside_records_with_ids(session: SparkSession, played: PlayedRegistry) -> None:
+    """Their converter is another one; the dialect knows them by their topic."""
+    decoder = RecordDecoder(JsonFormat(registry=played.url), metadata_topic=DebeziumDialect().metadata_topic)
+    [records] = topic(session, b'{"ts_ms":1}').values()
+    [events] = decoder.decode(SourceContext(session, SchemaLog()), {"__debezium-heartbeat.shop": records})
+    assert events.schema.names == ["ts_ms"]
+    with pytest.raises(DataError, match="none of its records begins with a schema's id"):
+        decoder.decode(SourceContext(session, SchemaLog()), {"shop": records})
+
+
 @every_wire
 def test_a_delete_without_a_row(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
     """Null bodies: Kafka's, and what a converter makes of one that still has its schema."""
@@ -246,14 +281,14 @@ def test_keys(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None
     json_format = JsonFormat(registry=played.url + wire.interface)
     value = wire.framed(7, b'{"id":1,"name":"a"}')
     topics = topic(session, value, None, keys=[wire.framed(8, b'{"id":1}')] * 2)
-    [events] = decoded(SourceContext(session, SchemaLog()), topics, json_format, json_format)
+    [events] = RecordDecoder(json_format, json_format).decode(SourceContext(session, SchemaLog()), topics)
     rows = events.load(session, events.schema).orderBy("offset").collect()
     assert [(row["key"]["id"], row["value"] is None, row["error"]) for row in rows] == [
         (1, False, None),
         (1, True, None),
     ]
     topics = topic(session, value, keys=[wire.framed(9, b"1")])
-    [events] = decoded(SourceContext(session, SchemaLog()), topics, json_format, json_format)
+    [events] = RecordDecoder(json_format, json_format).decode(SourceContext(session, SchemaLog()), topics)
     assert events.key_schema is not None
     assert events.key_schema.fields == [], "a value without a name is no column"
 
@@ -292,7 +327,7 @@ def test_any_schemas_in_any_order(
     for number, columns in enumerate(versions, 1):
         schema = struct(**{name: CELLS[name][0] for name in columns})
         text = json.dumps(confluents(schema) if wire.name == "confluent" else schema)
-        log.add_writer("rows-value", f"globalId/{number}" if wire.name == "pretty" else f"{number}", text)
+        log.add_writer(Subject("rows", "value"), f"globalId/{number}" if wire.name == "pretty" else f"{number}", text)
     bodies = [json.dumps(row, ensure_ascii=False).encode() for _, row in rows]
     records = [wire.framed(i + 1, body) for (i, _), body in zip(rows, bodies, strict=True)]
     columns = list(dict.fromkeys(name for names in versions for name in names))
@@ -442,11 +477,11 @@ BLOCKS = st.recursive(
 @given(schema=BLOCKS)
 def test_confluents_schema_says_what_connects_own_does(spark: SparkSession, schema: Block) -> None:
     def tree(kind: Block) -> Any:
-        return JsonParsing({}).readings(json.dumps(kind))[0].tree
+        return JsonPayloadParser({}).parse_schema(json.dumps(kind))[0].tree
 
     # Keys that may be null are no text to Confluent's converter, and the map is a list of pairs.
     pairs = json.dumps(schema).replace('"keys": {"type": "string", "optional": true}', '"keys": {"type": "struct"}')
-    wanted = connect.of_connect(json.loads(pairs))
+    wanted = parse_connect_schema(json.loads(pairs))
     assert _plain(tree(confluents(schema))) == _plain(wanted)
 
 
@@ -454,7 +489,7 @@ def _plain(tree: Any) -> str:
     """A tree as text: the order of columns is part of it."""
     children = {name: _plain(inner) for name, inner in (tree.fields or {}).items()}
     others = [inner and _plain(inner) for inner in (tree.element, tree.value)]
-    return str((tree.kind, tree.name, sorted(tree.parameters.items()), list(children.items()), others))
+    return str((tree.data_type, tree.name, sorted(tree.parameters.items()), list(children.items()), others))
 
 
 @pytest.mark.parametrize(
@@ -469,8 +504,8 @@ def _plain(tree: Any) -> str:
     ],
 )
 def test_json_schema_of_other_producers(spark: SparkSession, schema: Block, kind: str) -> None:
-    found = connect.of_connect(as_connect({"type": "object", "properties": {"c": schema}}))
-    assert connect.table_type(found).simpleString() == f"struct<c:{kind}>"
+    found = parse_connect_schema(to_connect_block({"type": "object", "properties": {"c": schema}}))
+    assert table_type(found).simpleString() == f"struct<c:{kind}>"
 
 
 @pytest.mark.parametrize(
@@ -565,8 +600,7 @@ def test_records_without_ids(session: SparkSession, played: PlayedRegistry) -> N
 
 
 def test_types_that_the_file_gives(session: SparkSession, played: PlayedRegistry) -> None:
-    log = SchemaLog()
-    log.columns = lambda topic: {"price": "decimal(10,2)"}
+    log = SchemaLog(file_types=lambda topic: {"price": "decimal(10,2)"})
     with pytest.raises(ConfigError, match="the records bring their own"):
         Reader(session, played.url, log).read(WIRES[0].framed(7, b"{}"))
 
@@ -579,7 +613,8 @@ def test_aws_glue() -> None:
 def test_no_python_touches_a_row(session: SparkSession, played: PlayedRegistry) -> None:
     WIRES[2].register(played, 7, FULL)
     json_format = JsonFormat(registry=played.url + WIRES[2].interface)
-    [events] = decoded(SourceContext(session, SchemaLog()), topic(session, WIRES[2].framed(7, GOOD)), json_format, None)
+    topics = topic(session, WIRES[2].framed(7, GOOD))
+    [events] = RecordDecoder(json_format).decode(SourceContext(session, SchemaLog()), topics)
     frame: Any = events.load(session, events.schema)
     assert "Python" not in frame._jdf.queryExecution().executedPlan().toString().replace("ExistingRDD", "")
 

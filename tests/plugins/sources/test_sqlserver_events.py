@@ -15,7 +15,7 @@ from headrace_sources.dialects.flat import FlatDialect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 #: File → what reads it, and where its rows are.
 WAYS = [

@@ -9,7 +9,7 @@ from tests.support import pipelines
 from tests.support.bronze import Bronze, write_lines
 
 from headrace import Pipeline
-from headrace_sources.dialects.unavailable import PLACEHOLDER, unavailable
+from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def test_a_placeholder_is_known_and_nothing_else_is(spark: SparkSession, shape: 
 
     kind, placeholder, others = SHAPES[shape]
     frame = spark.createDataFrame([(0, placeholder), *((1, other) for other in others), (1, None)], f"n int, v {kind}")
-    test = unavailable({"v": frame.schema["v"].dataType}, PLACEHOLDER)["v"]
+    test = placeholder_tests({"v": frame.schema["v"].dataType}, PLACEHOLDER)["v"]
     found = frame.groupBy("n").agg(F.count_if(test(F.col("v"))).alias("found")).orderBy("n").collect()
     assert [row["found"] for row in found] == [1, 0]
 
@@ -55,7 +55,7 @@ def test_days(spark: SparkSession) -> None:
 
     days = [F.date_from_unix_date(F.lit(byte)) for byte in BYTES]
     frame = spark.range(1).select(F.array(*days).alias("v"), F.array(*days[1:]).alias("other"))
-    tests = unavailable({field.name: field.dataType for field in frame.schema}, PLACEHOLDER)
+    tests = placeholder_tests({field.name: field.dataType for field in frame.schema}, PLACEHOLDER)
     assert tuple(frame.select(tests["v"](F.col("v")), tests["other"](F.col("other"))).first() or ()) == (True, False)
 
 
@@ -63,7 +63,7 @@ def test_numbers_and_times_have_none(spark: SparkSession) -> None:
     schema = spark.createDataFrame(
         [], "a int, b decimal(10,2), c timestamp, d double, e boolean, f struct<x: string>"
     ).schema
-    assert unavailable({field.name: field.dataType for field in schema}, PLACEHOLDER) == {}
+    assert placeholder_tests({field.name: field.dataType for field in schema}, PLACEHOLDER) == {}
 
 
 @pytest.mark.parametrize("placeholder", [PLACEHOLDER, "<left out>"])

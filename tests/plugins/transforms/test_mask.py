@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from pydantic import ValidationError
 from tests.support.records import record, topics_of
 
-from headrace.engine.decode import decoded
+from headrace.engine.change_reader import ChangeReader
+from headrace.engine.decode import RecordDecoder
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Route, Routes
 from headrace.errors import DataError
@@ -152,13 +153,13 @@ def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) 
         "op": "u",
     }
     context = SourceContext(spark, SchemaLog())
-    [events] = decoded(context, topics_of(spark, [record(value)]), JsonFormat(), None)
+    [events] = RecordDecoder(JsonFormat()).decode(context, topics_of(spark, [record(value)]))
     mask = Mask(columns={"email": RULES["replacement"]})
 
     def columns(*transforms: Transform) -> str:
         source = FilesSource(path="x", format="json")
         plan = Plan("moma", source, (ConsoleSink(),), "checkpoint", Routes([]), (DebeziumDialect(),), transforms)
-        changes = plan.changes(spark, events, Route("artists", ("id",)))
+        changes = ChangeReader(plan).read_changes(spark, events, Route("artists", ("id",)))
         return changes.frame.select(*changes.event_columns).schema.simpleString()
 
     row = "struct<email:string,id:bigint>"

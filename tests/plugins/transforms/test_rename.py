@@ -18,7 +18,7 @@ from headrace_transforms.rename import Rename
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 ENVELOPE = f"before struct<id int, name string>, after struct<id int, name string>, op string, {KEY} struct<id int>"
 

@@ -16,24 +16,20 @@ def check(file: str, *, connect: bool) -> None:
     """
     from rich.text import Text
 
-    from headrace.cli.startup import Spinner, opened, started
-    from headrace.cli.table_output import plain_table, put, stdout
+    from headrace.cli.startup import open_session
+    from headrace.cli.table_output import make_console, make_table, put
 
-    with Spinner() as spinner:
-        pipeline = opened(file)
-        spark = started(pipeline, spinner)
-        spinner.doing("looking at the source and the sinks")
+    with open_session(file, "looking at the source and the sinks") as (pipeline, spark):
         items = pipeline.check(spark, connect=connect)
-    table = plain_table("what", "found")
+    table = make_table("what", "found")
     # A registry that has keys and values is asked for both, and is one line.
     for item in {(item.what, item.found): item for item in items}.values():
         style = "red" if item.error else ""
         failed = "FAILED: " if item.error else ""
         table.add_row(Text(pipeline.redact(item.what)), Text(pipeline.redact(failed + item.found)), style=style)
-    console = stdout()
+    console = make_console()
     put(console, table)
     errors = [item.error for item in items if item.error]
     if errors:
         raise errors[0]
     console.print(Text(f"{file} can be run", style="green"))
-    spark.stop()

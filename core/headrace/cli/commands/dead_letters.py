@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headrace.cli.dataframe_output import collected, print_frame
+from headrace.cli.dataframe_output import collect_rows, print_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,30 +22,27 @@ if TYPE_CHECKING:
 )
 def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int, form: str | None) -> None:
     """Show the records that could not become a row: how many of which kind, or each with its bytes and its place."""
-    from headrace.cli.startup import Spinner, opened, started
+    from headrace.cli.startup import open_session
 
     rows: list[list[Any]] = []
     each = bool(reason or table or form)
-    with Spinner() as spinner:
-        pipeline = opened(file)
-        spark = started(pipeline, spinner)
-        spinner.doing("reading")
+    with open_session(file, "reading") as (pipeline, spark):
         frame = pipeline.read_dead_letters(spark)
         if frame is not None:
             for column, wanted in (("reason", reason), ("table", table)):
                 frame = frame.where(frame[column] == wanted) if wanted else frame
-            frame = frame if each else _counted(frame)
-            rows = collected(pipeline, frame, limit + 1)
+            frame = frame if each else _count_by_kind(frame)
+            rows = collect_rows(pipeline, frame, limit + 1)
     if frame is None:
         click.echo("there are no dead letters", err=True)
     else:
         print_frame(frame, rows, limit, form or ("record" if each else "table"))
         if not each:
             click.echo(f"each with its bytes: headrace dead-letters {file} --reason REASON", err=True)
-    spark.stop()
 
 
-def _counted(letters: DataFrame) -> DataFrame:
+def _count_by_kind(letters: DataFrame) -> DataFrame:
+    """A row per table, reason and error."""
     from pyspark.sql import functions as F
 
     counts = letters.groupBy("table", "reason", "error").agg(

@@ -15,12 +15,8 @@ def epoch(file: str, *, reason: str) -> None:
     would lose against the rows that are there. From the next batch on every change is newer than all before. Stop the
     pipeline first, and let it apply what the old database wrote.
     """
-    from headrace.cli.startup import Spinner, opened, started
+    from headrace.cli.startup import open_session
 
-    with Spinner() as spinner:
-        pipeline = opened(file)
-        spark = started(pipeline, spinner)
-        spinner.doing("raising the epoch")
+    with open_session(file, "raising the epoch") as (pipeline, spark):
         raised = pipeline.raise_epoch(reason, spark)
     click.echo(f"epoch {raised.number}: from batch {raised.from_batch} on every change is newer than all before")
-    spark.stop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.formatting import counted, size
+from headrace.cli.formatting import count_noun, format_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,25 +24,25 @@ def jars(file: str | None, *, download: bool) -> None:
     Without FILE: those of all installed plugins. A run fetches what it needs; --download does it before, for a machine
     without a network or an image.
     """
-    from headrace.cli.startup import opened
-    from headrace.runtime.jars import cache_home, cached_jars, resolve_jars
-    from headrace.runtime.session import line_of, spark_version
+    from headrace.cli.startup import load_pipeline
+    from headrace.runtime.jars import cache_home, find_cached_jars, resolve_jars
+    from headrace.runtime.session_builder import spark_line, spark_version
 
     version = spark_version()
-    plan = opened(file).plan if file else None
+    plan = load_pipeline(file).plan if file else None
     conf = plan.spark_conf if plan else {}
-    needed = _needed(plan.plugins if plan else _installed(), line_of(version))
-    found: list[Path] | None
+    needed = _group_by_jar(plan.plugins if plan else _list_installed_plugins(), spark_line(version))
+    paths: list[Path] | None
     if download:
-        found = resolve_jars(
-            list(needed), spark_version=version, conf=conf, say=lambda text: click.echo(text, err=True)
+        paths = resolve_jars(
+            list(needed), spark_version=version, conf=conf, report=lambda text: click.echo(text, err=True)
         )
     else:
-        found = cached_jars(list(needed), spark_version=version, conf=conf)
-    _print(version, cache_home(), needed, found, f"headrace jars {file + ' ' if file else ''}--download")
+        paths = find_cached_jars(list(needed), spark_version=version, conf=conf)
+    _print(version, cache_home(), needed, paths, f"headrace jars {file + ' ' if file else ''}--download")
 
 
-def _installed() -> list[type[Plugin]]:
+def _list_installed_plugins() -> list[type[Plugin]]:
     from headrace.sdk.plugin import Plugin
     from headrace.sdk.plugins import KINDS, registry
 
@@ -50,7 +50,7 @@ def _installed() -> list[type[Plugin]]:
     return [plugin for plugin in plugins if isinstance(plugin, type) and issubclass(plugin, Plugin)]
 
 
-def _needed(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict[str, list[str]]:
+def _group_by_jar(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict[str, list[str]]:
     """Coordinates, and the names of the plugins that need them."""
     needed: dict[str, list[str]] = {}
     for plugin in plugins:
@@ -61,23 +61,23 @@ def _needed(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict[str, 
     return needed
 
 
-def _print(version: str, cache: Path, needed: Mapping[str, list[str]], found: list[Path] | None, command: str) -> None:
-    from headrace.cli.table_output import plain_table, put, stdout
+def _print(version: str, cache: Path, needed: Mapping[str, list[str]], paths: list[Path] | None, command: str) -> None:
+    from headrace.cli.table_output import make_console, make_table, put
 
-    console = stdout()
+    console = make_console()
     if not needed:
         console.print(f"no jars are needed on Spark {version}")
         return
-    table = plain_table(f"needed on Spark {version}", "by")
+    table = make_table(f"needed on Spark {version}", "by")
     for coordinate, names in needed.items():
         table.add_row(coordinate, ", ".join(names))
     put(console, table)
     console.print()
-    if found is None:
+    if paths is None:
         console.print(f"not all of them are in {cache}: [bold]{command}[/]")
         return
-    table = plain_table("jar", right=("size",))
-    for jar in found:
-        table.add_row(str(jar), size(jar.stat().st_size))
+    table = make_table("jar", right=("size",))
+    for jar in paths:
+        table.add_row(str(jar), format_size(jar.stat().st_size))
     put(console, table)
-    console.print(f"{counted(len(found), 'jar')}, {size(sum(jar.stat().st_size for jar in found))}")
+    console.print(f"{count_noun(len(paths), 'jar')}, {format_size(sum(jar.stat().st_size for jar in paths))}")

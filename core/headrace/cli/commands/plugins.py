@@ -13,8 +13,8 @@ from headrace.errors import PluginError
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A registration, or a distribution that could not be asked for its registrations. ``reason``: why it is broken."""
+class _ListedPlugin:
+    """A line of the list: a registration, or a distribution that could not be asked for its registrations. ``reason``: why it is broken."""
 
     kind: str | None
     name: str
@@ -27,25 +27,25 @@ class _Found:
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
 def plugins(*, as_json: bool) -> None:
     """List what is installed, and what of it is broken and why."""
-    found = list(_found())
+    listed = list(_list_plugins())
     if as_json:
-        items = [{**asdict(item), "state": "broken" if item.reason else "ok"} for item in found]
+        items = [{**asdict(item), "state": "broken" if item.reason else "ok"} for item in listed]
         click.echo(json.dumps(items, indent=2, ensure_ascii=False))
         return
     from rich.text import Text
 
-    from headrace.cli.table_output import plain_table, put, stdout
+    from headrace.cli.table_output import make_console, make_table, put
 
-    table = plain_table("kind", "name", "from", "API", "state")
-    for item in found:
+    table = make_table("kind", "name", "from", "API", "state")
+    for item in listed:
         state = Text(item.reason, style="red") if item.reason else Text("ok", style="green")
         api = UNKNOWN if item.api_version is None else str(item.api_version)
         name = item.name if item.name.isprintable() else repr(item.name)
         table.add_row(item.kind or UNKNOWN, Text(name), Text(item.distribution), api, state)
-    put(stdout(), table)
+    put(make_console(), table)
 
 
-def _found() -> Iterator[_Found]:
+def _list_plugins() -> Iterator[_ListedPlugin]:
     from headrace.sdk.plugins import registry
 
     known = registry()
@@ -53,9 +53,9 @@ def _found() -> Iterator[_Found]:
         try:
             target = known.get(item.kind, item.name)
         except PluginError as error:
-            yield _Found(item.kind, item.name, item.distribution, None, error.what)
+            yield _ListedPlugin(item.kind, item.name, item.distribution, None, error.what)
         else:
-            yield _Found(item.kind, item.name, item.distribution, getattr(target, "api_version", None), None)
+            yield _ListedPlugin(item.kind, item.name, item.distribution, getattr(target, "api_version", None), None)
     for broken in known.broken:
         reason = f"not loaded: {type(broken.error).__name__}: {broken.error}"
-        yield _Found(None, broken.entry_point, broken.distribution, None, reason)
+        yield _ListedPlugin(None, broken.entry_point, broken.distribution, None, reason)

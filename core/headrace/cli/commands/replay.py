@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headrace.cli.formatting import count, counted
+from headrace.cli.formatting import count_noun, format_count
 
 
 @click.command()
@@ -16,24 +16,20 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
 
     They come into their tables in the order of their positions, and never twice. Stop the pipeline first.
     """
-    from headrace.cli.startup import Spinner, opened, started
-    from headrace.engine.replay import replay as replayed
+    from headrace.cli.startup import open_session
+    from headrace.engine.replay import replay as replay_dead_letters
 
     nothing = True
-    with Spinner() as spinner:
-        pipeline = opened(file)
-        spark = started(pipeline, spinner)
-        spinner.doing("replaying")
-        for done in replayed(pipeline.plan, spark, reason=reason, table=table):
+    with open_session(file, "replaying") as (pipeline, spark):
+        for done in replay_dead_letters(pipeline.plan, spark, reason=reason, table=table):
             nothing = False
-            again = f", {count(done.again)} still dead" if done.again else ""
+            again = f", {format_count(done.again)} still dead" if done.again else ""
             if done.letters:
-                click.echo(f"{done.table}: {counted(done.letters, 'dead letter')} replayed{again}")
+                click.echo(f"{done.table}: {count_noun(done.letters, 'dead letter')} replayed{again}")
             if done.gone:
-                stay = f"{counted(done.gone, 'dead letter')} left as they are"
+                stay = f"{count_noun(done.gone, 'dead letter')} left as they are"
                 click.echo(
                     f"{done.table}: {stay}: the files that they came from are gone, or have fewer records", err=True
                 )
     if nothing:
         click.echo("there are no such dead letters", err=True)
-    spark.stop()

@@ -43,15 +43,15 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
     from headrace.cli.error_report import INTERRUPTED
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
-    from headrace.cli.startup import opened, started
+    from headrace.cli.startup import load_pipeline, start_session
 
-    interval = _interval(trigger) if trigger else None
-    pipeline = opened(file)
+    interval = _to_milliseconds(trigger) if trigger else None
+    pipeline = load_pipeline(file)
     totals, stop = Totals(pipeline.name), Stop()
-    view = _view(log_format, totals, file)
+    view = _choose_view(log_format, totals, file)
     try:
         with view:
-            spark = started(pipeline, view)
+            spark = start_session(pipeline, view)
             query = _start(pipeline, spark, view, stop, interval=interval, available_now=available_now)
             with stop.on_signals():
                 _watch(query, view, stop)
@@ -61,21 +61,21 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
         os._exit(INTERRUPTED)  # the threads of the batch would be waited for
     except Exception:
         if totals.batches:
-            view.summary()
+            view.print_summary()
         raise
-    view.summary()
+    view.print_summary()
     with suppress(Exception):  # its JVM may be gone already
         spark.stop()
 
 
-def _interval(text: str) -> str:
+def _to_milliseconds(text: str) -> str:
     """In milliseconds: Spark does not know all of the spellings."""
     from headrace.sdk.interval import seconds_of
 
     return f"{round(1000 * seconds_of(text))} milliseconds"
 
 
-def _view(log_format: str | None, totals: Totals, file: str) -> Screen | TextLines:
+def _choose_view(log_format: str | None, totals: Totals, file: str) -> Screen | TextLines:
     from headrace.cli.run_log import JsonLines, TextLines
 
     if log_format == "json":
@@ -108,7 +108,7 @@ def _start(
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
             stop.ask("nobody reads stdout")
 
-    view.doing("looking at the source")
+    view.step("looking at the source")
     if available_now:
         return pipeline.start_available_now(spark, on_progress=add)
     return pipeline.start(spark, interval, on_progress=add)
@@ -128,9 +128,9 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
             view.show(status)
             if status.error != away:
                 away = status.error
-                view.say(f"{away}\n  trying again until it answers" if away else "the source answers again")
+                view.report(f"{away}\n  trying again until it answers" if away else "the source answers again")
             if stop.asked_by and stopper is None:
-                view.say(f"{stop.asked_by}: ending after the batch under way, if any; a second signal ends at once")
+                view.report(f"{stop.asked_by}: ending after the batch under way, if any; a second signal ends at once")
                 # stop() waits for the batch; signals reach only this thread.
                 stopper = threading.Thread(target=_stop, args=[query], daemon=True)
                 stopper.start()
@@ -141,7 +141,7 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     except (Py4JError, ConnectionError, SparkDiedError) as error:
         if not stop.asked_by:
             raise spark_died() from error
-        view.say("Spark ended before its batch did: the next run repeats it")
+        view.report("Spark ended before its batch did: the next run repeats it")
 
 
 def _stop(query: Query) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headrace.cli.dataframe_output import collected, print_frame
-from headrace.cli.formatting import UNKNOWN, count
+from headrace.cli.dataframe_output import collect_rows, print_frame
+from headrace.cli.formatting import UNKNOWN, format_count
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,21 +45,18 @@ def show(
 
     TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
     """
-    from headrace.cli.startup import Spinner, opened, started
-    from headrace.dead_letters.rows import TABLE as DEAD_LETTERS
+    from headrace.cli.startup import open_session
+    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
 
     batches: list[BatchProgress] = []
     frame: DataFrame | None = None
     rows: list[list[Any]] = []
-    with Spinner() as spinner:
-        pipeline = opened(file)
-        spark = started(pipeline, spinner)
-        spinner.doing("reading")
+    with open_session(file, "reading") as (pipeline, spark):
         if table is None or versions:
-            batches = _progress(pipeline, spark)
+            batches = _read_progress(pipeline, spark)
         else:
-            frame = _frame(pipeline, spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
-            rows = collected(pipeline, frame, limit + 1) if frame else []
+            frame = _read_table(pipeline, spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
+            rows = collect_rows(pipeline, frame, limit + 1) if frame else []
     if table is None:
         _print_tables(batches, file)
     elif versions:
@@ -68,14 +65,13 @@ def show(
         click.echo("there are no dead letters", err=True)
     else:
         print_frame(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
-    spark.stop()
 
 
-def _frame(
+def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
     """The table; None for dead letters when there are none."""
-    from headrace.dead_letters.rows import TABLE as DEAD_LETTERS
+    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 
     if table == DEAD_LETTERS:
@@ -83,38 +79,38 @@ def _frame(
     try:
         return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
     except ConfigError as error:
-        known = [t.table for batch in _progress(pipeline, spark) for t in batch.tables]
+        known = [t.table for batch in _read_progress(pipeline, spark) for t in batch.tables]
         if known and table not in known:
             error.fix = did_you_mean(table, known)
         raise
 
 
-def _progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
-    from headrace.progress.model import ProgressLog
+def _read_progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
+    from headrace.checkpoint.progress_log import ProgressLog
     from headrace.spark.storage import Folder
 
     return ProgressLog(Folder(spark, pipeline.checkpoint).folder("progress")).all()
 
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:
-    from headrace.cli.table_output import plain_table, put, stdout
+    from headrace.cli.table_output import make_console, make_table, put
     from headrace.progress.summary import Summary
 
     if not batches:
         click.echo(f"there are no tables yet: headrace run {file}", err=True)
         return
-    table = plain_table("table", "sink", "last batch (UTC)", "version")
+    table = make_table("table", "sink", "last batch (UTC)", "version")
     newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}
     for (name, sink), (batch, t) in sorted(newest.items()):
-        table.add_row(name, sink, f"#{batch.batch}, {_time(batch)}", t.version or UNKNOWN)
-    console = stdout()
+        table.add_row(name, sink, f"#{batch.batch}, {_format_time(batch)}", t.version or UNKNOWN)
+    console = make_console()
     put(console, table)
     if letters := Summary.of(batches[0].pipeline, batches).dead_letters:
         console.print(f"[yellow]dead_letters: {letters:,} in the last {len(batches):,} batches[/]")
 
 
 def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -> None:
-    from headrace.cli.table_output import plain_table, put, stdout
+    from headrace.cli.table_output import make_console, make_table, put
 
     known = [
         (b, t) for b in reversed(batches) for t in b.tables if t.table == name and sink in (None, t.sink) and t.version
@@ -123,11 +119,17 @@ def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -
         raise ConfigError(
             f"no version of {name!r} is known", fix="without a TABLE, `headrace show` lists those there are"
         )
-    table = plain_table("version", "sink", "batch (UTC)", right=("applied", "late"))
+    table = make_table("version", "sink", "batch (UTC)", right=("applied", "late"))
     for batch, t in known:
-        table.add_row(str(t.version), t.sink, f"#{batch.batch}, {_time(batch)}", count(t.applied), count(t.late))
-    put(stdout(), table)
+        table.add_row(
+            str(t.version),
+            t.sink,
+            f"#{batch.batch}, {_format_time(batch)}",
+            format_count(t.applied),
+            format_count(t.late),
+        )
+    put(make_console(), table)
 
 
-def _time(batch: BatchProgress) -> str:
+def _format_time(batch: BatchProgress) -> str:
     return batch.started[:19].replace("T", " ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version as installed
+from importlib.metadata import PackageNotFoundError, version as package_version
 
 import click
 
@@ -19,25 +19,25 @@ def version() -> None:
     click.echo(f"headrace  {__version__}")
     click.echo(f"Python    {platform.python_version()} in {sys.prefix}")
     try:
-        pyspark = _pyspark()
+        pyspark = _find_pyspark_version()
         home = os.environ.get("SPARK_HOME")
         click.echo(f"PySpark   {pyspark}" + (f", SPARK_HOME is {home}" if home else ""))
-        click.echo(f"Java      {_java(pyspark)}")
+        click.echo(f"Java      {_describe_java(pyspark)}")
     except ConfigError as error:
         click.echo(f"PySpark   {error}")
 
 
-def _pyspark() -> str:
+def _find_pyspark_version() -> str:
     try:
-        return installed("pyspark")
+        return package_version("pyspark")
     except PackageNotFoundError:
         # A Spark that a cluster brings has its PySpark on the path, and no package that says so.
-        from headrace.runtime.session import spark_version
+        from headrace.runtime.session_builder import spark_version
 
         return spark_version()
 
 
-def _java(spark_version: str) -> str:
+def _describe_java(spark_version: str) -> str:
     from headrace.runtime.java import find_java
 
     try:

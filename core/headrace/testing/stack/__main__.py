@@ -30,7 +30,7 @@ from headrace.testing.stack import (
     artefacts,
     lock,
 )
-from headrace.testing.stack.server import lives
+from headrace.testing.stack.server import is_alive
 
 #: Seconds that `down` waits.
 _PATIENCE = 60
@@ -74,12 +74,12 @@ def up(names: Sequence[str], state: Path | None) -> None:
     holder = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     assert holder.stdout
     try:
-        told = holder.stdout.read()
+        output = holder.stdout.read()
     except KeyboardInterrupt:
         holder.terminate()
         holder.wait()
         raise
-    if not told:
+    if not output:
         sys.exit(holder.wait())
     _print(_read(state))
 
@@ -89,40 +89,40 @@ def up(names: Sequence[str], state: Path | None) -> None:
 def down(state: Path | None) -> None:
     """Stop all servers of `up` and remove their data."""
     state = state or _default_state()
-    if not (found := _read(state)):
+    if not (servers_up := _read(state)):
         click.echo("nothing is up")
         return
-    os.kill(found["pid"], signal.SIGTERM)
+    os.kill(servers_up["pid"], signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE
     while _read(state):
         if time.monotonic() > deadline:
-            raise click.ClickException(f"process {found['pid']} has not ended after {_PATIENCE} s")
+            raise click.ClickException(f"process {servers_up['pid']} has not ended after {_PATIENCE} s")
         time.sleep(0.05)
-    click.echo(f"{len(found['servers'])} servers stopped")
+    click.echo(f"{len(servers_up['servers'])} servers stopped")
 
 
 @main.command()
 @_state_option
 def status(state: Path | None) -> None:
     """What lives and where it listens; exit code 1 when nothing is up, or not all of it lives."""
-    found = _read(state or _default_state())
-    if not found:
+    servers_up = _read(state or _default_state())
+    if not servers_up:
         click.echo("nothing is up")
         sys.exit(1)
-    _print(found)
-    sys.exit(not all(lives(server["pid"]) for server in found["servers"].values()))
+    _print(servers_up)
+    sys.exit(not all(is_alive(server["pid"]) for server in servers_up["servers"].values()))
 
 
 @main.command()
 def fetch() -> None:
     """Fetch what all servers are made of, for a machine without a network."""
-    _or_say(artefacts.fetch_everything)
+    _exit_on_error(artefacts.fetch_everything)
 
 
 @main.command("lock")
 def write_lock() -> None:
     """Resolve artefacts.toml anew with Maven and write artefacts.lock."""
-    _or_say(lock.write_lock)
+    _exit_on_error(lock.write_lock)
 
 
 @main.command(hidden=True)
@@ -141,7 +141,7 @@ def hold(names: Sequence[str], state: Path) -> None:
             click.echo(f"Error: servers are up already; `python -m {_MODULE} down` stops them", err=True)
             sys.exit(1)
         stack.callback(state.unlink)
-        _or_say(lambda: _start(names, stack, file))
+        _exit_on_error(lambda: _start(names, stack, file))
         click.echo("ready")
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
@@ -155,11 +155,11 @@ def _start(names: Sequence[str], stack: ExitStack, state: IO[str]) -> None:
         kafka = servers["kafka"]
         assert isinstance(kafka, Kafka)
         servers["connect"] = stack.enter_context(Connect(kafka))
-    told = {
+    addresses = {
         name: {"pid": server.pid, "address": server.address, "log": str(server.log)} for name, server in servers.items()
     }
     state.truncate(0)
-    state.write(json.dumps({"pid": os.getpid(), "servers": told}, indent=1))
+    state.write(json.dumps({"pid": os.getpid(), "servers": addresses}, indent=1))
     state.flush()
 
 
@@ -174,23 +174,25 @@ def _read(state: Path) -> dict[str, Any] | None:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                found: dict[str, Any] | None = json.loads(file.read() or "null")
-                return found
+                servers_up: dict[str, Any] | None = json.loads(file.read() or "null")
+                return servers_up
     except FileNotFoundError:
         pass
     return None
 
 
-def _print(found: dict[str, Any] | None) -> None:
+def _print(servers_up: dict[str, Any] | None) -> None:
     rows = [("server", "listens at", "process", "log")]
-    for name, server in (found or {"servers": {}})["servers"].items():
-        rows.append((name, server["address"], str(server["pid"]) if lives(server["pid"]) else "ended", server["log"]))
+    for name, server in (servers_up or {"servers": {}})["servers"].items():
+        rows.append(
+            (name, server["address"], str(server["pid"]) if is_alive(server["pid"]) else "ended", server["log"])
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
-def _or_say(work: Callable[[], None]) -> None:
+def _exit_on_error(work: Callable[[], None]) -> None:
     try:
         work()
     except HeadraceError as error:

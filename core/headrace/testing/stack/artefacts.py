@@ -54,7 +54,7 @@ class Artefact:
 
 
 def path_of(coordinate: str) -> str:
-    """Where a repository has it; the cache has it in the same place."""
+    """The path of an artefact in a repository, and in the cache."""
     group, artifact, version, *rest = coordinate.split(":")
     kind, *classifier = rest or ["jar"]
     return f"{group.replace('.', '/')}/{artifact}/{version}/{'-'.join([artifact, version, *classifier])}.{kind}"
@@ -65,7 +65,7 @@ def repository() -> str:
     return (os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or CENTRAL).rstrip("/")
 
 
-def locked(lock: Path = LOCK) -> dict[str, list[Artefact]]:
+def read_lock(lock: Path = LOCK) -> dict[str, list[Artefact]]:
     """Group → its artefacts, as the lock has them."""
     groups: dict[str, list[Artefact]] = {}
     for line in lock.read_text(encoding="utf-8").splitlines():
@@ -78,53 +78,53 @@ def locked(lock: Path = LOCK) -> dict[str, list[Artefact]]:
 
 
 def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
-    """The files of some groups of the lock; what the cache lacks is fetched, and ``say`` (default: stderr) told.
+    """The files of some groups of the lock; what the cache lacks is fetched, and ``say`` (default: stderr) gets lines about it.
 
     RetriableError when the repository does not answer, ConfigError when it lacks a file or has another one than the
     lock, and when the cache cannot be written.
     """
-    wanted = {artefact.path: artefact for group in groups for artefact in locked()[group]}
+    wanted = {artefact.path: artefact for group in groups for artefact in read_lock()[group]}
     cache = _cache()
-    if _missing(cache, wanted.values()):
-        with _writable(cache), _alone(cache):
+    if _find_missing(cache, wanted.values()):
+        with _writable(cache), _lock(cache):
             # Another process may have fetched them while this one waited.
-            if missing := _missing(cache, wanted.values()):
+            if missing := _find_missing(cache, wanted.values()):
                 _fetch_all(missing, cache, ", ".join(groups), say or _to_stderr)
     return [cache / path for path in wanted]
 
 
-def unpacked(group: str) -> Path:
-    """A folder of what the one archive of ``group`` holds; errors as ``fetch``."""
-    (artefact,) = locked()[group]
+def unpack(group: str) -> Path:
+    """Unpack the one archive of ``group``; the folder with what it held. Errors as ``fetch``."""
+    (artefact,) = read_lock()[group]
     cache = _cache()
     folder = cache / "unpacked" / f"{group}-{artefact.sha256[:12]}"
     if not folder.is_dir():
         (archive,) = fetch(group)
-        with _writable(cache), _alone(cache):
+        with _writable(cache), _lock(cache):
             if not folder.is_dir():
                 folder.parent.mkdir(exist_ok=True)
                 half = Path(tempfile.mkdtemp(prefix="half-", dir=folder.parent))
-                _unpack(archive, half)
+                _extract(archive, half)
                 half.rename(folder)
             # Nobody asks for it again, and it is up to 140 MB.
             archive.unlink(missing_ok=True)
     return folder
 
 
-def native(group: str) -> Path:
-    """As ``unpacked``, of programs in machine code; ConfigError on a machine that they are not for."""
-    if (found := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
+def unpack_native(group: str) -> Path:
+    """Unpack programs in machine code; ConfigError on a machine that they are not for."""
+    if (machine := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
         raise ConfigError(
-            f"there is no {group} for {' on '.join(found)}", fix="run these tests on Linux on x86_64, or without it"
+            f"there is no {group} for {' on '.join(machine)}", fix="run these tests on Linux on x86_64, or without it"
         )
-    return unpacked(group)
+    return unpack(group)
 
 
 def fetch_everything() -> None:
     """All that any server needs, for a machine without a network; errors as ``fetch``."""
-    for group, artefacts in locked().items():
+    for group, artefacts in read_lock().items():
         if len(artefacts) == 1:
-            unpacked(group)
+            unpack(group)
         else:
             fetch(group)
 
@@ -137,21 +137,21 @@ def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - what a person waits for
 
 
-def _missing(cache: Path, wanted: Iterable[Artefact]) -> list[Artefact]:
+def _find_missing(cache: Path, wanted: Iterable[Artefact]) -> list[Artefact]:
     # A file appears under its name when it is whole and its digest is right.
     return [artefact for artefact in wanted if not (cache / artefact.path).is_file()]
 
 
 def _fetch_all(missing: Sequence[Artefact], cache: Path, what: str, say: Callable[[str], None]) -> None:
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     total, done = sum(artefact.size for artefact in missing) / 1e6, 0.0
     say(f"{what}: fetching {len(missing)} files ({total:.0f} MB) into {cache}, once")
     with ThreadPoolExecutor(8, "fetch") as pool:
         try:
             for future in as_completed([pool.submit(_fetch, artefact, cache) for artefact in missing]):
                 done += future.result() / 1e6
-                if time.monotonic() - told > 2:
-                    told = time.monotonic()
+                if time.monotonic() - reported > 2:
+                    reported = time.monotonic()
                     say(f"{what}: {done:.0f} of {total:.0f} MB")
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -176,9 +176,9 @@ def _fetch(artefact: Artefact, cache: Path) -> int:
                         where=address,
                         fix="unset DEFAULT_ARTIFACT_REPOSITORY or name a repository that has it",
                     ) from error
-                _again(attempt, address, error)
+                _wait_or_raise(attempt, address, error)
             except (OSError, http.client.HTTPException) as error:
-                _again(attempt, address, error)
+                _wait_or_raise(attempt, address, error)
         if digest != artefact.sha256:
             raise ConfigError(
                 f"it has SHA-256 {digest}, and artefacts.lock wants {artefact.sha256}: it was not kept",
@@ -191,7 +191,7 @@ def _fetch(artefact: Artefact, cache: Path) -> int:
     return artefact.size
 
 
-def _again(attempt: int, address: str, error: Exception) -> None:
+def _wait_or_raise(attempt: int, address: str, error: Exception) -> None:
     """Wait before the next attempt; RetriableError after the last."""
     if isinstance(error, OSError) and error.errno in _DISK:
         raise error
@@ -212,7 +212,7 @@ def download(address: str, file: Path) -> str:
     return digest.hexdigest()
 
 
-def _unpack(archive: Path, folder: Path) -> None:
+def _extract(archive: Path, folder: Path) -> None:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as jar:
             jar.extractall(folder)  # noqa: S202 - its digest is in the lock
@@ -220,7 +220,7 @@ def _unpack(archive: Path, folder: Path) -> None:
         for program in folder.rglob("bin/*"):
             program.chmod(0o755)
         for inner in folder.glob("*.txz"):
-            _unpack(inner, folder)
+            _extract(inner, folder)
             inner.unlink()
     else:
         with tarfile.open(archive) as tar:
@@ -242,8 +242,8 @@ def _writable(cache: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """One process at a time; the lock goes with the process, however it ends."""
+def _lock(cache: Path) -> Iterator[None]:
+    """Let one process at a time use the cache; the lock goes with the process, however it ends."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -94,13 +94,13 @@ class Connect(Server):
     def fetch(self) -> None:
         artefacts.fetch("connect", "converter")
         for connector in self._connectors:
-            artefacts.unpacked(f"debezium-{connector}")
+            artefacts.unpack(f"debezium-{connector}")
 
     def prepare(self) -> None:
         plugins = self.folder / "plugins"
         plugins.mkdir()
         for connector in self._connectors:
-            (plugins / connector).symlink_to(artefacts.unpacked(f"debezium-{connector}"))
+            (plugins / connector).symlink_to(artefacts.unpack(f"debezium-{connector}"))
         converters = plugins / "converters"
         converters.mkdir()
         for jar in artefacts.fetch("converter"):

@@ -23,7 +23,7 @@ from headrace.testing.stack.sqlserver import SqlServer
 
 _S = TypeVar("_S", bound=Server)
 #: Server → the size of its log when the test began.
-_LOGGED = pytest.StashKey[dict[Server, int]]()
+_LOG_SIZES = pytest.StashKey[dict[Server, int]]()
 
 
 @pytest.fixture(scope="session")
@@ -35,61 +35,61 @@ def headrace_connectors() -> Sequence[str]:
 @pytest.fixture(scope="session")
 def kafka(pytestconfig: pytest.Config) -> Iterator[Kafka]:
     """A broker without SASL."""
-    with _started(Kafka(), pytestconfig) as server:
+    with _start(Kafka(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def connect(kafka: Kafka, headrace_connectors: Sequence[str], pytestconfig: pytest.Config) -> Iterator[Connect]:
-    """It works on the fixture ``kafka``."""
-    with _started(Connect(kafka, headrace_connectors), pytestconfig) as server:
+    """Kafka Connect on the fixture ``kafka``."""
+    with _start(Connect(kafka, headrace_connectors), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres(pytestconfig: pytest.Config) -> Iterator[Postgres]:
     """A cluster that allows logical decoding."""
-    with _started(Postgres(), pytestconfig) as server:
+    with _start(Postgres(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
     """A server with a binary log of rows."""
-    with _started(MariaDb(), pytestconfig) as server:
+    with _start(MariaDb(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def mysql(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
     """``MariaDb(as_mysql=True)``, for Debezium's MySQL connector."""
-    with _started(MariaDb(as_mysql=True), pytestconfig) as server:
+    with _start(MariaDb(as_mysql=True), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def sqlserver(pytestconfig: pytest.Config) -> Iterator[SqlServer]:
     """A stand-in for SQL Server, for Debezium's SQL Server connector; it is no SQL Server."""
-    with _started(SqlServer(), pytestconfig) as server:
+    with _start(SqlServer(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def registry(pytestconfig: pytest.Config) -> Iterator[Registry]:
     """An empty registry of schemas."""
-    with _started(Registry(), pytestconfig) as server:
+    with _start(Registry(), pytestconfig) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def metastore(pytestconfig: pytest.Config) -> Iterator[Metastore]:
     """An empty Hive metastore."""
-    with _started(Metastore(), pytestconfig) as server:
+    with _start(Metastore(), pytestconfig) as server:
         yield server
 
 
 @contextmanager
-def _started(server: _S, config: pytest.Config) -> Iterator[_S]:
+def _start(server: _S, config: pytest.Config) -> Iterator[_S]:
     capture = config.pluginmanager.getplugin("capturemanager")
     # Who waits for 140 MB sees why.
     with capture.global_and_fixture_disabled() if capture else nullcontext():
@@ -101,7 +101,7 @@ def _started(server: _S, config: pytest.Config) -> Iterator[_S]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remember where the logs end."""
-    item.stash[_LOGGED] = {server: server.log.stat().st_size for server in Server.running}
+    item.stash[_LOG_SIZES] = {server: server.log.stat().st_size for server in Server.running}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,7 +109,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Add what came into the logs since."""
     report = yield
     if report.failed:
-        before = item.stash.get(_LOGGED, {})
+        before = item.stash.get(_LOG_SIZES, {})
         for server in Server.running:
             if text := server.tail(begin=before.get(server, 0)):
                 report.sections.append((f"log of {server.name}", text))

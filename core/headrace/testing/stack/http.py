@@ -14,17 +14,17 @@ _TIMEOUT = 60
 def request(method: str, url: str, body: object = None) -> tuple[int, Any]:
     """Status and decoded body; OSError where nobody answers."""
     data = None if body is None else json.dumps(body).encode()
-    asked = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - ours
+    http_request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - ours
     try:
         # A proxy is for other machines.
-        with _DIRECT.open(asked, timeout=_TIMEOUT) as answer:
-            return answer.status, _decoded(answer.read())
+        with _DIRECT.open(http_request, timeout=_TIMEOUT) as answer:
+            return answer.status, _decode(answer.read())
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, _decoded(error.read())
+            return error.code, _decode(error.read())
 
 
-def _decoded(body: bytes) -> Any:
+def _decode(body: bytes) -> Any:
     try:
         return json.loads(body) if body else None
     except ValueError:

@@ -264,8 +264,7 @@ class Kafka(Server):
 
     @staticmethod
     def _partitions(consumer: Consumer, topic: str) -> list[int]:
-        found = consumer.list_topics(topic, _TIMEOUT).topics[topic]
-        return sorted(found.partitions)
+        return sorted(consumer.list_topics(topic, _TIMEOUT).topics[topic].partitions)
 
 
 class Transaction:
@@ -287,7 +286,7 @@ class Transaction:
 def _send(producer: Producer, topic: str, records: Sequence[Record]) -> None:
     refused: list[KafkaError] = []
 
-    def delivered(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             refused.append(error)
 
@@ -299,7 +298,7 @@ def _send(producer: Producer, topic: str, records: Sequence[Record]) -> None:
             record.value,
             record.key,
             headers=list(record.headers),
-            on_delivery=delivered,
+            on_delivery=on_delivery,
             **{name: value for name, value in given.items() if value is not None},
         )
         try:
@@ -326,5 +325,5 @@ def _record(message: Message) -> Record:
 
 
 def _uuid() -> str:
-    """As Kafka writes them."""
+    """A random id, as Kafka writes ids."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

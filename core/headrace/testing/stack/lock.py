@@ -36,7 +36,7 @@ def write_lock() -> None:
 
 
 def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artefact]:
-    """What one group of ``artefacts.toml`` needs; the files come into ``folder``."""
+    """The artefacts that one group of ``artefacts.toml`` needs; the files come into ``folder``."""
     if roots := wanted.get("with-dependencies"):
         return _with_dependencies(folder, roots, wanted.get("without", []))
     artefacts = []
@@ -58,10 +58,10 @@ def _with_dependencies(folder: Path, roots: Sequence[str], without: Sequence[str
         subprocess.run([*command, "-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={jars}"], check=True)
     except subprocess.CalledProcessError as error:
         raise ConfigError("Maven cannot resolve it; its own words are above", where=str(WANTED)) from error
-    return [_locked(jars, file) for file in jars.rglob("*.jar")]
+    return [_to_artefact(jars, file) for file in jars.rglob("*.jar")]
 
 
-def _locked(jars: Path, file: Path) -> Artefact:
+def _to_artefact(jars: Path, file: Path) -> Artefact:
     *group, artifact, version, name = file.relative_to(jars).parts
     classifier = name.removeprefix(f"{artifact}-{version}").removesuffix(".jar")
     kind = f":jar:{classifier[1:]}" if classifier else ""

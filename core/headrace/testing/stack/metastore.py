@@ -34,7 +34,7 @@ class Metastore(Server):
 
     @property
     def uri(self) -> str:
-        """For ``hive.metastore.uris``."""
+        """The value of ``hive.metastore.uris``."""
         return f"thrift://{self.host}:{self.port}"
 
     @property
@@ -46,7 +46,7 @@ class Metastore(Server):
         return self.uri
 
     def fetch(self) -> None:
-        """It is PySpark's; ConfigError where that is not installed."""
+        """Nothing to fetch: the programs are PySpark's. ConfigError where that is not installed."""
         spark_home()
 
     def prepare(self) -> None:

@@ -78,7 +78,7 @@ class Postgres(Server):
         return self.dsn
 
     def fetch(self) -> None:
-        artefacts.native("postgres")
+        artefacts.unpack_native("postgres")
 
     def prepare(self) -> None:
         if self.uid is not None:
@@ -120,7 +120,7 @@ class Postgres(Server):
     @property
     def _programs(self) -> Path:
         own = self.folder / "programs"
-        return (own if own.exists() else artefacts.native("postgres")) / "bin"
+        return (own if own.exists() else artefacts.unpack_native("postgres")) / "bin"
 
     def _open_to_nobody(self) -> None:
         """Root's cache is closed to other users: they get a copy."""
@@ -131,5 +131,5 @@ class Postgres(Server):
                 where=str(closed[0]),
                 fix="set TMPDIR to a folder that all users may enter, or run as another user than root",
             )
-        shutil.copytree(artefacts.native("postgres"), self.folder / "programs", symlinks=True)
+        shutil.copytree(artefacts.unpack_native("postgres"), self.folder / "programs", symlinks=True)
         (self.folder / "programs").chmod(0o755)

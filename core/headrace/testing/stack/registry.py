@@ -57,7 +57,7 @@ class Registry(Server):
         return self.url
 
     def fetch(self) -> None:
-        artefacts.unpacked("registry")
+        artefacts.unpack("registry")
 
     def command(self) -> Sequence[str | Path]:
         options = {
@@ -69,7 +69,7 @@ class Registry(Server):
             "apicurio.datasource.url": f"jdbc:h2:file:{self.folder / 'data' / 'registry'}",
         }
         given = [f"-D{name}={value}" for name, value in options.items()]
-        (program,) = artefacts.unpacked("registry").glob("apicurio-registry-app-*-runner.jar")
+        (program,) = artefacts.unpack("registry").glob("apicurio-registry-app-*-runner.jar")
         return jvm.command("-jar", str(program), options=given, heap="512m")
 
     def ready(self) -> bool:

@@ -72,7 +72,7 @@ class Server(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """What a client of it is given."""
+        """The address that a client connects to."""
 
     @property
     def folder(self) -> Path:
@@ -82,9 +82,9 @@ class Server(ABC):
 
     @property
     def log(self) -> Path:
-        """In HEADRACE_STACK_LOGS, where it stays, or in the folder that goes."""
-        kept = os.environ.get("HEADRACE_STACK_LOGS")
-        return Path(kept, f"{self.folder.name}.log").absolute() if kept else self.folder / f"{self.name}.log"
+        """The log file: in HEADRACE_STACK_LOGS, where it stays, or in the folder, which is removed."""
+        logs = os.environ.get("HEADRACE_STACK_LOGS")
+        return Path(logs, f"{self.folder.name}.log").absolute() if logs else self.folder / f"{self.name}.log"
 
     @property
     def uid(self) -> int | None:
@@ -95,7 +95,7 @@ class Server(ABC):
     def pid(self) -> int | None:
         """The server's process; None when it does not run."""
         # The guard that looks after it may not have seen its end yet.
-        return self._pid if self._guard and self._guard.poll() is None and self._pid and lives(self._pid) else None
+        return self._pid if self._guard and self._guard.poll() is None and self._pid and is_alive(self._pid) else None
 
     def start(self) -> Self:
         """Returns when it is ready."""
@@ -133,7 +133,7 @@ class Server(ABC):
         self._end(self.stop_signal)
 
     def kill(self) -> None:
-        """As a machine that loses its power; its data stay as they are."""
+        """End it as a machine does that loses its power; its data stay as they are."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class Server(ABC):
             return text.encode() in log.read()
 
     def run(self, *command: str | Path, stdin: str = "") -> None:
-        """A program that prepares the server; its output goes to the log. FatalError when it fails."""
+        """Run a program that prepares the server; its output goes to the log. FatalError when it fails."""
         with self._open_log() as log:
             done = subprocess.run(
                 command,
@@ -199,8 +199,8 @@ class Server(ABC):
                 start_new_session=True,
             )
         assert self._guard.stdout
-        with self._guard.stdout as told:
-            self._pid = int(told.readline() or 0)
+        with self._guard.stdout as output:
+            self._pid = int(output.readline() or 0)
         if not self._pid:
             self._end(signal.SIGKILL)
             raise self._failure("it does not start")
@@ -249,7 +249,7 @@ class Server(ABC):
         return FatalError(f"{what}; the end of its log:\n{self.tail()}", where=self.name)
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether there is such a process."""
     try:
         os.kill(pid, 0)

@@ -26,7 +26,7 @@ class Change:
     masked: bool = False
 
     @property
-    def stored(self) -> str | None:
+    def stored_text(self) -> str | None:
         """The text as the tables have it."""
         if self.text is None or not self.masked:
             return self.text

@@ -34,12 +34,12 @@ class Follower:
         self._query = pipeline.start(spark, on_progress=self._batches.put)
         self.dead_letters = 0
 
-    def await_rows(self, wanted: Mapping[str, int]) -> None:
-        """Returns when as many rows as these have been applied to each table."""
-        arrived = dict.fromkeys(wanted, 0)
+    def await_rows(self, expected: Mapping[str, int]) -> None:
+        """Return when as many rows as these have been applied to each table."""
+        arrived = dict.fromkeys(expected, 0)
         deadline = time.monotonic() + _PATIENCE
-        while any(arrived[name] < rows for name, rows in wanted.items()):
-            for table in self._batch(deadline, "the snapshot's rows are not all in the tables").tables:
+        while any(arrived[name] < rows for name, rows in expected.items()):
+            for table in self._next_batch(deadline, "the snapshot's rows are not all in the tables").tables:
                 if table.sink == SINKS[0]:
                     arrived[table.table.rpartition(".")[2]] += table.rows_in or 0
 
@@ -47,22 +47,22 @@ class Follower:
         """Sink → seconds from the database's commit until readers of the table see it; each of them has been read."""
         deadline = time.monotonic() + _PATIENCE
         while True:
-            batch = self._batch(deadline, f"the {change.kind} of {change.row} is not in the tables")
+            batch = self._next_batch(deadline, f"the {change.kind} of {change.row} is not in the tables")
             if any(table.table == f"{SCHEMA}.{change.table}" for table in batch.tables) and all(
-                self._has(change, sink) for sink in SINKS
+                self._is_readable(change, sink) for sink in SINKS
             ):
-                return {sink: self._last_commit(change.table, sink) - committed for sink in SINKS}
+                return {sink: self._commit_time(change.table, sink) - committed for sink in SINKS}
 
     def counts(self, names: list[str]) -> dict[str, dict[str, int]]:
         """Sink → table → rows, as readers of the tables find them."""
-        found = {}
+        counts = {}
         for sink in SINKS:
             frames = [self.table(name, sink).selectExpr(f"'{name}' as name") for name in names]
             whole = frames[0]
             for frame in frames[1:]:
                 whole = whole.unionAll(frame)
-            found[sink] = {row["name"]: row["count"] for row in whole.groupBy("name").count().collect()}
-        return found
+            counts[sink] = {row["name"]: row["count"] for row in whole.groupBy("name").count().collect()}
+        return counts
 
     def row(self, change: Change) -> Row | None:
         """The row that a change is about, as it is in the Iceberg table."""
@@ -74,8 +74,8 @@ class Follower:
     def stop(self) -> None:
         self._query.stop()
 
-    def _batch(self, deadline: float, otherwise: str) -> BatchProgress:
-        """The next one. Raises what stopped the pipeline, and FatalError when it comes too late."""
+    def _next_batch(self, deadline: float, complaint: str) -> BatchProgress:
+        """The next batch. Raises what stopped the pipeline, and FatalError when it comes too late."""
         while True:
             try:
                 batch = self._batches.get(timeout=0.5)
@@ -83,17 +83,17 @@ class Follower:
                 if not self._query.is_active:
                     self._query.await_termination()
                 if time.monotonic() > deadline:
-                    raise FatalError(f"{otherwise} after {_PATIENCE} s", fix="look at the lines above") from None
+                    raise FatalError(f"{complaint} after {_PATIENCE} s", fix="look at the lines above") from None
             else:
                 self.dead_letters += sum(table.dead_letters for table in batch.tables)
                 return batch
 
-    def _has(self, change: Change, sink: str) -> bool:
+    def _is_readable(self, change: Change, sink: str) -> bool:
         rows = self.table(change.table, sink).where(change.row)
         if change.text is None:
             return rows.isEmpty()
-        return not rows.where(f"cast({change.column} as string) = '{change.stored}'").isEmpty()
+        return not rows.where(f"cast({change.column} as string) = '{change.stored_text}'").isEmpty()
 
-    def _last_commit(self, name: str, sink: str) -> float:
+    def _commit_time(self, name: str, sink: str) -> float:
         folder = Path("lake", sink, SCHEMA, name)
         return max(file.stat().st_mtime for file in folder.glob(_COMMITS[sink]))

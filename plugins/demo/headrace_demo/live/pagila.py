@@ -36,11 +36,11 @@ def load(connection: Connection) -> None:
 def counts(postgres: Postgres) -> dict[str, int]:
     """Table → its rows now, all at one moment."""
     names = [name for (name,) in postgres.query(_TABLES)]
-    counted = (f"select '{name}', count(*) from public.{name}" for name in names)  # noqa: S608 - from the catalogue
-    return dict(postgres.query(" union all ".join(counted)))
+    selects = (f"select '{name}', count(*) from public.{name}" for name in names)  # noqa: S608 - from the catalogue
+    return dict(postgres.query(" union all ".join(selects)))
 
 
 def row(postgres: Postgres, table: str, condition: str) -> dict[str, str]:
     """A row, each column as PostgreSQL prints it."""
-    ((found,),) = postgres.query(f"select to_json({table}) from public.{table} where {condition}")  # noqa: S608 - our own
-    return {name: str(value) for name, value in found.items()}
+    ((fields,),) = postgres.query(f"select to_json({table}) from public.{table} where {condition}")  # noqa: S608 - our own
+    return {name: str(value) for name, value in fields.items()}

@@ -34,7 +34,7 @@ _CONNECTOR = {
 
 @dataclass(frozen=True)
 class Servers:
-    """They run until the stack that they were started on ends."""
+    """PostgreSQL, Kafka and Connect; they run until the ExitStack that they were started on ends."""
 
     postgres: Postgres
     kafka: Kafka
@@ -68,11 +68,11 @@ class Servers:
         """Debezium reads every table; returns when all rows are in Kafka."""
         with _Step(console, "Debezium's snapshot") as step:
             self.connect.put(PREFIX, {**self.postgres.debezium(PREFIX), **_CONNECTOR})
-            wanted = {f"{PREFIX}.public.{name}": rows for name, rows in pagila.counts(self.postgres).items()}
+            expected = {f"{PREFIX}.public.{name}": rows for name, rows in pagila.counts(self.postgres).items()}
             deadline = time.monotonic() + _PATIENCE
             while True:
                 self.connect.wait_until_running(PREFIX)
-                waiting = [topic for topic, rows in wanted.items() if not self._has(topic, rows)]
+                waiting = [topic for topic, rows in expected.items() if not self._has_rows(topic, rows)]
                 if not waiting:
                     break
                 if time.monotonic() > deadline:
@@ -80,14 +80,14 @@ class Servers:
                         f"{', '.join(waiting)} lack rows after {_PATIENCE} s", where="Debezium", fix="start it again"
                     )
                 time.sleep(0.2)
-            step.done(f"{sum(wanted.values()):,} events in {len(wanted)} topics")
+            step.done(f"{sum(expected.values()):,} events in {len(expected)} topics")
 
-    def _has(self, topic: str, rows: int) -> bool:
+    def _has_rows(self, topic: str, rows: int) -> bool:
         return sum(self.kafka.end_offsets(topic).values()) >= rows
 
 
 class _Step:
-    """Says on a terminal what is under way, and in a line what came of it, with the seconds."""
+    """A step of the start on the screen: what is under way, then a line with its result and seconds."""
 
     def __init__(self, console: Console, what: str) -> None:
         self._console, self._what = console, what
@@ -98,9 +98,9 @@ class _Step:
         self._status.start()
         return self
 
-    def done(self, found: str) -> None:
+    def done(self, result: str) -> None:
         self._status.stop()
-        self._console.print(f"{self._what:<22}{found:<48}[dim]{time.monotonic() - self._clock:5.1f} s[/]")
+        self._console.print(f"{self._what:<22}{result:<48}[dim]{time.monotonic() - self._clock:5.1f} s[/]")
 
     def __exit__(self, *_: object) -> None:
         self._status.stop()

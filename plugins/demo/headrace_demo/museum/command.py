@@ -12,39 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headrace.cli.copy_commands import print_commands
-from headrace.errors import ConfigError
+from headrace_demo.folder import (
+    PIPELINE_FILE,
+    DemoFolder,
+    folder_option,
+    new_table,
+    print_pipeline_file,
+    shorten,
+    start_spark,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from rich.console import Console
+    from rich.table import Table
 
     from headrace.pipeline import Pipeline
     from headrace.progress.model import BatchProgress
 
-#: The folder's own mark: only a folder that has it is ever removed.
-_MARK = ".headrace-demo"
-_TABLE, _KEY, _TITLE, _NEW, _MASKED, _EVENT = (
-    "moma.artworks",
-    "artwork_id",
-    "title",
-    "image_url",
-    "donor",
-    "credit_line",
-)
+_TABLE, _KEY, _TITLE = "moma.artworks", "artwork_id", "title"
+#: A column that came with the third date; a column that is masked, and the name that it has in the events.
+_NEW_COLUMN, _MASKED_COLUMN, _EVENT_COLUMN = "image_url", "donor", "credit_line"
 _SALT = "pepper"
+#: The shipped events, a folder for each date.
+_DATA = Path(__file__).with_name("data")
 #: Where there is nothing to show.
 _NOTHING = "\N{EN DASH}"
 
 
 @click.command()
-@click.option(
-    "--folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("headrace-demo"),
-    show_default=True,
-    help="Where to put files and tables.",
-)
+@folder_option("headrace-demo")
 def demo(folder: Path) -> None:
     """Run the main job on real data and show what came out.
 
@@ -54,34 +51,27 @@ def demo(folder: Path) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    clock = time.monotonic()
-    bronze = _prepare(folder, console)
+    home = DemoFolder(folder, ".headrace-demo")
+    home.check()
+    home.enter()
+    _prepare(console)
     os.environ.setdefault("SALT", _SALT)
     from headrace.pipeline import Pipeline
 
-    pipeline = Pipeline.from_file("pipeline.yaml")
-    with console.status("finding Java and jars, starting Spark"):
-        started = time.monotonic()
-        spark = pipeline.session(console.print)
-    console.print(f"Spark {spark.version} is up after {time.monotonic() - started:.0f} s\n")
+    pipeline = Pipeline.from_file(PIPELINE_FILE)
+    spark = start_spark(pipeline, console)
     try:
-        steps = [
-            _step(pipeline, spark, console, bronze, date)
-            for date in sorted(json.loads((bronze / "manifest.json").read_text())["dates"])
-        ]
-        _report(pipeline, spark, console, steps, bronze)
+        steps = [_apply_date(pipeline, spark, console, date) for date in sorted(_manifest()["dates"])]
+        _report(pipeline, spark, console, steps)
     finally:
         spark.stop()
-    console.print(
-        f"\n[bold]All of it took {time.monotonic() - clock:.0f} s.[/] The tables are in [cyan]{folder}/lake[/]; look around:"
-    )
-    show = "show pipeline.yaml moma.artworks"
-    print_commands(console, folder, [f"{show} --limit 5", f"{show} --as-of {steps[0].version}"], env="SALT=pepper")
+    show = f"show {PIPELINE_FILE} {_TABLE}"
+    home.print_end(console, [f"{show} --limit 5", f"{show} --as-of {steps[0].version}"], salt=_SALT)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A date's events, applied. ``version``: the Iceberg table as it was then."""
+    """What became of the events of one date. ``version``: of the Iceberg table as it was then."""
 
     date: str
     seconds: float
@@ -89,49 +79,39 @@ class _Step:
     version: str
 
 
-def _prepare(folder: Path, console: Console) -> Path:
-    """A fresh folder with the pipeline file, made the current one; the shipped events' folder."""
-    if folder.exists() and not (folder / _MARK).exists() and any(folder.iterdir()):
-        raise ConfigError("is not empty and not a demo's", where=str(folder), fix="name another folder with --folder")
-    if folder.exists():
-        shutil.rmtree(folder)
-    (folder / "bronze").mkdir(parents=True)
-    (folder / _MARK).touch()
-    package = Path(__file__).parent
-    shutil.copy(package / "pipeline.yaml", folder)
-    text = (folder / "pipeline.yaml").read_text()
-    os.chdir(folder)
+def _manifest() -> dict[str, Any]:
+    """What is in the shipped events, by date and topic."""
+    manifest: dict[str, Any] = json.loads((_DATA / "manifest.json").read_text())
+    return manifest
+
+
+def _prepare(console: Console) -> None:
+    """Put the pipeline file and a folder for events into the current folder, and show the file."""
+    Path("bronze").mkdir()
+    shutil.copy(_DATA.parent / PIPELINE_FILE, PIPELINE_FILE)
     console.rule("[bold]headrace demo")
     console.print(
         "The collection of the Museum of Modern Art at three real dates (CC0), about 20,000 of its works, as Debezium would "
         "report them from PostgreSQL: change events in Avro files. One pipeline file keeps two tables true to them:\n"
     )
-    from rich.syntax import Syntax
-
-    console.print(Syntax(text, "yaml", background_color="default"))
-    return package / "data"
+    print_pipeline_file(console)
 
 
-def _step(pipeline: Pipeline, spark: SparkSession, console: Console, bronze: Path, date: str) -> _Step:
+def _apply_date(pipeline: Pipeline, spark: SparkSession, console: Console, date: str) -> _Step:
     """The files of one date arrive; the pipeline applies them."""
-    from rich.table import Table
-
-    events = json.loads((bronze / "manifest.json").read_text())["dates"][date]
-    shutil.copytree(bronze / date, "bronze", dirs_exist_ok=True)
-    said = "; ".join(f"{_counts(found['ops'])} of {topic.rpartition('.')[2]}" for topic, found in events.items())
+    topics = _manifest()["dates"][date]
+    shutil.copytree(_DATA / date, "bronze", dirs_exist_ok=True)
+    events = "; ".join(f"{_counts(topic['ops'])} of {name.rpartition('.')[2]}" for name, topic in topics.items())
     batches: list[BatchProgress] = []
     clock = time.monotonic()
-    with console.status(f"{date}: {said}"):
+    with console.status(f"{date}: {events}"):
         pipeline.run(spark, on_progress=batches.append)
     seconds = time.monotonic() - clock
-    console.print(f"[bold]{date}[/]  {said}  [dim]applied in {seconds:.1f} s[/]")
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for name in ("table", "sink"):
-        table.add_column(name)
-    for name in ("events in", "rows applied", "late", "dead letters"):
-        table.add_column(name, justify="right")
+    console.print(f"[bold]{date}[/]  {events}  [dim]applied in {seconds:.1f} s[/]")
+    counts = ("events in", "rows applied", "late", "dead letters")
+    table = new_table("table", "sink", *counts, right=counts)
     for t in batches[-1].tables:
-        table.add_row(t.table, t.sink, _number(t.rows_in), _number(t.applied), _number(t.late), _number(t.dead_letters))
+        table.add_row(t.table, t.sink, *map(_number, (t.rows_in, t.applied, t.late, t.dead_letters)))
     console.print(table)
     console.print()
     version = next(t.version for t in batches[-1].tables if t.table == _TABLE and t.sink == "iceberg")
@@ -139,66 +119,73 @@ def _step(pipeline: Pipeline, spark: SparkSession, console: Console, bronze: Pat
     return _Step(date, seconds, batches[-1], version)
 
 
-def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: list[_Step], bronze: Path) -> None:
-    from rich.table import Table
-
-    manifest = json.loads((bronze / "manifest.json").read_text())
+def _report(pipeline: Pipeline, spark: SparkSession, console: Console, steps: list[_Step]) -> None:
+    """What is in the tables now, and what was in them at the first date."""
     console.rule("[bold]what is in the tables now")
-    rows = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for name in ("table", "Iceberg rows", "Hudi rows", "the database has"):
-        rows.add_column(name, justify="left" if name == "table" else "right")
-    last = manifest["dates"][steps[-1].date]
-    for topic in last:
-        name = topic.replace("moma.public", "moma")
-        counts = [pipeline.read(name, sink=sink, spark=spark).count() for sink in ("iceberg", "hudi")]
-        rows.add_row(name, *map(_number, counts), _number(last[topic]["rows_after"]))
-    console.print(rows)
-
+    _report_counts(pipeline, spark, console, steps[-1].date)
     then, now = pipeline.read(_TABLE, as_of=steps[0].version, spark=spark), pipeline.read(_TABLE, spark=spark)
-    before, after = _a_changed_row(then, now)
+    before, after = _find_changed_row(then, now)
     console.print(
         f"\n[bold]One work, at {steps[0].date} and at {steps[-1].date}[/]  [dim]({_KEY} {after[_KEY]}; a new column came on the third date)[/]"
     )
     console.print(_side_by_side(before, after, steps))
+    _report_deletes(console, then, now, steps[0].date)
+    console.print(
+        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows; column {_NEW_COLUMN!r} was {'there' if _NEW_COLUMN in then.columns else 'not there yet'}."
+    )
+    _report_mask(spark, console, after, steps[0].date)
 
-    deleted = manifest["deleted"]["moma.public.artworks"]
-    left = now.where(now[_KEY].isin([int(key) for key in deleted])).count()
+
+def _report_counts(pipeline: Pipeline, spark: SparkSession, console: Console, date: str) -> None:
+    """Every table's rows, and those of the database at ``date``."""
+    counts = ("Iceberg rows", "Hudi rows", "the database has")
+    table = new_table("table", *counts, right=counts)
+    for topic, events in _manifest()["dates"][date].items():
+        name = topic.replace("moma.public", "moma")
+        rows = [pipeline.read(name, sink=sink, spark=spark).count() for sink in ("iceberg", "hudi")]
+        table.add_row(name, *map(_number, (*rows, events["rows_after"])))
+    console.print(table)
+
+
+def _report_deletes(console: Console, then: DataFrame, now: DataFrame, date: str) -> None:
+    deleted = [int(key) for key in _manifest()["deleted"]["moma.public.artworks"]]
+    left, before = (frame.where(frame[_KEY].isin(deleted)).count() for frame in (now, then))
     console.print(
         f"\n[bold]Deletes[/]  The museum's history has none, so the demo adds {len(deleted)}: of those works {left} are left in the table;"
-        f" at {steps[0].date} {then.where(then[_KEY].isin([int(key) for key in deleted])).count()} of them were in it."
-    )
-    console.print(
-        f"[bold]As of {steps[0].date}[/]  the table had {then.count():,} rows; column {_NEW!r} was {'there' if _NEW in then.columns else 'not there yet'}."
+        f" at {date} {before} of them were in it."
     )
 
-    event = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(bronze / steps[0].date))
-    original = event.where(event["after"][_KEY] == after[_KEY]).select(event["after"][_EVENT].alias("text")).first()
-    console.print(f"[bold]Masked[/]  {_EVENT}, renamed to {_MASKED}; null stays null:")
-    console.print(f"  in the event  {original['text'] if original else None}", markup=False)
-    console.print(f"  in the table  {after[_MASKED]}", markup=False)
+
+def _report_mask(spark: SparkSession, console: Console, row: Row, date: str) -> None:
+    """A masked value in the events of ``date`` and in the table's ``row``."""
+    events = spark.read.format("avro").option("recursiveFileLookup", "true").load(str(_DATA / date))
+    image = events["after"]
+    event = events.where(image[_KEY] == row[_KEY]).select(image[_EVENT_COLUMN].alias("text")).first()
+    console.print(f"[bold]Masked[/]  {_EVENT_COLUMN}, renamed to {_MASKED_COLUMN}; null stays null:")
+    console.print(f"  in the event  {event['text'] if event else None}", markup=False)
+    console.print(f"  in the table  {row[_MASKED_COLUMN]}", markup=False)
 
 
-def _a_changed_row(then: Any, now: Any) -> tuple[Row, Row]:
+def _find_changed_row(then: Any, now: Any) -> tuple[Row, Row]:
     """The first work whose title changed and that has an image now."""
     old = then.select(_KEY, then[_TITLE].alias("old_title"))
     changed = (
         now.join(old, _KEY)
         .where(now[_TITLE] != old["old_title"])
-        .where(now[_NEW].isNotNull() & now[_MASKED].isNotNull())
+        .where(now[_NEW_COLUMN].isNotNull() & now[_MASKED_COLUMN].isNotNull())
     )
     key = changed.orderBy(_KEY).select(_KEY).first()[_KEY]
     return then.where(then[_KEY] == key).first(), now.where(now[_KEY] == key).first()
 
 
-def _side_by_side(before: Row, after: Row, steps: list[_Step]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for name in ("column", steps[0].date, steps[-1].date):
-        table.add_column(name, overflow="ellipsis", max_width=44)
+def _side_by_side(before: Row, after: Row, steps: list[_Step]) -> Table:
+    table = new_table("column", steps[0].date, steps[-1].date, overflow="ellipsis", max_width=44)
     old, new = before.asDict(), after.asDict()
     for name, value in new.items():
-        if name in (_KEY, _TITLE, "artist", "artist_bio", "date", _MASKED, _NEW, "__op") or old.get(name) != value:
+        if (
+            name in (_KEY, _TITLE, "artist", "artist_bio", "date", _MASKED_COLUMN, _NEW_COLUMN, "__op")
+            or old.get(name) != value
+        ):
             style = "" if old.get(name) == value else "green"
             table.add_row(name, _cell(old.get(name)) if name in old else _NOTHING, _cell(value), style=style)
     return table
@@ -210,8 +197,7 @@ def _counts(ops: dict[str, int]) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = "null" if value is None else str(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shorten("null" if value is None else str(value), 80)
 
 
 def _number(value: int | None) -> str:

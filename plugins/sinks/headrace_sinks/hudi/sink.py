@@ -28,9 +28,9 @@ from headrace.sdk import (
     qualify_path,
 )
 from headrace_sinks.as_of import millis
-from headrace_sinks.file_formats import ANCIENT_DATES, check_names, without_small_ints
+from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
 from headrace_sinks.hudi import timeline
-from headrace_sinks.partitioning import not_made
+from headrace_sinks.partitioning import defer_creation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,21 +83,23 @@ class HudiSink(Sink):
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
-        _hush(spark)
+        _silence_object_meter(spark)
         exists = Folder(spark, f"{path}/.hoodie").exists()
-        last = timeline.last_commit(spark, path, batch.pipeline) if exists else None
-        if last is not None and last.mark == timeline.mark_of(batch):
+        last = timeline.last_commit(spark, path, batch) if exists else None
+        if last is not None and last.mark == batch.mark:
             return WriteResult(version=last.instant, skipped=True)
         if not exists and (
-            nothing := not_made(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
+            deferred := defer_creation(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
         ):
-            return nothing
-        rows, operation = _fitted(rows, batch), "upsert"
-        if not exists and self._buckets and _plain(rows, table, batch):
-            rows, operation = _without_deleted(rows, batch), "bulk_insert"
+            return deferred
+        rows, operation = _to_hudi_rows(rows, batch), "upsert"
+        if not exists and self._has_buckets and _has_plain_keys(rows, table, batch):
+            rows, operation = _drop_deleted(rows, batch), "bulk_insert"
         rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
-        done = timeline.last_commit(spark, path, batch.pipeline)
-        return WriteResult(upserted=done.upserted, bytes=done.bytes, version=done.instant) if done else WriteResult()
+        commit = timeline.last_commit(spark, path, batch)
+        if commit is None:
+            return WriteResult()
+        return WriteResult(upserted=commit.upserted, bytes=commit.bytes, version=commit.instant)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         path = self._path(spark, table)
@@ -108,7 +110,7 @@ class HudiSink(Sink):
         )
         if not Folder(spark, f"{path}/.hoodie").exists():
             raise missing
-        _hush(spark)
+        _silence_object_meter(spark)
         # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
@@ -146,16 +148,16 @@ class HudiSink(Sink):
                 "Hudi cannot keep a row whose key is empty text",
                 fix="name further key columns under `tables:`, or use another sink",
             )
-        schema = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
-        if schema:
+        refusal = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
+        if refusal:
             return DataError(
-                f"Hudi cannot keep a column so: {schema}",
+                f"Hudi cannot keep a column so: {refusal}",
                 fix="give it another type where the events are made, or leave it out",
             )
         return None
 
     @property
-    def _buckets(self) -> bool:
+    def _has_buckets(self) -> bool:
         """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
         return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partition_columns
 
@@ -193,34 +195,32 @@ class HudiSink(Sink):
             # A row may move to another partition, and a delete need not say in which one its row is.
             options["hoodie.index.type"] = "GLOBAL_SIMPLE"
             options["hoodie.simple.index.update.partition.path"] = "true"
-        marked = {
-            "hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX,
-            timeline.MARK: timeline.mark_of(batch),
-        }
-        return {**options, **self.config.options(), **marked}
+        mark = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX, timeline.MARK: batch.mark}
+        return {**options, **self.config.options(), **mark}
 
 
-def _fitted(rows: DataFrame, batch: Batch) -> DataFrame:
-    """The rows as Hudi wants them: with deletes marked its way, and no integers of which its writers disagree."""
+def _to_hudi_rows(rows: DataFrame, batch: Batch) -> DataFrame:
+    """The rows as Hudi's writer takes them: with deletes marked its way, and no integers of which its writers disagree."""
     check_names(rows.schema, "Hudi")
     rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
-    return project(rows, without_small_ints(rows.schema))
+    return project(rows, widen_small_ints(rows.schema))
 
 
-def _without_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
+def _drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
     return rows.where(f"NOT {_IS_DELETED}") if batch.mode == "upsert" else rows
 
 
-def _plain(rows: DataFrame, table: Table, batch: Batch) -> bool:
+def _has_plain_keys(rows: DataFrame, table: Table, batch: Batch) -> bool:
+    """Whether Hudi's writer of whole files spells the keys of these rows as its upsert does."""
     if batch.mode == "append":
         return True
-    kinds = [rows.schema[column].dataType.simpleString() for column in table.key]
+    types = [rows.schema[column].dataType.simpleString() for column in table.key]
     # It takes an empty text among several key columns for a key that is not there.
-    return all(kind in _PLAIN_KEYS for kind in kinds) and not (len(kinds) > 1 and "string" in kinds)
+    return all(name in _PLAIN_KEYS for name in types) and not (len(types) > 1 and "string" in types)
 
 
-def _hush(spark: SparkSession) -> None:
-    """Keeps a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
+def _silence_object_meter(spark: SparkSession) -> None:
+    """Keep a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
     jvm: Any = spark._jvm  # noqa: SLF001
     system = jvm.java.lang.System
     if system.getProperty("jol.skipHotspotSAAttach") is not None:

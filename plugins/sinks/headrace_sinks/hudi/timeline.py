@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Batch
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 #: The key of a commit's extra metadata that names the batch; the prefix is what has Hudi keep such keys.
 PREFIX = "headrace."
 MARK = f"{PREFIX}batch"
-#: Commits that are searched for one of the pipeline's own: compaction and other writers commit in between.
-DEPTH = 50
 
 
 @dataclass(frozen=True)
@@ -29,23 +27,18 @@ class Commit:
     upserted: int | None
 
 
-def mark_of(batch: Batch) -> str:
-    """The value that names a batch for ever."""
-    return f"{batch.pipeline}:{batch.id}"
-
-
-def last_commit(spark: SparkSession, path: str, pipeline: str) -> Commit | None:
-    """The newest commit of a pipeline; None when it has none."""
+def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
+    """The newest commit of the batch's pipeline; None when it has none."""
     for instant, metadata in _commits(_table(spark, path)):
         mark = metadata.getExtraMetadata().get(MARK)
-        if mark is not None and mark.startswith(f"{pipeline}:"):
-            known = instant.getAction() == "commit"
+        if mark is not None and mark.startswith(batch.mark_prefix):
+            writes_whole_files = instant.getAction() == "commit"
             return Commit(
                 instant=str(instant.requestedTime()),
                 mark=str(mark),
                 bytes=int(metadata.fetchTotalBytesWritten()),
                 upserted=int(metadata.fetchTotalInsertRecordsWritten() + metadata.fetchTotalUpdateRecordsWritten())
-                if known
+                if writes_whole_files
                 else None,
             )
     return None
@@ -69,7 +62,7 @@ def oldest_instant(spark: SparkSession, path: str) -> str | None:
 def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
     timeline = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
     instants = timeline.getReverseOrderedInstants().iterator()
-    for _ in range(DEPTH):
+    for _ in range(MARK_SEARCH_DEPTH):
         if not instants.hasNext():
             return
         instant = instants.next()

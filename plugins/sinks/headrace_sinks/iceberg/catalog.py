@@ -19,11 +19,11 @@ SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """Makes a session the one that this thread's calls into the JVM are for: there Spark and Iceberg look for settings."""
+    """Make a session the one that this thread's calls into the JVM are for: there Spark and Iceberg look for settings."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    sessions, mine = jvm.org.apache.spark.sql.SparkSession, spark._jsparkSession  # noqa: SLF001
+    sessions = jvm.org.apache.spark.sql.SparkSession
     before = sessions.getActiveSession()
-    sessions.setActiveSession(mine)
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
     try:
         yield
     finally:
@@ -68,7 +68,7 @@ def schema_of(spark: SparkSession, java: Any) -> StructType:
     return StructType.fromJson(json.loads(jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java.schema()).json()))
 
 
-def sql_of(spark: SparkSession, kind: DataType) -> str:
+def sql_of(spark: SparkSession, data_type: DataType) -> str:
     """A type as SQL: Python's own text does not quote the names of fields."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    return str(jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json()).sql())
+    return str(jvm.org.apache.spark.sql.types.DataType.fromJson(data_type.json()).sql())

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Batch
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The snapshot property that names the batch.
 MARK = "headrace.batch"
-#: Snapshots that are searched for one of the pipeline's own: other writers and maintenance commit in between.
-DEPTH = 50
 
 
-def mark_of(batch: Batch) -> str:
-    """The value that names a batch for ever."""
-    return f"{batch.pipeline}:{batch.id}"
-
-
-def marked(spark: SparkSession, mark: str, work: Callable[[], None]) -> None:
-    """Runs ``work`` so that every snapshot it commits carries the mark.
+def commit_with_mark(spark: SparkSession, batch: Batch, work: Callable[[], None]) -> None:
+    """Run ``work`` so that every snapshot it commits has the batch's mark among its properties.
 
     Spark 3.5 has no setting for it: Iceberg takes the properties from the thread that commits, inside this call.
     """
@@ -44,7 +37,7 @@ def marked(spark: SparkSession, mark: str, work: Callable[[], None]) -> None:
             implements = ["java.util.concurrent.Callable"]  # noqa: RUF012 - py4j reads it
 
     properties = jvm.java.util.HashMap()
-    properties.put(MARK, mark)
+    properties.put(MARK, batch.mark)
     jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(
         properties, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
     )
@@ -55,15 +48,15 @@ def marked(spark: SparkSession, mark: str, work: Callable[[], None]) -> None:
 def is_applied(java: Any, batch: Batch) -> bool | None:
     """Whether the pipeline's newest snapshot is of this batch: only its last batch can come again.
 
-    None when it cannot be told: none is the pipeline's among the newest, and older ones are expired or too many.
+    None when that is unknown: none is the pipeline's among the newest, and older ones are expired or too many.
     """
-    snapshot, pipeline = java.currentSnapshot(), f"{batch.pipeline}:"
-    for _ in range(DEPTH):
+    snapshot = java.currentSnapshot()
+    for _ in range(MARK_SEARCH_DEPTH):
         if snapshot is None:
             return None
         mark = snapshot.summary().get(MARK)
-        if mark is not None and mark.startswith(pipeline):
-            return bool(mark == mark_of(batch))
+        if mark is not None and mark.startswith(batch.mark_prefix):
+            return bool(mark == batch.mark)
         parent = snapshot.parentId()
         if parent is None:
             return False

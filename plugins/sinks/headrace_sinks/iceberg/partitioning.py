@@ -28,9 +28,9 @@ class PartitionField:
     @classmethod
     def parse(cls, text: str) -> PartitionField:
         """ValueError for what is no partition field."""
-        found = _FIELD.fullmatch(text)
-        if found:
-            transform, number, column, closed = found.groups()
+        parts = _FIELD.fullmatch(text)
+        if parts:
+            transform, number, column, closed = parts.groups()
             if not transform and not closed:
                 return cls(column)
             if closed and transform in _OF_TIME and not number:
@@ -52,5 +52,5 @@ class PartitionField:
 
 
 def fields_of(table: str, rules: Mapping[str, Sequence[str]]) -> list[PartitionField]:
-    """Those of the first rule whose glob is the table's."""
+    """The partition fields of the first rule whose glob matches the table."""
     return next(([PartitionField.parse(f) for f in rules[rule]] for rule in rules if fnmatchcase(table, rule)), [])

@@ -17,7 +17,6 @@ from headrace.sdk import (
     ConfigError,
     Folder,
     HeadraceError,
-    RetriableError,
     Sink,
     SinkConfig,
     Table,
@@ -38,28 +37,17 @@ from headrace_sinks.iceberg.catalog import (
     schema_of,
     sql_of,
 )
-from headrace_sinks.iceberg.commit import MARK, is_applied, mark_of, marked
+from headrace_sinks.iceberg.commit import MARK, commit_with_mark, is_applied
+from headrace_sinks.iceberg.errors import translate
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
-from headrace_sinks.iceberg.schema import grown
-from headrace_sinks.partitioning import not_made
+from headrace_sinks.iceberg.schema import SchemaUpdate
+from headrace_sinks.partitioning import defer_creation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Shuffled bytes of one task that writes. Iceberg's own way, a task for each file of 512 MB, leaves the other cores idle.
-_WRITTEN_AT_ONCE = 16 * 1024 * 1024
-
-#: What Iceberg says when somebody else committed between the read and the commit of a write.
-_CONFLICTS = (
-    "CommitFailedException",
-    "CommitStateUnknownException",
-    "AlreadyExistsException",
-    "TableAlreadyExistsException",
-    "ValidationException: Found conflicting files",
-    "ValidationException: Found new conflicting delete files",
-    "ValidationException: Found new delete for replaced data file",
-    "ValidationException: Cannot commit, missing data files",
-)
+_TASK_BYTES = 16 * 1024 * 1024
 
 
 class IcebergConfig(SinkConfig):
@@ -116,7 +104,10 @@ class IcebergSink(Sink):
         if self.config.catalog is None:
             return {}
         prefix = f"spark.sql.catalog.{self.config.catalog}"
-        return {prefix: self._class, **{f"{prefix}.{k}": value for k, value in self.config.catalog_properties.items()}}
+        return {
+            prefix: self._catalog_class,
+            **{f"{prefix}.{k}": value for k, value in self.config.catalog_properties.items()},
+        }
 
     def check(self, spark: SparkSession | None = None) -> None:
         if spark is None or self.config.catalog is None:
@@ -129,20 +120,20 @@ class IcebergSink(Sink):
                 f"the session's catalog {self.config.catalog!r} does not work: {first_line(error)}",
                 where="sink iceberg",
                 fix="describe it under `catalog.properties`, or where the session is built, for example:"
-                f'\n      .config("{prefix}", "{self._class}")'
+                f'\n      .config("{prefix}", "{self._catalog_class}")'
                 f'\n      .config("{prefix}.type", "hadoop")'
                 f'\n      .config("{prefix}.warehouse", "s3a://lake/warehouse")',
             ) from error
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.catalog is not None:
-            found = spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}").count()
-            yield "sink iceberg", f"catalog {self.config.catalog}: answers, {found} namespaces"
+            namespaces = spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}").count()
+            yield "sink iceberg", f"catalog {self.config.catalog}: answers, {namespaces} namespaces"
         else:
             yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
 
     @property
-    def _class(self) -> str:
+    def _catalog_class(self) -> str:
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -172,36 +163,7 @@ class IcebergSink(Sink):
                 raise self.explain(error) or error from error
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        from headrace.sdk import full_text
-
-        lines = full_text(error).splitlines()
-        conflict = next((line.strip() for line in lines if any(sign in line for sign in _CONFLICTS)), None)
-        if conflict:
-            return RetriableError(
-                f"another writer committed at the same time: {conflict}",
-                fix="nothing is lost; start the pipeline again",
-            )
-        absent = next(
-            (line.strip() for line in lines if "Cannot find snapshot" in line or "Cannot find a snapshot" in line), None
-        )
-        if absent:
-            return ConfigError(
-                f"there is no such version: {absent}", fix="take a version from `headrace show`, or a later time"
-            )
-        unfit = next((line for line in lines if "Invalid source type" in line), None)
-        if unfit:
-            return ConfigError(
-                f"the table cannot be partitioned so: {unfit.split('Exception: ')[-1].strip()}",
-                where="sink iceberg, partition.by",
-                fix="years, months and days are of dates or timestamps, hours of timestamps; name another column",
-            )
-        blocked = next((line.strip(": \t") for line in lines if "ParentNotDirectoryException" in line), None)
-        if blocked:
-            return ConfigError(
-                f"the tables' folder cannot be made, a file stands in its way: {blocked.split('Exception: ')[-1]}",
-                fix="correct `warehouse`, or remove that file",
-            )
-        return None
+        return translate(error)
 
     def _write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
@@ -209,27 +171,29 @@ class IcebergSink(Sink):
         if java is None:
             fields = fields_of(table.name, self.config.partition_by)
             columns = [field.column for field in fields]
-            if nothing := not_made(table, rows, batch, columns, "sink iceberg, partition.by"):
-                return nothing
+            if deferred := defer_creation(table, rows, batch, columns, "sink iceberg, partition.by"):
+                return deferred
             self._create_namespace(spark, name)
-            marked(spark, mark_of(batch), lambda: self._create(name, fields, rows, batch))
-            return _written(load_table(spark, name), batch, whole=True)
+            commit_with_mark(spark, batch, lambda: self._create(name, fields, rows, batch))
+            return _write_result(load_table(spark, name), batch, whole=True)
         applied = is_applied(java, batch)
         if applied:
             return WriteResult(version=str(java.currentSnapshot().snapshotId()), skipped=True)
-        fitted = _fitted(spark, name, java, rows)
+        rows = _evolve_and_project(spark, name, java, rows)
         merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
             # A position is unique: the table itself says which rows it has.
-            new = fitted if applied is False else fitted.join(spark.table(name).select(POSITION), POSITION, "left_anti")
-            marked(spark, mark_of(batch), lambda: new.select(*fitted.columns).drop(DELETED).writeTo(name).append())
+            if applied is None:
+                columns = [quote_name(column) for column in rows.columns]
+                rows = rows.join(spark.table(name).select(POSITION), POSITION, "left_anti").select(*columns)
+            commit_with_mark(spark, batch, lambda: rows.drop(DELETED).writeTo(name).append())
         elif merges_on_read:
-            marked(spark, mark_of(batch), lambda: _merge(spark, name, table, fitted))
+            commit_with_mark(spark, batch, lambda: _merge(spark, name, table, rows))
         else:
-            with materialize(fitted) as kept:  # it looks first for the files that the rows change
-                marked(spark, mark_of(batch), lambda: _merge(spark, name, table, kept))
+            with materialize(rows) as stable:  # it looks first for the files that the rows change
+                commit_with_mark(spark, batch, lambda: _merge(spark, name, table, stable))
         java.refresh()
-        return _written(java, batch, whole=merges_on_read or batch.mode == "append")
+        return _write_result(java, batch, whole=merges_on_read or batch.mode == "append")
 
     def _name(self, spark: SparkSession, table: Table) -> str:
         catalog = self.config.catalog or catalog_of_folder(spark, qualify_path(spark, str(self.config.warehouse)))
@@ -258,23 +222,24 @@ class IcebergSink(Sink):
         writer = rows.drop(DELETED).writeTo(name).using("iceberg")
         if fields:
             writer = writer.partitionedBy(*[field.spark() for field in fields])
-        replaced = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
-        size = {"write.spark.advisory-partition-size-bytes": str(_WRITTEN_AT_ONCE)}
-        for key, value in {"format-version": "2", **size, **replaced, **self.config.options()}.items():
+        modes = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
+        size = {"write.spark.advisory-partition-size-bytes": str(_TASK_BYTES)}
+        for key, value in {"format-version": "2", **size, **modes, **self.config.options()}.items():
             writer = writer.tableProperty(key, value)
         writer.create()
 
 
-def _fitted(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataFrame:
-    """The table grown by what is new in the rows, and the rows in the table's columns and types."""
-    have = schema_of(spark, java)
+def _evolve_and_project(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataFrame:
+    """Add to the table what is new in the rows; the rows in the table's columns and types."""
+    stored = schema_of(spark, java)
     if spark.conf.get("spark.sql.caseSensitive") != "true":
-        known = {column.lower(): column for column in have.names}
+        known = {column.lower(): column for column in stored.names}
         rows = rows.withColumnsRenamed({c: known.get(c.lower(), c) for c in rows.columns})
-    want, growth = grown(have, rows.drop(DELETED).schema, partial(sql_of, spark))
-    for clause in growth.clauses:
+    update = SchemaUpdate(partial(sql_of, spark))
+    schema = update.union_by_name(stored, rows.drop(DELETED).schema)
+    for clause in update.clauses:
         spark.sql(f"ALTER TABLE {name} {clause}")
-    return project(rows, want.add(DELETED, "boolean"))
+    return project(rows, schema.add(DELETED, "boolean"))
 
 
 def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
@@ -296,10 +261,10 @@ def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> Non
         spark.catalog.dropTempView(view)
 
 
-def _written(java: Any, batch: Batch, *, whole: bool) -> WriteResult:
+def _write_result(java: Any, batch: Batch, *, whole: bool) -> WriteResult:
     """``whole``: what was added is what was written; copy-on-write adds the rows beside those that changed as well."""
     snapshot = java.currentSnapshot()
-    if snapshot is None or snapshot.summary().get(MARK) != mark_of(batch):
+    if snapshot is None or snapshot.summary().get(MARK) != batch.mark:
         return WriteResult(upserted=0, version=str(snapshot.snapshotId()) if snapshot is not None else None)
     summary = snapshot.summary()
     return WriteResult(

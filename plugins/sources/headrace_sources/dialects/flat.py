@@ -6,14 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.sdk import Changes, DataError, Dialect, changes as C, did_you_mean, events as E
-from headrace_sources.dialects.debezium import (
-    DebeziumConfig,
-    moved,
-    record_columns,
-    record_key_columns,
-    source_position,
-)
-from headrace_sources.dialects.unavailable import unavailable
+from headrace_sources.dialects.debezium import DebeziumConfig
+from headrace_sources.dialects.positions import POSITION_FIELDS, source_position
+from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
+from headrace_sources.dialects.unavailable import placeholder_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,8 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.sdk import Events
 
-_OP, _FLAG = "__op", "__deleted"
-_POSITION_FIELDS = ("sequence", "lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no")
+_OP, _DELETED = "__op", "__deleted"
 
 
 class FlatDialect(Dialect):
@@ -45,38 +40,41 @@ class FlatDialect(Dialect):
         if {"file", "pos"} <= _position_fields(schema.names).keys():  # MySQL's log has whole rows
             return {}
         fields = {field.name: field.dataType for field in schema}
-        return unavailable(fields, self.config.unavailable_value_placeholder)
+        return placeholder_tests(fields, self.config.unavailable_value_placeholder)
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
         value, names = F.col(E.VALUE), events.schema.names
-        keyed = record_key_columns(frame)
-        tombstones = bool(keyed) and _FLAG not in names
-        tombstone = value.isNull() & F.col(E.ERROR).isNull() & F.lit(tombstones)
+        key_names = record_key_names(frame)
+        has_tombstones = bool(key_names) and _DELETED not in names
+        is_tombstone = value.isNull() & F.col(E.ERROR).isNull() & F.lit(has_tombstones)
 
-        def cell(name: str) -> Column:
-            own = value.getField(name)
-            held = tombstones and name in keyed
-            return F.coalesce(own, F.col(E.KEY).getField(name)).alias(name) if held else own.alias(name)
+        is_deleted = is_tombstone | _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
+
+        def row_column(name: str) -> Column:
+            column = value.getField(name)
+            if has_tombstones and name in key_names:
+                column = F.coalesce(column, F.col(E.KEY).getField(name))
+            return column.alias(name)
 
         # A tombstone carries no position of the database's: where tombstones count, the place orders all.
-        fields = {} if tombstones else _position_fields(names)
+        fields = {} if has_tombstones else _position_fields(names)
 
-        def of_source(name: str) -> Column:
+        def source_field(name: str) -> Column:
             return value.getField(fields[name])
 
         return Changes(
-            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | tombstone).select(
-                *[cell(name) for name in names],
+            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
+                *[row_column(name) for name in names],
                 _text(value, names, _OP).alias(C.OP),
-                (tombstone | _says(value, names, _FLAG, "true") | _says(value, names, _OP, "d")).alias(C.DELETED),
+                is_deleted.alias(C.DELETED),
                 *_key(events, frame, key),
-                source_position(fields, of_source, F.col(E.PLACE)).alias(C.POSITION),
-                *moved(
+                source_position(fields, source_field, F.col(E.PLACE)).alias(C.POSITION),
+                *key_change_columns(
                     frame,
-                    source_position(fields, of_source, F.lit("")),
-                    partial=bool(fields and self.unavailable_tests(events.schema)),
+                    source_position(fields, source_field, F.lit("")),
+                    has_unavailable=bool(fields and self.unavailable_tests(events.schema)),
                 ),
                 _committed(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),
@@ -88,9 +86,7 @@ class FlatDialect(Dialect):
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
     """What a source block calls it → the column it was added as."""
-    return {
-        name: column for name in _POSITION_FIELDS for column in (f"__source_{name}", f"__{name}") if column in names
-    }
+    return {name: column for name in POSITION_FIELDS for column in (f"__source_{name}", f"__{name}") if column in names}
 
 
 def _text(value: Column, names: Collection[str], name: str) -> Column:
@@ -99,7 +95,7 @@ def _text(value: Column, names: Collection[str], name: str) -> Column:
     return (value.getField(name) if name in names else F.lit(None)).cast("string")
 
 
-def _says(value: Column, names: Collection[str], name: str, text: str) -> Column:
+def _equals(value: Column, names: Collection[str], name: str, text: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.coalesce(_text(value, names, name) == text, F.lit(False))
@@ -108,15 +104,15 @@ def _says(value: Column, names: Collection[str], name: str, text: str) -> Column
 def _committed(value: Column, names: Collection[str]) -> Column:
     from pyspark.sql import functions as F
 
-    found = next((value.getField(name) for name in ("__source_ts_ms", "__ts_ms") if name in names), F.lit(None))
-    return found.cast("bigint")
+    committed = next((value.getField(name) for name in ("__source_ts_ms", "__ts_ms") if name in names), F.lit(None))
+    return committed.cast("bigint")
 
 
 def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]:
     """The KEY column: the record's own key, else the named columns; none when there is neither."""
     from pyspark.sql import functions as F
 
-    if record_key_columns(frame):
+    if record_key_names(frame):
         return [F.col(E.KEY).alias(C.KEY)]
     for name in key:
         if name not in events.schema.names:

@@ -1,4 +1,4 @@
-"""What Debezium sends for a value that the database did not: ``unavailable.value.placeholder``, in the column's own type.
+"""What Debezium sends for a value that the database did not: ``unavailable.value.placeholder``, in the column's type.
 
 PostgreSQL leaves large values out that an update did not touch (TOAST), SQL Server large ones of the row as it was.
 """
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
 PLACEHOLDER = "__debezium_unavailable_value"
 
 
-def unavailable(columns: Mapping[str, DataType], placeholder: str) -> dict[str, Callable[[Column], Column]]:
+def placeholder_tests(columns: Mapping[str, DataType], placeholder: str) -> dict[str, Callable[[Column], Column]]:
     """Column → whether a value of it is the placeholder; without the columns that cannot have one."""
-    found = {name: _test(kind, placeholder) for name, kind in columns.items()}
-    return {name: test for name, test in found.items() if test is not None}
+    tests = {name: _placeholder_test(data_type, placeholder) for name, data_type in columns.items()}
+    return {name: test for name, test in tests.items() if test is not None}
 
 
-def _test(kind: DataType, placeholder: str) -> Callable[[Column], Column] | None:
+def _placeholder_test(data_type: DataType, placeholder: str) -> Callable[[Column], Column] | None:
     from pyspark.sql import functions as F, types as T
 
     data = placeholder.encode()
-    if isinstance(kind, T.StringType):
+    if isinstance(data_type, T.StringType):
         return lambda value: value.isin(*_texts(placeholder))
-    if isinstance(kind, T.BinaryType):
+    if isinstance(data_type, T.BinaryType):
         return lambda value: value == F.lit(data)
-    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+    if isinstance(data_type, T.MapType) and isinstance(data_type.keyType, T.StringType):
         return lambda value: (F.size(value) == 1) & value.getItem(placeholder).eqNullSafe(placeholder)
-    return _array_test(kind.elementType, placeholder) if isinstance(kind, T.ArrayType) else None
+    if isinstance(data_type, T.ArrayType):
+        return _array_test(data_type.elementType, placeholder)
+    return None
 
 
 def _array_test(element: DataType, placeholder: str) -> Callable[[Column], Column] | None:

@@ -11,24 +11,33 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import ConfigError, DataError, Format, HeadraceError, Scan, first_line, full_text
-from headrace_sources.formats.json.declared_columns import none_declared
-from headrace_sources.registries.avro_payload import AvroParsing
+from headrace.sdk import (
+    ConfigError,
+    DataError,
+    Format,
+    HeadraceError,
+    RecordReader,
+    Scan,
+    SchemaLog,
+    Subject,
+    first_line,
+    full_text,
+)
+from headrace_sources.formats.json.declared_columns import refuse_declared_columns
+from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.client import Registry
 from headrace_sources.registries.config import RegistryConfig
-from headrace_sources.registries.decoder import RegisteredRecords
+from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.glue import GlueRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from headrace.sdk import SchemaLog
-
 
 #: A damaged record may say that a text of it has 2 GB, and Avro's reader makes room for it before it reads: the process would
 #: be out of memory.
-_LIMITS = " ".join(
+_READER_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
     for what, most in {"string": 100 << 20, "bytes": 100 << 20, "collectionItems": 10_000_000}.items()
 )
@@ -46,7 +55,7 @@ class AvroConfig(RegistryConfig):
     schema_file: str | None = Field(default=None, alias="schema.file")
 
     @model_validator(mode="after")
-    def _one_place(self) -> AvroConfig:
+    def _refuse_two_places(self) -> AvroConfig:
         if self.registry and self.schema_file:
             raise ValueError("has both `registry` and `schema.file`: schemas come from one place")
         return self
@@ -69,40 +78,39 @@ class AvroFormat(Format):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._records = RegisteredRecords(
-            AvroParsing(),
-            self._schema_text,
-            only=self.config.schema_file is not None,
+        self._decoder = RegistryDecoder(
+            AvroPayloadParser(),
+            self._fetch_schema,
             id_kind=self.config.id_kind,
+            single_schema=self.config.schema_file is not None,
         )
 
     def session_conf(self) -> dict[str, str]:
-        return {"spark.driver.extraJavaOptions": _LIMITS, "spark.executor.extraJavaOptions": _LIMITS}
+        return {"spark.driver.extraJavaOptions": _READER_LIMITS, "spark.executor.extraJavaOptions": _READER_LIMITS}
 
-    def schema(self, spark: SparkSession, frame: DataFrame, column: str, subject: str, log: SchemaLog) -> StructType:
+    def open(
+        self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog
+    ) -> RecordReader:
         if not self.config.registry and not self.config.schema_file:
             raise ConfigError(
                 "nothing says with which schema the records are written",
                 where="format avro",
                 fix='add `registry: "http://…"`, or `schema.file` for bare Avro',
             )
-        none_declared(log, subject)
-        return self._records.schema(frame, column, subject, log)
-
-    def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
-        return self._records.decode(frame, column, schema, error)
+        refuse_declared_columns(log, subject)
+        return self._decoder.open(frame, column, subject, log)
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
             yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
         elif self.config.schema_file:
-            self._schema_text("")
+            self._fetch_schema("")
             yield f"schema {self.config.schema_file}", "can be read"
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        return self._records.explain(full_text(error))
+        return self._decoder.explain(full_text(error))
 
-    def _schema_text(self, id: str) -> str:  # noqa: A002 - the registries' word
+    def _fetch_schema(self, id: str) -> str:  # noqa: A002 - the registries' word
         config = self.config
         if config.schema_file:
             try:
@@ -120,44 +128,46 @@ class AvroFormat(Format):
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         with ThreadPoolExecutor(max_workers=8) as pool:
-            schemas = list(pool.map(lambda file: _writer_schema(spark, conf, file, options), files))
+            schemas = list(pool.map(lambda file: _read_writer_schema(spark, conf, file, options), files))
         groups: dict[str, tuple[Any, list[str]]] = {}
         for file, schema in zip(files, schemas, strict=True):
             if schema is not None:
                 groups.setdefault(str(schema.toString()), (schema, []))[1].append(file)
-        return [Scan(tuple(group), _struct(spark, schema)) for schema, group in groups.values()]
+        return [Scan(tuple(group), _to_struct(spark, schema)) for schema, group in groups.values()]
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         return spark.read.format("avro").schema(schema).options(**options).load(list(scan.files))
 
-    def damaged(self, spark: SparkSession, files: Sequence[str]) -> str | None:
+    def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
+        if "org.apache.avro" not in full_text(error):
+            return None
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        return next((file for file in files if not _whole(spark, conf, file)), None)
+        return next((file for file in files if not _is_whole(spark, conf, file)), None)
 
 
-def _struct(spark: SparkSession, avro: Any) -> StructType:
+def _to_struct(spark: SparkSession, avro: Any) -> StructType:
     """What Spark reads for an Avro schema; asking Spark's reader would list the file again."""
     from pyspark.sql.types import StructType
 
     jvm: Any = spark._jvm  # noqa: SLF001
-    kind = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType()
-    return StructType.fromJson(json.loads(kind.asNullable().json()))
+    data_type = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType()
+    return StructType.fromJson(json.loads(data_type.asNullable().json()))
 
 
-def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> Any:
+def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> Any:
     """Avro's own schema object from a container file's head; None for a file that the options say to leave out."""
     jvm: Any = spark._jvm  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(file)
     try:
-        opened = jvm.org.apache.avro.mapred.FsInput(path, conf)
+        stream = jvm.org.apache.avro.mapred.FsInput(path, conf)
         try:
-            reader = jvm.org.apache.avro.file.DataFileReader(opened, jvm.org.apache.avro.generic.GenericDatumReader())
+            reader = jvm.org.apache.avro.file.DataFileReader(stream, jvm.org.apache.avro.generic.GenericDatumReader())
             # A block that breaks off reads like the end of the file, and its records would be lost without a word.
-            if len({_marker(jvm, conf, path, end) for end in (reader.previousSync(), opened.length())}) > 1:
+            if len({_read_marker(jvm, conf, path, end) for end in (reader.previousSync(), stream.length())}) > 1:
                 raise EOFError("the file is cut short or damaged: it does not end where a block ends")
             return reader.getSchema()
         finally:
-            opened.close()
+            stream.close()
     except Exception as error:
         text = first_line(error)
         if "FileNotFound" in text:
@@ -168,21 +178,21 @@ def _writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[s
             ) from error
         if options.get("ignoreCorruptFiles") == "true":
             return None
-        raise DataError(_complaint(path, conf, text), where=file, fix=_FIX) from error
+        raise DataError(_describe_damage(path, conf, text), where=file, fix=_FIX) from error
 
 
-def _whole(spark: SparkSession, conf: Any, file: str) -> bool:
+def _is_whole(spark: SparkSession, conf: Any, file: str) -> bool:
     """Whether every block of a file can be read."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    opened = jvm.org.apache.avro.mapred.FsInput(jvm.org.apache.hadoop.fs.Path(file), conf)
+    stream = jvm.org.apache.avro.mapred.FsInput(jvm.org.apache.hadoop.fs.Path(file), conf)
     try:
-        reader = jvm.org.apache.avro.file.DataFileReader(opened, jvm.org.apache.avro.generic.GenericDatumReader())
+        reader = jvm.org.apache.avro.file.DataFileReader(stream, jvm.org.apache.avro.generic.GenericDatumReader())
         while reader.hasNext():
             reader.nextBlock()
     except Exception:  # noqa: BLE001 - whatever is wrong with it, it is the one
         return False
     finally:
-        opened.close()
+        stream.close()
     return True
 
 
@@ -190,7 +200,7 @@ def _whole(spark: SparkSession, conf: Any, file: str) -> bool:
 _FIX = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`; nothing of this batch was written"
 
 
-def _complaint(path: Any, conf: Any, text: str) -> str:
+def _describe_damage(path: Any, conf: Any, text: str) -> str:
     if path.getFileSystem(conf).getFileStatus(path).getLen() == 0:
         return "the file is empty: an Avro file has at least a head"
     if "Not an Avro data file" in text or "Not a data file" in text:
@@ -198,7 +208,7 @@ def _complaint(path: Any, conf: Any, text: str) -> str:
     return text if "cut short" in text else f"the Avro file's head cannot be read: {text}"
 
 
-def _marker(jvm: Any, conf: Any, path: Any, end: int) -> bytes:
+def _read_marker(jvm: Any, conf: Any, path: Any, end: int) -> bytes:
     """The sixteen bytes before a position: a file's head and each of its blocks end with the same."""
     stream = path.getFileSystem(conf).open(path)
     try:

@@ -23,7 +23,7 @@ class ParquetFormat(Format):
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         try:
-            return [Scan(tuple(files), self._schema(spark, files, options))]
+            return [Scan(tuple(files), self._merge_schemas(spark, files, options))]
         except Exception as error:
             if "PATH_NOT_FOUND" in full_text(error):
                 raise
@@ -31,7 +31,7 @@ class ParquetFormat(Format):
         groups: dict[str, Scan] = {}
         for file in files:
             try:
-                schema = self._schema(spark, [file], options)
+                schema = self._merge_schemas(spark, [file], options)
             except Exception as error:
                 fix = "replace it, or move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
                 raise DataError("this is not a whole Parquet file", where=file, fix=fix) from error
@@ -43,5 +43,5 @@ class ParquetFormat(Format):
         return spark.read.schema(schema).options(**options).parquet(*scan.files)
 
     @staticmethod
-    def _schema(spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> StructType:
+    def _merge_schemas(spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> StructType:
         return spark.read.options(**options).option("mergeSchema", "true").parquet(*files).schema

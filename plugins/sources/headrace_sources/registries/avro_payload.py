@@ -6,27 +6,27 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace_sources.connect import schema as connect
-from headrace_sources.registries.decoder import Parsing, Reading
+from headrace_sources.connect.avro import make_reader_schema, parse_avro_schema
+from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class AvroParsing(Parsing):
+class AvroPayloadParser(PayloadParser):
     """Records are Avro, and so are their schemas."""
 
-    elsewhere = "name the format that they are written in, or bring their schema with `schema.file`"
+    fix_without_ids = "name the format that they are written in, or bring their schema with `schema.file`"
 
-    def readings(self, text: str) -> tuple[Reading, ...]:
-        schema = json.loads(connect.avro_reader(text))
+    def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
+        schema = json.loads(make_reader_schema(text))
         # A record around the schema, of the same bytes. What cannot be read is a null in it.
         around = {"type": "record", "name": "headrace_record", "fields": [{"name": "v", "type": schema}]}
-        parsed = partial(_parsed, schema=json.dumps(around, ensure_ascii=False))
-        return (Reading(connect.of_avro(text), lambda part: (parsed,)),)
+        parse = partial(_parse, schema=json.dumps(around, ensure_ascii=False))
+        return (PayloadReader(parse_avro_schema(text), lambda part: (parse,)),)
 
 
-def _parsed(body: Column, schema: str) -> Column:
+def _parse(payload: Column, schema: str) -> Column:
     from pyspark.sql.avro.functions import from_avro
 
-    return from_avro(body, schema, {"mode": "PERMISSIVE"}).getField("v")
+    return from_avro(payload, schema, {"mode": "PERMISSIVE"}).getField("v")

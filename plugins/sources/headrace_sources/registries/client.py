@@ -48,8 +48,8 @@ class Registry:
     @property
     def apicurio(self) -> str | None:
         """``v2`` or ``v3`` where the address is that of Apicurio's own interface."""
-        _, found, version = self.url.partition("/apis/registry/")
-        return version or None if found else None
+        _, _, version = self.url.partition("/apis/registry/")
+        return version or None
 
     def avro(self, id: str) -> str:  # noqa: A002 - the registries' word
         """The Avro schema of an id, with what it refers to put in; ``id`` may say its kind: ``contentId/7``.
@@ -57,14 +57,14 @@ class Registry:
         RetriableError when the registry does not answer, ConfigError when it lets nobody in, DataError when it knows no
         such schema.
         """
-        schema, references = self._schema(id, "AVRO")
-        known: dict[str, Any] = {}
-        self._resolve(references, known)
-        return json.dumps(_inlined(schema, known, ""), ensure_ascii=False)
+        schema, references = self._fetch(id, "AVRO")
+        named: dict[str, Any] = {}
+        self._resolve(references, named)
+        return json.dumps(_inline(schema, named, ""), ensure_ascii=False)
 
     def json(self, id: str) -> str:  # noqa: A002 - the registries' word
         """The schema of JSON records of an id: a JSON Schema, or one of Kafka Connect's own; errors as ``avro``."""
-        schema, references = self._schema(id, "JSON")
+        schema, references = self._fetch(id, "JSON")
         if references:
             raise DataError(
                 f"the schema {id} refers to others, which is not read",
@@ -73,7 +73,7 @@ class Registry:
             )
         return json.dumps(schema, ensure_ascii=False)
 
-    def _schema(self, id: str, kind: str) -> tuple[Any, Any]:  # noqa: A002 - the registries' word
+    def _fetch(self, id: str, schema_type: str) -> tuple[Any, Any]:  # noqa: A002 - the registries' word
         """The schema of an id, and what it refers to."""
         id_kind, _, number = id.rpartition("/")
         if id_kind == "glue" or (self.apicurio and id_kind == "guid"):
@@ -93,7 +93,7 @@ class Registry:
             plural = f"{id_kind or ('globalId' if self.apicurio == 'v2' else 'contentId')}s"
             return self._get(f"ids/{plural}/{number}"), self._get(f"ids/{plural}/{number}/references")
         path = f"schemas/guids/{number}" if id_kind == "guid" else f"schemas/ids/{number}"
-        return self._confluent(self._get(path), kind)
+        return self._read_confluent(self._get(path), schema_type)
 
     def size(self) -> str:
         """How many schemas it shows to this login, in words."""
@@ -101,8 +101,8 @@ class Registry:
             return f"{self._get('search/artifacts?limit=1')['count']} artifacts"
         return f"{len(self._get('subjects'))} subjects"
 
-    def _resolve(self, references: Any, known: dict[str, Any]) -> None:
-        """Adds the named types of references, and of theirs, to ``known``."""
+    def _resolve(self, references: Any, named: dict[str, Any]) -> None:
+        """Adds the named types of references, and of theirs, to ``named``."""
         for reference in references or ():
             if self.apicurio:
                 group, name = (quote(reference.get(key) or "default", safe="") for key in ("groupId", "artifactId"))
@@ -111,27 +111,32 @@ class Registry:
                 inner = self._get(f"{path}/references")
             else:
                 path = f"subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-                schema, inner = self._confluent(self._get(path), "AVRO")
-            self._resolve(inner, known)
-            _collect(schema, known, "")
+                schema, inner = self._read_confluent(self._get(path), "AVRO")
+            self._resolve(inner, named)
+            _collect_named_types(schema, named, "")
 
-    def _confluent(self, answer: Any, kind: str) -> tuple[Any, Any]:
-        found = answer.get("schemaType", "AVRO")
-        if found != kind:
-            raise DataError(f"the schema is {found}, and not {kind}", where=self.url, fix="name the format that it is")
-        return _parsed(answer["schema"]), answer.get("references")
+    def _read_confluent(self, answer: Any, schema_type: str) -> tuple[Any, Any]:
+        """The schema in an answer of Confluent's interface, and what it refers to."""
+        answer_type = answer.get("schemaType", "AVRO")
+        if answer_type != schema_type:
+            raise DataError(
+                f"the schema is {answer_type}, and not {schema_type}",
+                where=self.url,
+                fix="name the format that it is",
+            )
+        return _parse(answer["schema"]), answer.get("references")
 
     def _get(self, path: str) -> Any:
         address = f"{self.url}/{path}"
-        tls = self._tls()
+        tls = self._make_tls_context()
         for pause in (*PAUSES, None):
             try:
                 with urlopen(Request(address, headers=self._headers), timeout=TIMEOUT, context=tls) as answer:  # noqa: S310 - checked in RegistryConfig
                     return json.loads(answer.read())
             except HTTPError as error:
-                problem = _refusal(error, address)
+                problem = _explain_refusal(error, address)
             except (URLError, OSError, HTTPException) as error:
-                problem = self._silence(error)
+                problem = self._explain_silence(error)
             except ValueError:
                 problem = ConfigError(
                     "what answers is no schema registry: it did not send JSON",
@@ -143,7 +148,8 @@ class Registry:
             time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def _silence(self, error: Exception) -> HeadraceError:
+    def _explain_silence(self, error: Exception) -> HeadraceError:
+        """What it means that a registry does not answer."""
         reason = error.reason if isinstance(error, URLError) else error
         fix = "look whether it runs; nothing is lost"
         # Who hangs up without a word may do so for the certificate, too: the word and the end overtake each other.
@@ -156,7 +162,7 @@ class Registry:
             return ConfigError(f"no TLS connection came about: {reason}", where=self.url, fix=fix)
         return RetriableError(f"the schema registry does not answer: {reason}", where=self.url, fix=fix)
 
-    def _tls(self) -> ssl.SSLContext | None:
+    def _make_tls_context(self) -> ssl.SSLContext | None:
         ca, certificate, key = self._files
         if urlsplit(self.url).scheme != "https":
             return None
@@ -173,7 +179,7 @@ class Registry:
         return context
 
 
-def _refusal(error: HTTPError, address: str) -> HeadraceError:
+def _explain_refusal(error: HTTPError, address: str) -> HeadraceError:
     """What a registry's refusal means."""
     text = error.read().decode(errors="replace")[:200].strip()
     what = f"the schema registry answers {error.code} {error.reason}" + (f": {text}" if text else "")
@@ -190,42 +196,42 @@ _PRIMITIVE = {"null", "boolean", "int", "long", "float", "double", "bytes", "str
 _NAMED = ("record", "enum", "fixed", "error")
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text  # a bare name: "string"
 
 
-def _collect(schema: Any, known: dict[str, Any], namespace: str) -> None:
-    """Adds the named types that a schema defines at its top to ``known``, by their full names."""
+def _collect_named_types(schema: Any, named: dict[str, Any], namespace: str) -> None:
+    """Adds the named types that a schema defines at its top to ``named``, by their full names."""
     if isinstance(schema, list):
         for member in schema:
-            _collect(member, known, namespace)
+            _collect_named_types(member, named, namespace)
     elif isinstance(schema, dict) and schema.get("type") in _NAMED:
-        known[_full(schema["name"], schema.get("namespace", namespace))] = schema
+        named[_full_name(schema["name"], schema.get("namespace", namespace))] = schema
 
 
-def _inlined(schema: Any, known: dict[str, Any], namespace: str) -> Any:
-    """The schema with each type that it only names defined where it is named first; ``known`` loses those."""
+def _inline(schema: Any, named: dict[str, Any], namespace: str) -> Any:
+    """The schema with each type that it only names defined where it is named first; ``named`` loses those."""
     if isinstance(schema, str):
-        name = schema if schema in known else _full(schema, namespace)
-        return _inlined(known.pop(name), known, "") if schema not in _PRIMITIVE and name in known else schema
+        name = schema if schema in named else _full_name(schema, namespace)
+        return _inline(named.pop(name), named, "") if schema not in _PRIMITIVE and name in named else schema
     if isinstance(schema, list):
-        return [_inlined(member, known, namespace) for member in schema]
+        return [_inline(member, named, namespace) for member in schema]
     if not isinstance(schema, Mapping):
         return schema
     inner = dict(schema)
     if schema.get("type") in _NAMED:
-        full = _full(schema["name"], schema.get("namespace", namespace))
+        full = _full_name(schema["name"], schema.get("namespace", namespace))
         namespace = full.rpartition(".")[0]
     for key in ("type", "items", "values"):
         if key in inner and not (key == "type" and inner[key] in _NAMED):
-            inner[key] = _inlined(inner[key], known, namespace)
+            inner[key] = _inline(inner[key], named, namespace)
     if "fields" in inner:
-        inner["fields"] = [_inlined(field, known, namespace) for field in inner["fields"]]
+        inner["fields"] = [_inline(field, named, namespace) for field in inner["fields"]]
     return inner
 
 
-def _full(name: str, namespace: str) -> str:
+def _full_name(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"

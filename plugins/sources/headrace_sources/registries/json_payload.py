@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace_sources.connect import schema as connect
-from headrace_sources.connect.schema import Wire
-from headrace_sources.formats.json.json_schema import as_connect
-from headrace_sources.registries.decoder import Parsing, Reading
+from headrace_sources.connect.decimals import with_numeric_decimals
+from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema
+from headrace_sources.connect.types import wire_type
+from headrace_sources.registries.json_schema import to_connect_block
+from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -18,50 +19,50 @@ if TYPE_CHECKING:
 _CORRUPT = "_headrace_corrupt"
 
 
-class JsonParsing(Parsing):
+class JsonPayloadParser(PayloadParser):
     """Records are JSON; their schemas are JSON Schema, or Kafka Connect's own. ``options`` are those of Spark's reader."""
 
     texts = True
-    nothing = b"null"
-    elsewhere = "leave `registry:` out: JSON without ids brings its schema itself, or has none"
+    null_payload = b"null"
+    fix_without_ids = "leave `registry:` out: JSON without ids brings its schema itself, or has none"
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {**options, "columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
 
-    def readings(self, text: str) -> tuple[Reading, ...]:
-        tree = connect.of_connect(_block(json.loads(text)))
+    def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
+        tree = parse_connect_schema(_to_block(json.loads(text)))
         # Decimals are written in one of two ways, and no schema says which.
-        trees = filter(None, (tree, connect.numeric(tree)))
-        return tuple(Reading(tree, self._steps) for tree in trees)
+        trees = filter(None, (tree, with_numeric_decimals(tree)))
+        return tuple(PayloadReader(tree, self._steps) for tree in trees)
 
-    def _steps(self, part: Wire) -> Sequence[Callable[[Column], Column]]:
-        return _text, partial(_parsed, part=part, options=self._options), _whole
+    def _steps(self, part: ConnectSchema) -> Sequence[Callable[[Column], Column]]:
+        return _decode_utf8, partial(_parse, part=part, options=self._options), _get_single_document
 
 
-def _block(schema: Any) -> Any:
+def _to_block(schema: Any) -> Any:
     """The schema as Connect's. Its own one says of every value whether that may be null, and JSON Schema has no such word."""
-    return schema if isinstance(schema, dict) and "optional" in schema else as_connect(schema)
+    return schema if isinstance(schema, dict) and "optional" in schema else to_connect_block(schema)
 
 
-def _text(body: Column) -> Column:
+def _decode_utf8(payload: Column) -> Column:
     """Null for bytes that are no UTF-8: parsers put another character in their place, and say nothing."""
     from pyspark.sql import functions as F
 
-    text = body.cast("string")
+    text = payload.cast("string")
     # What is written anew is written right.
     return F.when(F.format_string("%s", text) == text, text)
 
 
-def _parsed(text: Column, part: Wire, options: Mapping[str, str]) -> Column:
+def _parse(text: Column, part: ConnectSchema, options: Mapping[str, str]) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-    kind = StructType([StructField("v", ArrayType(connect.wire_type(part))), StructField(_CORRUPT, StringType())])
+    parsed = StructType([StructField("v", ArrayType(wire_type(part))), StructField(_CORRUPT, StringType())])
     # In a list with a second element: a parser stops behind the first document, and what follows would not be seen.
-    return F.from_json(F.concat(F.lit('{"v":['), text, F.lit(",null]}")), kind, dict(options))
+    return F.from_json(F.concat(F.lit('{"v":['), text, F.lit(",null]}")), parsed, dict(options))
 
 
-def _whole(parsed: Column) -> Column:
+def _get_single_document(parsed: Column) -> Column:
     from pyspark.sql import functions as F
 
     values = parsed.getField("v")

@@ -7,7 +7,6 @@ planned, so that twenty tables of twenty topics read each record once, and nothi
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -17,27 +16,21 @@ from pydantic import Field, model_validator
 from headrace.sdk import (
     Config,
     ConfigError,
-    DataError,
     HeadraceError,
     NativeSource,
-    RetriableError,
     SourceContext,
     did_you_mean,
     full_text,
     option_text,
 )
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets
+from headrace_sources.transports.kafka_errors import explain_kafka_error
+from headrace_sources.transports.kafka_offsets import Ranges, count_records, merge_ranges, read_end, read_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.sdk import Folder
-
-#: Partition → the first offset of a range, and the one after its last.
-Ranges = dict[str, tuple[int, int]]
-
-_EARLIEST = -2
-_CHOICES = ("subscribe", "subscribePattern", "assign")
+_TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
 #: Options that say how much a batch takes and where the first one starts: the stream's alone.
 _STREAM_OPTIONS = (
     "maxOffsetsPerTrigger",
@@ -48,17 +41,17 @@ _STREAM_OPTIONS = (
     "startingOffsetsByTimestampStrategy",
 )
 #: Records that a batch takes at most when the file says nothing: a backlog is applied, and seen, in parts that end.
-BATCH = 1_000_000
+MAX_RECORDS_PER_BATCH = 1_000_000
 #: Newest records of each partition that `headrace check --connect` looks at.
-SAMPLE = 10
+SAMPLE_RECORDS = 10
 #: Records of one topic in one batch from which on more tasks than its partitions read it.
-_MANY = 50_000
+_PARALLEL_READ_RECORDS = 50_000
 #: What a batch reads is there. A broker that waits for more holds the connection up, and with it the batch's end. And
 #: Spark asks for a partition's first and last offset after every poll, which is 500 records unless more are allowed; the
 #: bytes of one are still limited by ``max.partition.fetch.bytes``.
-_QUICK = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
+_CONSUMER_DEFAULTS = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
 #: How often the cluster is asked before a stream starts, each time for as long as the admin client waits.
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 _READER_OPTIONS = (
     "minPartitions",
     "groupIdPrefix",
@@ -87,10 +80,10 @@ class KafkaConfig(Config):
     failOnDataLoss: bool = True  # noqa: N815 - Spark's name
 
     @model_validator(mode="after")
-    def _one_choice(self) -> KafkaConfig:
-        named = [name for name in _CHOICES if getattr(self, name)]
+    def _one_topic_option(self) -> KafkaConfig:
+        named = [name for name in _TOPIC_OPTIONS if getattr(self, name)]
         if len(named) != 1:
-            raise ValueError(f"needs one of {', '.join(_CHOICES)}, and has {' and '.join(named) or 'none'}")
+            raise ValueError(f"needs one of {', '.join(_TOPIC_OPTIONS)}, and has {' and '.join(named) or 'none'}")
         return self
 
 
@@ -108,9 +101,12 @@ class KafkaSource(NativeSource):
     _client: KafkaAdmin | None = None
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        self._reach(spark)
-        name, value = self._choice
-        options = {"maxOffsetsPerTrigger": f"{BATCH}", **self._options(_READER_OPTIONS + _STREAM_OPTIONS)}
+        self._await_broker(spark)
+        name, value = self._topic_option
+        options = {
+            "maxOffsetsPerTrigger": f"{MAX_RECORDS_PER_BATCH}",
+            **self._options(_READER_OPTIONS + _STREAM_OPTIONS),
+        }
         reader = spark.readStream.format("kafka").options(**options)
         reader = reader.option(name, option_text(value))
         reader = reader.option("startingOffsets", option_text(self.config.startingOffsets))
@@ -120,7 +116,7 @@ class KafkaSource(NativeSource):
         if context.replay is not None:
             return {topic: partial(self._read_all, topic=topic, parts=parts) for topic, parts in context.replay.items()}
         ranges = self._ranges(context)
-        return {topic: partial(self._read, topic=topic, offsets=found) for topic, found in ranges.items()}
+        return {topic: partial(self._read, topic=topic, offsets=offsets) for topic, offsets in ranges.items()}
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
         ranges = self._ranges(context)
@@ -133,50 +129,46 @@ class KafkaSource(NativeSource):
         mechanism = self.config.options().get("kafka.sasl.mechanism")
         how = f"{protocol}, {mechanism}: the login is accepted" if mechanism and "SASL" in protocol else protocol
         yield "source kafka", f"{self._servers}: cluster {cluster}, {brokers} broker{'s' * (brokers != 1)}, {how}"
-        partitions, others = self._there(spark)
+        partitions, others = self._find_partitions(spark)
         first, last = admin.earliest(partitions), admin.latest(partitions)
         for topic, numbers in partitions.items():
             records = sum(last[topic][p] - first[topic][p] for p in numbers)
             yield f"topic {topic}", f"{len(numbers)} partition{'s' * (len(numbers) != 1)}, {records} records"
         if not partitions:
-            there = (
+            visible = (
                 f"the cluster has {', '.join(others[:10])}" if others else "the cluster shows no topic to this login"
             )
-            yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for one; {there}"
+            yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for one; {visible}"
 
     def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
-        admin, (partitions, _) = self._admin(context.spark), self._there(context.spark)
+        admin, (partitions, _) = self._admin(context.spark), self._find_partitions(context.spark)
         first, last = admin.earliest(partitions), admin.latest(partitions)
-        found = {}
+        samples = {}
         for topic in partitions:
             ranges = {
-                p: (max(first[topic][p], end - SAMPLE), end) for p, end in last[topic].items() if end > first[topic][p]
+                p: (max(first[topic][p], end - SAMPLE_RECORDS), end)
+                for p, end in last[topic].items()
+                if end > first[topic][p]
             }
             if ranges:
-                found[topic] = partial(self._read, topic=topic, offsets=ranges)
-        return found
+                samples[topic] = partial(self._read, topic=topic, offsets=ranges)
+        return samples
 
     def lag(self, context: SourceContext) -> Mapping[str, int]:
         assert context.stream is not None
         assert context.batch is not None
-        end = _end(context.stream, context.batch)
+        end = read_end(context.stream, context.batch)
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        text = full_text(error)
-        for signs, kind, what, fix in _TROUBLE:
-            if (found := re.search(signs, text)) is not None:
-                detail = _plain(next(line for line in text.splitlines() if found[0] in line))
-                name, value = self._choice
-                where = f"source kafka, {self._servers}, {name} {option_text(value)}"
-                return kind(f"{what}: {detail}", where=where, fix=fix)
-        return None
+        name, value = self._topic_option
+        return explain_kafka_error(error, f"source kafka, {self._servers}, {name} {option_text(value)}")
 
     @property
-    def _choice(self) -> tuple[str, Any]:
+    def _topic_option(self) -> tuple[str, Any]:
         """Which of the three options says which topics, and what it says."""
-        name = next(name for name in _CHOICES if getattr(self.config, name))
+        name = next(name for name in _TOPIC_OPTIONS if getattr(self.config, name))
         return name, getattr(self.config, name)
 
     @property
@@ -195,9 +187,9 @@ class KafkaSource(NativeSource):
             "includeHeaders": "true",
         }
 
-    def _reach(self, spark: SparkSession) -> None:
+    def _await_broker(self, spark: SparkSession) -> None:
         """Asks whether somebody is there; Spark's stream would take three minutes to say that nobody is."""
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 self._admin(spark).cluster()
             except Exception as error:
@@ -213,7 +205,7 @@ class KafkaSource(NativeSource):
             self._client = KafkaAdmin(spark, options)
         return self._client
 
-    def _there(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:
+    def _find_partitions(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:
         """The topics of this source that there are, with their partitions, and the names of the others."""
         admin, config = self._admin(spark), self.config
         names = admin.topics()
@@ -231,36 +223,21 @@ class KafkaSource(NativeSource):
             partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
         return partitions, [name for name in names if name not in wanted]
 
-    def _ranges(self, context: SourceContext) -> dict[str, Ranges]:
+    @staticmethod
+    def _ranges(context: SourceContext) -> dict[str, Ranges]:
         """Topic → what the batch has of it."""
         assert context.stream is not None
         assert context.batch is not None
-        start, end = _planned(context.stream, context.batch)
-        ranges = {topic: self._range(start.get(topic, {}), end[topic]) for topic in sorted(end)}
-        return {topic: found for topic, found in ranges.items() if found}
-
-    @staticmethod
-    def _range(start: dict[str, int], end: dict[str, int]) -> Ranges:
-        """The partitions of a topic that have something new."""
-        found = {}
-        for partition, last in end.items():
-            first = start.get(partition, _EARLIEST)
-            if last < first:  # the topic was made anew: with failOnDataLoss, Spark has stopped before
-                first = _EARLIEST
-            if last > 0 and first != last:
-                found[partition] = (first, last)
-        return found
+        return read_ranges(context.stream, context.batch)
 
     def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:
-        frames = [self._read(session, topic=topic, offsets=offsets) for offsets in _joined(parts)]
+        frames = [self._read(session, topic=topic, offsets=offsets) for offsets in merge_ranges(parts)]
         return reduce(lambda a, b: a.unionByName(b), frames)
 
     def _read(self, session: SparkSession, *, topic: str, offsets: Ranges) -> DataFrame:
-        options = {**_QUICK, **self._options(_READER_OPTIONS)}
+        options = {**_CONSUMER_DEFAULTS, **self._options(_READER_OPTIONS)}
         reader = session.read.format("kafka").options(**options)
-        if sum(last - max(first, 0) for first, last in offsets.values()) > _MANY and not self.config.options().get(
-            "minPartitions"
-        ):
+        if count_records(offsets) > _PARALLEL_READ_RECORDS and not self.config.options().get("minPartitions"):
             reader = reader.option("minPartitions", session.sparkContext.defaultParallelism)
         starts, ends = ({p: pair[i] for p, pair in offsets.items()} for i in (0, 1))
         return (
@@ -269,101 +246,3 @@ class KafkaSource(NativeSource):
             .option("endingOffsets", json.dumps({topic: ends}))
             .load()
         )
-
-
-def _joined(parts: Sequence[Ranges]) -> list[Ranges]:
-    """One batch's ranges after the other as few: where one ends, the next begins, unless the topic was made anew."""
-    found: list[Ranges] = []
-    for part in parts:
-        if found and all(found[-1].get(partition, (0, first))[1] == first for partition, (first, _) in part.items()):
-            found[-1] |= {p: (found[-1].get(p, (first, last))[0], last) for p, (first, last) in part.items()}
-        else:
-            found.append(dict(part))
-    return found
-
-
-def _planned(stream: Folder, batch: int) -> tuple[Offsets, Offsets]:
-    """Where a batch starts and ends, from the stream's own log. A partition that is new has no start."""
-    start = _end(stream, batch - 1) if batch > 0 else _logged(stream.folder("sources").folder("0").read("0"))
-    return start, _end(stream, batch)
-
-
-def _end(stream: Folder, batch: int) -> Offsets:
-    """Where a batch ends."""
-    return _logged(stream.folder("offsets").read(f"{batch}"))
-
-
-def _logged(text: str | None) -> Offsets:
-    """The offsets in a file of Spark's: the last line that is JSON of topics."""
-    if text is None:
-        raise ConfigError("Spark's log of offsets lacks a batch", fix="restore the checkpoint, or use a new one")
-    last = text.strip().splitlines()[-1]
-    found: Offsets = json.loads(last[last.index("{") :])
-    return found
-
-
-def _plain(line: str) -> str:
-    """A line of an error, without Spark's ids of a query and Java's names of exceptions."""
-    line = re.sub(r"^.*\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", "", line)
-    line = re.sub(r"\b(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)
-    return re.sub(r"\.\.$", ".", line.strip(": \t"))
-
-
-_GONE: tuple[type[HeadraceError], str, str] = (
-    DataError,
-    "records are gone that were not read",
-    "start with a new checkpoint, or set `failOnDataLoss: false` to go on with the oldest there are",
-)
-_TROUBLE: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
-    (
-        r"SaslAuthenticationException|Authentication failed|invalid credentials",
-        ConfigError,
-        "the broker refused the login",
-        "correct the user and password in `kafka.sasl.jaas.config`, or `kafka.sasl.mechanism`",
-    ),
-    (
-        r"SslAuthenticationException|SSL handshake failed|SSLHandshakeException",
-        ConfigError,
-        "no TLS connection came about",
-        "set `kafka.security.protocol` to what that port speaks, and a truststore that knows the broker's certificate",
-    ),
-    (
-        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
-        ConfigError,
-        "the broker does not allow it",
-        "give this user Read and Describe on the topics",
-    ),
-    (
-        r"UnknownTopicOrPartitionException|does not host this topic-partition",
-        ConfigError,
-        "a topic is not there",
-        "correct the topic's name, or make it",
-    ),
-    (
-        r"Partitions? \S+ have been deleted|\S+\) are gone\.|Some of partitions in Kafka topic\(s\) have been lost",
-        DataError,
-        "a topic was deleted, and with it what was not read of it",
-        "if all of it was read, set `failOnDataLoss: false` to go on; else start with a new checkpoint",
-    ),
-    # Which records, where Spark says so; its sentence that some are gone may stand on a line without their place.
-    (
-        r"Partitions? \S+ offset was changed from|Added partition \S+ starts from|Could not read records in",
-        *_GONE,
-    ),
-    (
-        r"OffsetOutOfRangeException|Some data may have been lost",
-        *_GONE,
-    ),
-    (
-        r"No resolvable bootstrap urls",
-        ConfigError,
-        "the name of no broker is known",
-        "correct `bootstrap.servers`",
-    ),
-    (
-        r"TimeoutException|Failed to get offset|DisconnectException|BrokerNotAvailableException",
-        RetriableError,
-        "no broker answers as one",
-        "look whether it runs, and whether that port speaks the `kafka.security.protocol` of the pipeline",
-    ),
-)

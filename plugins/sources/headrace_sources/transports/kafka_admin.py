@@ -21,7 +21,7 @@ class KafkaAdmin:
         jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way of its own to Kafka's client
         self._jvm = jvm
         config = jvm.java.util.HashMap()
-        for name, value in {**_TIMES, **options}.items():
+        for name, value in {**_TIMEOUTS, **options}.items():
             if name not in _CONSUMER_ONLY:
                 config.put(name, value)
         self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
@@ -32,8 +32,8 @@ class KafkaAdmin:
 
     def cluster(self) -> tuple[str, int]:
         """The cluster's id, and how many brokers it has."""
-        found = self._client.describeCluster()
-        return str(found.clusterId().get()), int(found.nodes().get().size())
+        cluster = self._client.describeCluster()
+        return str(cluster.clusterId().get()), int(cluster.nodes().get().size())
 
     def topics(self) -> list[str]:
         """All topics that this login may see, but Kafka's own."""
@@ -44,8 +44,8 @@ class KafkaAdmin:
         names = self._jvm.java.util.ArrayList()
         for topic in topics:
             names.add(topic)
-        found = self._client.describeTopics(names).allTopicNames().get()
-        return {str(t): [str(p.partition()) for p in found.get(t).partitions()] for t in found}
+        descriptions = self._client.describeTopics(names).allTopicNames().get()
+        return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
 
     def earliest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
         """The oldest offset that each partition still has."""
@@ -56,20 +56,21 @@ class KafkaAdmin:
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
     def _offsets(self, partitions: Mapping[str, Iterable[str]], which: Any) -> Offsets:
-        asked = self._jvm.java.util.HashMap()
+        specs = self._jvm.java.util.HashMap()
         for topic, numbers in partitions.items():
             for number in numbers:
-                asked.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, int(number)), which)
+                specs.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, int(number)), which)
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(self._isolation)
-        answer = self._client.listOffsets(asked, options).all().get()
-        found: Offsets = {}
-        for place in answer:
-            found.setdefault(str(place.topic()), {})[str(place.partition())] = int(answer.get(place).offset())
-        return found
+        answer = self._client.listOffsets(specs, options).all().get()
+        offsets: Offsets = {}
+        for partition in answer:
+            of_topic = offsets.setdefault(str(partition.topic()), {})
+            of_topic[str(partition.partition())] = int(answer.get(partition).offset())
+        return offsets
 
 
 #: What is asked here is not worth a minute's wait, which Kafka's own settings would make of a topic that is gone.
-_TIMES = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
+_TIMEOUTS = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
 #: Options that only a consumer has; the admin client would warn of each.
 _CONSUMER_ONLY = frozenset({"isolation.level"})
 

@@ -32,22 +32,22 @@ def main() -> None:
     parser.add_argument("--port", required=True, type=int)
     parser.add_argument("--control-port", required=True, type=int)
     parser.add_argument("--journal", required=True, type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(message)s")
     # At once: there is nothing to finish, and clients' threads may wait.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
-    database, lock = Database(given.database), threading.Lock()
-    journal = Journal(given.journal, database, lock)
-    control = ThreadingHTTPServer((given.host, given.control_port), _handler(journal))
+    database, lock = Database(options.database), threading.Lock()
+    journal = Journal(options.journal, database, lock)
+    control = ThreadingHTTPServer((options.host, options.control_port), _handler(journal))
     control.daemon_threads = True
     threading.Thread(target=control.serve_forever, daemon=True).start()
-    with socket.create_server((given.host, given.port)) as server:
+    with socket.create_server((options.host, options.port)) as server:
         _LOG.info("%s", VERSION)
-        _LOG.info("ready for connections on port %d, for changes on port %d", given.port, given.control_port)
+        _LOG.info("ready for connections on port %d, for changes on port %d", options.port, options.control_port)
         while True:
             client, _ = server.accept()
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            session = Session(client, database, lock, given.user, given.password)
+            session = Session(client, database, lock, options.user, options.password)
             threading.Thread(target=_serve, args=(client, session), daemon=True).start()
 
 
@@ -63,20 +63,20 @@ def _handler(journal: Journal) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             work = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if work["do"] == "rows":
-                self._tell(lambda: journal.rows(work["table"]))
+                self._answer(lambda: journal.rows(work["table"]))
             else:
-                self._tell(lambda: journal.change(work))
+                self._answer(lambda: journal.change(work))
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
             """The log is for what goes wrong."""
 
-        def _tell(self, work: Callable[[], Any]) -> None:
+        def _answer(self, work: Callable[[], Any]) -> None:
             try:
-                code, told = 200, work()
+                code, answer = 200, work()
             except Refused as refused:
                 _LOG.warning("refused: %s", refused)
-                code, told = 400, {"number": refused.number, "words": str(refused)}
-            body = json.dumps(told).encode()
+                code, answer = 400, {"number": refused.number, "words": str(refused)}
+            body = json.dumps(answer).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

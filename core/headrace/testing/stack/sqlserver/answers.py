@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from headrace.testing.stack.sqlserver import metadata
-from headrace.testing.stack.sqlserver.changes import Lsn, incremented
+from headrace.testing.stack.sqlserver.changes import Lsn, increment
 from headrace.testing.stack.sqlserver.database import SCHEMA, Database, Table
 from headrace.testing.stack.sqlserver.declarations import type_of
 from headrace.testing.stack.sqlserver.results import Result
@@ -40,7 +40,7 @@ _KNOWN: list[tuple[re.Pattern[str], _Handler]] = []
 
 
 def answer(statement: str, parameters: Sequence[Any], database: Database) -> Result | None:
-    """None for a statement that gives no rows; Refused for one that is not known."""
+    """The result of a statement; None for one that gives no rows; Refused for one that is not known."""
     # Driver and connector name the database everywhere, and there is only one.
     text = " ".join(statement.split()).replace(f"[{database.name}].", "")
     if text.lower().startswith(_IGNORED):
@@ -48,7 +48,7 @@ def answer(statement: str, parameters: Sequence[Any], database: Database) -> Res
     if (fixed := _FIXED.get(text.lower())) is not None:
         return fixed
     if text.lower() == "select sysdatetimeoffset()":
-        return _one(type_of("datetimeoffset"), _written(datetime.now(UTC)))
+        return _one(type_of("datetimeoffset"), _format_time(datetime.now(UTC)))
     for pattern, handler in _KNOWN:
         if words := pattern.match(text):
             return handler(Question(words, parameters, database))
@@ -72,7 +72,7 @@ _FIXED = {
 }
 
 
-def _to(pattern: str) -> Callable[[_Handler], _Handler]:
+def _answers(pattern: str) -> Callable[[_Handler], _Handler]:
     def register(handler: _Handler) -> _Handler:
         _KNOWN.append((re.compile(pattern, re.IGNORECASE), handler))
         return handler
@@ -80,8 +80,8 @@ def _to(pattern: str) -> Callable[[_Handler], _Handler]:
     return register
 
 
-@_to(r"select parse\( ?@p0 as (\w+)\)$")
-def _parsed(question: Question) -> Result:
+@_answers(r"select parse\( ?@p0 as (\w+)\)$")
+def _parse_default(question: Question) -> Result:
     """A default of a column, of which the connector knows the text."""
     name, text = question.words[1].lower(), question.parameters[0]
     if name not in _LITERAL_TIMES:
@@ -93,74 +93,74 @@ def _parsed(question: Question) -> Result:
         raise Refused(f"Error converting string value '{text}' into data type {name} using culture ''.", 9819) from None
 
 
-@_to(r"select name from sys\.databases where name = @p0$")
+@_answers(r"select name from sys\.databases where name = @p0$")
 def _database(question: Question) -> Result:
     own = question.database.name
     return Result([("name", _NAME)], [[own]] if question.parameters[0] == own else [])
 
 
-@_to(r"exec sp_tables ")
+@_answers(r"exec sp_tables ")
 def _tables(question: Question) -> Result:
     return metadata.tables(question.database, question.parameters[0])
 
 
-@_to(r"declare @mssqljdbc_temp_sp_columns_result ")
+@_answers(r"declare @mssqljdbc_temp_sp_columns_result ")
 def _columns(question: Question) -> Result:
     return metadata.columns(question.database, question.parameters[0])
 
 
-@_to(r"exec sp_pkeys ")
+@_answers(r"exec sp_pkeys ")
 def _keys(question: Question) -> Result:
     return metadata.keys(question.database, question.parameters[0])
 
 
-@_to(r"exec sp_statistics(?:_100)? ")
+@_answers(r"exec sp_statistics(?:_100)? ")
 def _indexes(question: Question) -> Result:
     return metadata.indexes(question.database, question.parameters[0])
 
 
-@_to(r"exec sys\.sp_cdc_help_change_data_capture$")
-def _captured(question: Question) -> Result:
+@_answers(r"exec sys\.sp_cdc_help_change_data_capture$")
+def _capture_instances(question: Question) -> Result:
     rows: list[list[Value]] = [[SCHEMA, i.table, i.name] for i in question.database.instances]
     return Result([("source_schema", _NAME), ("source_table", _NAME), ("capture_instance", _NAME)], rows)
 
 
-@_to(r"select count\(\*\) from cdc\.change_tables$")
+@_answers(r"select count\(\*\) from cdc\.change_tables$")
 def _count(question: Question) -> Result:
     return _one(_INT, len(question.database.instances))
 
 
-@_to(r"select min\(start_lsn\) from cdc\.change_tables$")
+@_answers(r"select min\(start_lsn\) from cdc\.change_tables$")
 def _first_start(question: Question) -> Result:
     return _one(_LSN, min((i.start for i in question.database.instances), default=None))
 
 
-@_to(r"select sys\.fn_cdc_get_max_lsn\(\)$")
+@_answers(r"select sys\.fn_cdc_get_max_lsn\(\)$")
 def _last_lsn(question: Question) -> Result:
     return _one(_LSN, question.database.last)
 
 
-@_to(r"select sys\.fn_cdc_get_min_lsn\( ?@p0 ?\)$")
+@_answers(r"select sys\.fn_cdc_get_min_lsn\( ?@p0 ?\)$")
 def _first_lsn(question: Question) -> Result:
     return _one(_LSN, question.database.instance(question.parameters[0]).start)
 
 
-@_to(r"select sys\.fn_cdc_increment_lsn\( ?@p0 ?\)$")
+@_answers(r"select sys\.fn_cdc_increment_lsn\( ?@p0 ?\)$")
 def _next_lsn(question: Question) -> Result:
-    return _one(_LSN, incremented(question.parameters[0]))
+    return _one(_LSN, increment(question.parameters[0]))
 
 
-@_to(r"select max\(start_lsn\) from cdc\.lsn_time_mapping where tran_id <> 0x00$")
+@_answers(r"select max\(start_lsn\) from cdc\.lsn_time_mapping where tran_id <> 0x00$")
 def _last_commit(question: Question) -> Result:
     return _one(_LSN, max(_transactions(question), default=None))
 
 
-@_to(r"select max\(start_lsn\) from \(select top \( ?@p0 ?\) start_lsn from cdc\.lsn_time_mapping where ")
+@_answers(r"select max\(start_lsn\) from \(select top \( ?@p0 ?\) start_lsn from cdc\.lsn_time_mapping where ")
 def _nth_commit(question: Question) -> Result:
     return _one(_LSN, max(_transactions(question)[: question.parameters[0]], default=None))
 
 
-@_to(
+@_answers(
     r"select max\(start_lsn\) from \(select top \( ?@p0 \+ 1\) start_lsn from cdc\.lsn_time_mapping where start_lsn >= "
 )
 def _nth_commit_after(question: Question) -> Result:
@@ -173,14 +173,14 @@ def _transactions(question: Question) -> list[Lsn]:
     return [commit.lsn for commit in question.database.commits if commit.has_changes]
 
 
-@_to(r"select object_id, column_name from cdc\.captured_columns order by ")
-@_to(r"select tables\.object_id, columns\.name from sys\.columns columns ")
-def _captured_columns(question: Question) -> Result:
+@_answers(r"select object_id, column_name from cdc\.captured_columns order by ")
+@_answers(r"select tables\.object_id, columns\.name from sys\.columns columns ")
+def _columns_of_captures(question: Question) -> Result:
     rows: list[list[Value]] = [[i.object_id, c.name] for i in question.database.instances for c in i.columns]
     return Result([("object_id", _INT), ("column_name", _NAME)], rows)
 
 
-@_to(r"with ordered_change_tables as \(.* as ct( where ct\.start_lsn <= @p0 )?\) select ")
+@_answers(r"with ordered_change_tables as \(.* as ct( where ct\.start_lsn <= @p0 )?\) select ")
 def _change_tables(question: Question) -> Result:
     instances = question.database.instances
     if question.words[1]:
@@ -189,7 +189,7 @@ def _change_tables(question: Question) -> Result:
     return Result(columns, [[SCHEMA, i.table, i.name, i.object_id, i.start] for i in instances])
 
 
-@_to(r"select \* from cdc\.change_tables where start_lsn between @p0 and @p1$")
+@_answers(r"select \* from cdc\.change_tables where start_lsn between @p0 and @p1$")
 def _new_change_tables(question: Question) -> Result:
     """The connector reads columns 4 and 5."""
     first, last = question.parameters
@@ -199,7 +199,7 @@ def _new_change_tables(question: Question) -> Result:
     return Result(columns, [[i.object_id, 0, i.object_id, i.name, i.start, None] for i in new])
 
 
-@_to(
+@_answers(
     r"select (?:top (?P<most>\d+) )?cdc_data\.\[__\$start_lsn\], cdc_data\.\[__\$seqval\], cdc_data\.\[__\$operation\], "
     r"cdc_data\.\[__\$update_mask\], (?P<columns>\[.*\]), todatetimeoffset\(ltm\.tran_begin_time, .*\) "
     r"from cdc\.\[(?P<instance>[^]]+)_CT\] as cdc_data left join cdc\.lsn_time_mapping .* order by "
@@ -214,30 +214,32 @@ def _changes(question: Question) -> Result:
     for name in wanted:
         kind = instance.columns[places[name]].type
         columns.append((name, Binary("binary", 8) if isinstance(kind, RowVersion) else kind))
-    found = instance.between(lsn, sequence, operation, last)
+    changes = instance.between(lsn, sequence, operation, last)
     rows: list[list[Value]] = [
         [
             *(change.commit.lsn, change.sequence, change.operation, change.mask),
             *(change.values[places[name]] for name in wanted),
-            _COMMITTED.keep(_written(change.commit.at)),
+            _COMMITTED.keep(_format_time(change.commit.at)),
         ]
-        for change in found[: int(question.words["most"] or len(found))]
+        for change in changes[: int(question.words["most"] or len(changes))]
     ]
     return Result([*columns, ("", _COMMITTED)], rows, instance.table)
 
 
-@_to(r"select (?P<lock>top ?\(0\) )?(?P<columns>\*|\[.*\]) from \[dbo\]\.\[(?P<table>[^]]+)\](?: with \(tablockx\))?$")
+@_answers(
+    r"select (?P<lock>top ?\(0\) )?(?P<columns>\*|\[.*\]) from \[dbo\]\.\[(?P<table>[^]]+)\](?: with \(tablockx\))?$"
+)
 def _rows(question: Question) -> Result:
     """A table, for the snapshot; or a lock on it, which is none."""
     table = question.database.table(question.words["table"])
     columns = question.words["columns"]
     places = [table.place(n) for n in _names(columns)] if columns != "*" else list(range(len(table.columns)))
     kinds = [(table.columns[place].name, table.columns[place].type) for place in places]
-    rows = [] if question.words["lock"] else [[row[place] for place in places] for row in _ordered(table)]
+    rows = [] if question.words["lock"] else [[row[place] for place in places] for row in _sort_rows(table)]
     return Result(kinds, rows, table.name)
 
 
-def _ordered(table: Table) -> list[list[Value]]:
+def _sort_rows(table: Table) -> list[list[Value]]:
     return sorted(table.rows, key=table.key_of)
 
 
@@ -245,5 +247,5 @@ def _names(columns: str) -> list[str]:
     return re.findall(r"\[([^]]+)\]", columns)
 
 
-def _written(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S.%f} +00:00"

@@ -32,8 +32,8 @@ class Log:
         return struct.pack(">IIH", _LOG_FILE, _FIRST_BLOCK + block, slot + 1)
 
 
-def incremented(lsn: Lsn) -> Lsn:
-    """The one after it, whether the log has it or not."""
+def increment(lsn: Lsn) -> Lsn:
+    """The position after this one, whether the log has it or not."""
     return (int.from_bytes(lsn, "big") + 1).to_bytes(len(lsn), "big")
 
 
@@ -113,9 +113,9 @@ class CaptureInstance:
         self.changes.append(Change(commit, sequence, UPDATE_AFTER, mask, command, tuple(now)))
 
     def between(self, lsn: Lsn, sequence: Lsn, operation: int, last: Lsn) -> list[Change]:
-        """What is after a change, up to a commit, in order."""
-        found = [c for c in self.changes if c.is_after(lsn, sequence, operation) and c.commit.lsn <= last]
-        return sorted(found, key=lambda change: change.order)
+        """The changes after a position, up to a commit, in order."""
+        changes = [c for c in self.changes if c.is_after(lsn, sequence, operation) and c.commit.lsn <= last]
+        return sorted(changes, key=lambda change: change.order)
 
     @staticmethod
     def _mask(changed: Sequence[bool]) -> bytes:

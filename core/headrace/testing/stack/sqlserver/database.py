@@ -34,10 +34,10 @@ class Table:
     def key_of(self, row: Sequence[Value]) -> tuple[Value, ...]:
         return tuple(row[self.place(name)] for name in self.key)
 
-    def matching(self, where: Mapping[str, Value]) -> list[list[Value]]:
+    def find_rows(self, where: Mapping[str, Value]) -> list[list[Value]]:
         """The rows in which all these columns have these values."""
-        wanted = [(place, self.columns[place].type.stored(value)) for place, value in self._placed(where)]
-        return [row for row in self.rows if all(row[place] == value for place, value in wanted)]
+        cells = [(place, self.columns[place].type.keep_or_null(value)) for place, value in self._cells(where)]
+        return [row for row in self.rows if all(row[place] == value for place, value in cells)]
 
     def new_row(self, given: Mapping[str, Value]) -> list[Value]:
         row = [column.default for column in self.columns]
@@ -46,17 +46,17 @@ class Table:
 
     def write(self, row: list[Value], given: Mapping[str, Value]) -> None:
         """Refused for what a column does not take."""
-        for place, value in self._placed(given):
+        for place, value in self._cells(given):
             column = self.columns[place]
             if isinstance(column.type, RowVersion):
                 raise Refused("Cannot insert an explicit value into a timestamp column.", 273)
-            row[place] = column.type.stored(value)
+            row[place] = column.type.keep_or_null(value)
         for column, value in zip(self.columns, row, strict=True):
             if value is None and not column.nullable and not isinstance(column.type, RowVersion):
                 words = f"Cannot insert the value NULL into column '{column.name}', table '{self.name}'"
                 raise Refused(f"{words}; column does not allow nulls.", 515)
 
-    def _placed(self, given: Mapping[str, Value]) -> list[tuple[int, Value]]:
+    def _cells(self, given: Mapping[str, Value]) -> list[tuple[int, Value]]:
         return [(self.place(name), value) for name, value in given.items()]
 
 
@@ -116,13 +116,13 @@ class Database:
         self._capture(table, f"{SCHEMA}_{name}_v{len(table.columns)}", at)
 
     def run(self, statements: Sequence[Mapping[str, Any]], at: datetime) -> None:
-        """Inserts, updates and deletes as one transaction."""
-        kept = {name: [list(row) for row in table.rows] for name, table in self.tables.items()}
+        """Run inserts, updates and deletes as one transaction."""
+        rows_before = {name: [list(row) for row in table.rows] for name, table in self.tables.items()}
         versions = self._row_versions
         try:
             done = [change for statement in statements for change in self._run_one(statement)]
         except Refused:
-            for name, rows in kept.items():
+            for name, rows in rows_before.items():
                 self.tables[name].rows = rows
             self._row_versions = versions
             raise
@@ -138,33 +138,33 @@ class Database:
         """The rows that changed: before and after, None where there is none."""
         table = self.table(statement["table"])
         kinds: dict[str, Callable[[], list[tuple[list[Value] | None, list[Value] | None]]]] = {
-            "insert": lambda: [(None, self._inserted(table, row)) for row in statement["rows"]],
-            "update": lambda: self._updated(table, statement["where"], statement["set"]),
-            "delete": lambda: [(row, None) for row in self._deleted(table, statement["where"])],
+            "insert": lambda: [(None, self._insert(table, row)) for row in statement["rows"]],
+            "update": lambda: self._update(table, statement["where"], statement["set"]),
+            "delete": lambda: [(row, None) for row in self._delete(table, statement["where"])],
         }
         changes = kinds[statement["do"]]()
         self._check_keys(table)
         return [(table, before, after) for before, after in changes]
 
-    def _inserted(self, table: Table, given: Mapping[str, Value]) -> list[Value]:
+    def _insert(self, table: Table, given: Mapping[str, Value]) -> list[Value]:
         row = table.new_row(given)
         self._count_version(table, row)
         table.rows.append(row)
         return list(row)
 
-    def _updated(
+    def _update(
         self, table: Table, where: Mapping[str, Value], given: Mapping[str, Value]
     ) -> list[tuple[list[Value] | None, list[Value] | None]]:
         changes: list[tuple[list[Value] | None, list[Value] | None]] = []
-        for row in table.matching(where):
+        for row in table.find_rows(where):
             before = list(row)
             table.write(row, given)
             self._count_version(table, row)
             changes.append((before, list(row)))
         return changes
 
-    def _deleted(self, table: Table, where: Mapping[str, Value]) -> list[list[Value]]:
-        gone = table.matching(where)
+    def _delete(self, table: Table, where: Mapping[str, Value]) -> list[list[Value]]:
+        gone = table.find_rows(where)
         table.rows = [row for row in table.rows if not any(row is other for other in gone)]
         return gone
 

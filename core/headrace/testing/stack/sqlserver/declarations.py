@@ -64,26 +64,26 @@ def type_of(name: str, size: str | None = None) -> SqlType:
 
 
 def column_of(declaration: str) -> Column:
-    """Refused for what is no column's declaration."""
-    found = _COLUMN.fullmatch(declaration.strip())
-    if not found:
+    """The column of a declaration; Refused for what is none."""
+    parts = _COLUMN.fullmatch(declaration.strip())
+    if not parts:
         raise Refused(f"a column is `name type [not null] [default literal]`, not `{declaration}`", 102)
-    kind = type_of(found["type"], found["size"])
-    nullable = not (found["null"] or "null").lower().startswith("not") and not isinstance(kind, texts.RowVersion)
-    default, text = (None, None) if found["default"] is None else _default(found["default"].strip(), kind)
-    return Column(found["name"].strip("[]"), kind, nullable, default, text)
+    kind = type_of(parts["type"], parts["size"])
+    nullable = not (parts["null"] or "null").lower().startswith("not") and not isinstance(kind, texts.RowVersion)
+    default, text = (None, None) if parts["default"] is None else _default(parts["default"].strip(), kind)
+    return Column(parts["name"].strip("[]"), kind, nullable, default, text)
 
 
 def _default(text: str, kind: SqlType) -> tuple[Value, str]:
-    found = _LITERAL.fullmatch(text)
-    if not found:
+    parts = _LITERAL.fullmatch(text)
+    if not parts:
         raise Refused(f"this stand-in for SQL Server knows literals as defaults, not `{text}`", 102)
-    if found["null"]:
+    if parts["null"]:
         return None, "(NULL)"
-    if found["hex"] is not None:
-        return kind.keep(bytes.fromhex(found["hex"])), f"({text})"
-    if found["text"] is not None:
-        return kind.keep(found["text"].replace("''", "'")), f"({text})"
+    if parts["hex"] is not None:
+        return kind.keep(bytes.fromhex(parts["hex"])), f"({text})"
+    if parts["text"] is not None:
+        return kind.keep(parts["text"].replace("''", "'")), f"({text})"
     # A number of any type; exact ones take it as text.
     number: Value = (
         float(text) if isinstance(kind, numbers.Float) else int(text) if text.lstrip("+-").isdigit() else text

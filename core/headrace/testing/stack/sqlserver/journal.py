@@ -25,22 +25,22 @@ class Journal:
         os.truncate(file, file.stat().st_size - len(half))
         for line in lines:
             at, work = json.loads(line)
-            self._do(_revived(work), datetime.fromisoformat(at))
+            self._do(_decode_work(work), datetime.fromisoformat(at))
 
     def change(self, work: dict[str, Any]) -> None:
         """Refused for what the database does not take."""
         at = datetime.now(UTC)
         with self._lock, self._file.open("a", encoding="utf-8") as file:
-            self._do(_revived(work), at)
+            self._do(_decode_work(work), at)
             file.write(json.dumps([at.isoformat(), work]) + "\n")
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows, in order of the key."""
         with self._lock:
-            found = self._database.table(table)
-            names = [column.name for column in found.columns]
-            ordered = sorted(found.rows, key=found.key_of)
-            return [dict(zip(names, map(written, row), strict=True)) for row in ordered]
+            stored = self._database.table(table)
+            names = [column.name for column in stored.columns]
+            rows = sorted(stored.rows, key=stored.key_of)
+            return [dict(zip(names, map(encode_value, row), strict=True)) for row in rows]
 
     def _do(self, work: dict[str, Any], at: datetime) -> None:
         known: dict[str, Callable[[], None]] = {
@@ -51,20 +51,20 @@ class Journal:
         known[work["do"]]()
 
 
-def written(value: Value) -> Any:
-    """For JSON, which has no bytes."""
+def encode_value(value: Value) -> Any:
+    """A value as JSON can hold it, which has no bytes."""
     return {"hex": value.hex()} if isinstance(value, bytes) else value
 
 
-def revived(value: Any) -> Value:
-    """What ``written`` wrote."""
-    kept: Value = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
-    return kept
+def decode_value(value: Any) -> Value:
+    """The value of what ``encode_value`` gave."""
+    decoded: Value = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+    return decoded
 
 
-def _revived(work: dict[str, Any]) -> dict[str, Any]:
+def _decode_work(work: dict[str, Any]) -> dict[str, Any]:
     def cells(row: dict[str, Any]) -> dict[str, Value]:
-        return {name: revived(value) for name, value in row.items()}
+        return {name: decode_value(value) for name, value in row.items()}
 
     def statement(given: dict[str, Any]) -> dict[str, Any]:
         rows = {"rows": [cells(row) for row in given["rows"]]} if "rows" in given else {}

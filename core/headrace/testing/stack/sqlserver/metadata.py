@@ -68,7 +68,7 @@ def tables(database: Database, pattern: str | None) -> Result:
     """sp_tables."""
     columns = [("TABLE_QUALIFIER", _NAME), ("TABLE_OWNER", _NAME), ("TABLE_NAME", _NAME)]
     rows: list[list[Value]] = [
-        [database.name, SCHEMA, table.name, "TABLE", None] for table in _matching(database, pattern)
+        [database.name, SCHEMA, table.name, "TABLE", None] for table in _find_tables(database, pattern)
     ]
     return Result([*columns, ("TABLE_TYPE", _TEXT), ("REMARKS", _TEXT)], rows)
 
@@ -76,7 +76,7 @@ def tables(database: Database, pattern: str | None) -> Result:
 def columns(database: Database, pattern: str | None) -> Result:
     """sp_columns_100, of which the driver makes its own result."""
     rows: list[list[Value]] = []
-    for table in _matching(database, pattern):
+    for table in _find_tables(database, pattern):
         for number, column in enumerate(table.columns, 1):
             odbc, nullable = column.type.odbc(), column.nullable
             about: list[Value] = [database.name, SCHEMA, table.name, column.name, odbc.data_type, column.type.name]
@@ -104,7 +104,7 @@ def keys(database: Database, pattern: str | None) -> Result:
     """sp_pkeys."""
     rows: list[list[Value]] = [
         [database.name, SCHEMA, table.name, name, number, _key_name(table)]
-        for table in _matching(database, pattern)
+        for table in _find_tables(database, pattern)
         for number, name in enumerate(table.key, 1)
     ]
     names = ("TABLE_QUALIFIER", "TABLE_OWNER", "TABLE_NAME", "COLUMN_NAME", "KEY_SEQ", "PK_NAME")
@@ -114,7 +114,7 @@ def keys(database: Database, pattern: str | None) -> Result:
 def indexes(database: Database, pattern: str | None) -> Result:
     """sp_statistics_100: the primary key's, after a row of the table itself."""
     rows: list[list[Value]] = []
-    for table in _matching(database, pattern):
+    for table in _find_tables(database, pattern):
         place: list[Value] = [database.name, SCHEMA, table.name]
         rows.append([*place, None, None, None, 0, None, None, None, len(table.rows), 1, None])
         for number, name in enumerate(table.key, 1):
@@ -126,7 +126,7 @@ def _key_name(table: Table) -> str:
     return f"PK__{table.name}"
 
 
-def _matching(database: Database, pattern: str | None) -> list[Table]:
+def _find_tables(database: Database, pattern: str | None) -> list[Table]:
     """The driver escapes what is no wildcard: ``[_]``, or with a backslash."""
     name = None if pattern is None else re.sub(r"\[(.)\]|\\(.)", lambda found: found[1] or found[2], pattern)
     return [table for table in database.tables.values() if name in {None, "%", table.name}]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from headrace.testing.stack.sqlserver.types import Odbc, SqlType, Value, short
 
 _DATEN, _TIMEN, _DATETIME2N, _DATETIMEOFFSETN, _DATETIMN = 0x28, 0x29, 0x2A, 0x2B, 0x6F
-_WRITTEN = re.compile(
+_MOMENT = re.compile(
     r"(?:(?P<date>\d{4}-\d\d-\d\d)(?:[ T]|$))?"
     r"(?:(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d{1,7}))?)?)?"
     r"(?: ?(?P<sign>[+-])(?P<off_hour>\d\d):(?P<off_minute>\d\d))?"
@@ -32,8 +32,8 @@ class Moment(NamedTuple):
     ticks: int
     offset: int
 
-    def rounded(self, unit: int) -> Moment:
-        """To so many ticks, half up; midnight may come."""
+    def round_to(self, unit: int) -> Moment:
+        """Round to so many ticks, half up; midnight may come."""
         days, ticks = divmod((self.ticks + unit // 2) // unit * unit, _DAY)
         return Moment(self.day + days, ticks, self.offset)
 
@@ -50,23 +50,25 @@ class _Temporal(SqlType):
     """Values are text; what they are is parsed anew where it is needed."""
 
     def read(self, value: Value) -> Moment:
-        """1900-01-01 and midnight where it does not say."""
-        found = _WRITTEN.fullmatch(value) if isinstance(value, str) and value else None
+        """Parse a value; 1900-01-01 and midnight where it does not say."""
+        found = _MOMENT.fullmatch(value) if isinstance(value, str) and value else None
         if not found:
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         try:
             day = dt.date.fromisoformat(found["date"] or "1900-01-01").toordinal()
             clock = dt.time(int(found["hour"] or 0), int(found["minute"] or 0), int(found["second"] or 0))
         except ValueError:
-            raise self.unfit(value) from None
+            raise self.unfit_error(value) from None
         seconds = clock.hour * 3600 + clock.minute * 60 + clock.second
         minutes = int(found["off_hour"] or 0) * 60 + int(found["off_minute"] or 0)
         offset = -minutes if found["sign"] == "-" else minutes
         return Moment(day, seconds * _TICKS + int((found["part"] or "").ljust(7, "0")), offset)
 
-    def within(self, value: Value, moment: Moment, first: int = _ZERO, last: int = dt.date.max.toordinal()) -> None:
+    def check_range(
+        self, value: Value, moment: Moment, first: int = _ZERO, last: int = dt.date.max.toordinal()
+    ) -> None:
         if not first <= moment.day <= last:
-            raise self.unfit(value)
+            raise self.unfit_error(value)
 
 
 class Date(_Temporal):
@@ -108,7 +110,7 @@ class Time(_Scaled):
     name = "time"
 
     def keep(self, value: Value) -> Value:
-        return self.read(value).rounded(self._unit).clock(self._scale)
+        return self.read(value).round_to(self._unit).clock(self._scale)
 
     def info(self) -> bytes:
         return bytes([_TIMEN, self._scale])
@@ -126,8 +128,8 @@ class DateTime2(_Scaled):
     name = "datetime2"
 
     def keep(self, value: Value) -> Value:
-        moment = self.read(value).rounded(self._unit)
-        self.within(value, moment)
+        moment = self.read(value).round_to(self._unit)
+        self.check_range(value, moment)
         return f"{moment.date()} {moment.clock(self._scale)}"
 
     def info(self) -> bytes:
@@ -147,11 +149,11 @@ class DateTimeOffset(_Scaled):
     name = "datetimeoffset"
 
     def keep(self, value: Value) -> Value:
-        moment = self.read(value).rounded(self._unit)
-        self.within(value, moment)
-        self.within(value, _greenwich(moment))
+        moment = self.read(value).round_to(self._unit)
+        self.check_range(value, moment)
+        self.check_range(value, _to_greenwich(moment))
         if abs(moment.offset) > 14 * 60:
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         hours, minutes = divmod(abs(moment.offset), 60)
         sign = "-" if moment.offset < 0 else "+"
         return f"{moment.date()} {moment.clock(self._scale)} {sign}{hours:02}:{minutes:02}"
@@ -160,7 +162,7 @@ class DateTimeOffset(_Scaled):
         return bytes([_DATETIMEOFFSETN, self._scale])
 
     def body(self, value: Value) -> bytes:
-        moment = _greenwich(self.read(value))
+        moment = _to_greenwich(self.read(value))
         return short(self.clock_bytes(moment) + _day_bytes(moment.day) + struct.pack("<h", moment.offset))
 
     def odbc(self) -> Odbc:
@@ -173,24 +175,24 @@ class DateTime(_Temporal):
     name = "datetime"
 
     def keep(self, value: Value) -> Value:
-        day, count = self._counted(self.read(value))
+        day, count = self._count(self.read(value))
         milliseconds = (count * 10 + 1) // 3
         moment = Moment(day, milliseconds * 10**4, 0)
-        self.within(value, moment, first=_1753)
+        self.check_range(value, moment, first=_1753)
         return f"{moment.date()} {moment.clock(3)}"
 
     def info(self) -> bytes:
         return bytes([_DATETIMN, 8])
 
     def body(self, value: Value) -> bytes:
-        day, count = self._counted(self.read(value))
+        day, count = self._count(self.read(value))
         return short(struct.pack("<iI", day - _1900, count))
 
     def odbc(self) -> Odbc:
         return Odbc(93, 23, 16, 3, None, 9, 3, None, 111)
 
     @staticmethod
-    def _counted(moment: Moment) -> tuple[int, int]:
+    def _count(moment: Moment) -> tuple[int, int]:
         """The day, and 1/300 s since its midnight."""
         days, count = divmod((moment.ticks * 300 + _TICKS // 2) // _TICKS, 86400 * 300)
         return moment.day + days, count
@@ -202,8 +204,8 @@ class SmallDateTime(_Temporal):
     name = "smalldatetime"
 
     def keep(self, value: Value) -> Value:
-        moment = self.read(value).rounded(60 * _TICKS)
-        self.within(value, moment, _1900, _2079)
+        moment = self.read(value).round_to(60 * _TICKS)
+        self.check_range(value, moment, _1900, _2079)
         return f"{moment.date()} {moment.clock(0)}"
 
     def info(self) -> bytes:
@@ -217,7 +219,7 @@ class SmallDateTime(_Temporal):
         return Odbc(93, 16, 16, 0, None, 9, 3, None, 111)
 
 
-def _greenwich(moment: Moment) -> Moment:
+def _to_greenwich(moment: Moment) -> Moment:
     days, ticks = divmod(moment.ticks - moment.offset * 60 * _TICKS, _DAY)
     return Moment(moment.day + days, ticks, moment.offset)
 

@@ -32,7 +32,7 @@ class Integer(SqlType):
 
     def keep(self, value: Value) -> Value:
         if not isinstance(value, int):
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         if not self._range[0] <= value <= self._range[1]:
             raise Refused(f"Arithmetic overflow error for data type {self.name}, value = {value}.", 220)
         return int(value)
@@ -57,12 +57,12 @@ class Float(SqlType):
 
     def keep(self, value: Value) -> Value:
         if not isinstance(value, int | float) or not isfinite(value):
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         try:
-            (kept,) = struct.unpack(self._format, struct.pack(self._format, value))
+            (number,) = struct.unpack(self._format, struct.pack(self._format, value))
         except OverflowError:
-            raise self.unfit(value) from None
-        return float(kept)
+            raise self.unfit_error(value) from None
+        return float(number)
 
     def info(self) -> bytes:
         return bytes([_FLTN, self._size])
@@ -84,16 +84,16 @@ class Exact(SqlType):
         self.name, self._precision, self._scale = name, precision, scale
 
     def keep(self, value: Value) -> Value:
-        units = _units(self, value, self._scale)
+        units = _to_units(self, value, self._scale)
         if abs(units) >= 10**self._precision:
             raise Refused(f"Arithmetic overflow error converting {value!s} to data type {self.name}.", 8115)
-        return _printed(units, self._scale)
+        return _format_units(units, self._scale)
 
     def info(self) -> bytes:
         return bytes([_DECIMALN if self.name == "decimal" else _NUMERICN, 17, self._precision, self._scale])
 
     def body(self, value: Value) -> bytes:
-        units = _units(self, value, self._scale)
+        units = _to_units(self, value, self._scale)
         size = next(size for digits, size in ((9, 4), (19, 8), (28, 12), (38, 16)) if self._precision <= digits)
         return short(bytes([units >= 0]) + abs(units).to_bytes(size, "little"))
 
@@ -110,17 +110,17 @@ class Money(SqlType):
         self._size = 8 if name == "money" else 4
 
     def keep(self, value: Value) -> Value:
-        units = _units(self, value, 4)
+        units = _to_units(self, value, 4)
         most = 2 ** (8 * self._size - 1)
         if not -most <= units < most:
             raise Refused(f"Arithmetic overflow error converting {value!s} to data type {self.name}.", 8115)
-        return _printed(units, 4)
+        return _format_units(units, 4)
 
     def info(self) -> bytes:
         return bytes([_MONEYN, self._size])
 
     def body(self, value: Value) -> bytes:
-        units = _units(self, value, 4)
+        units = _to_units(self, value, 4)
         if self._size == 4:
             return short(struct.pack("<i", units))
         # The high half comes first.
@@ -132,7 +132,7 @@ class Money(SqlType):
         return wide if self.name == "money" else Odbc(3, 10, 12, 4, 10, 3, None, None, 110)
 
 
-def _units(kind: SqlType, value: Value, scale: int) -> int:
+def _to_units(kind: SqlType, value: Value, scale: int) -> int:
     """How many of the last place's units a number is, rounded as SQL Server does: half away from zero."""
     try:
         if isinstance(value, int | str):
@@ -140,8 +140,8 @@ def _units(kind: SqlType, value: Value, scale: int) -> int:
             return int(scaled.quantize(Decimal(1), ROUND_HALF_UP, _WIDE))
     except InvalidOperation:
         pass
-    raise kind.unfit(value)
+    raise kind.unfit_error(value)
 
 
-def _printed(units: int, scale: int) -> str:
+def _format_units(units: int, scale: int) -> str:
     return format(Decimal(units).scaleb(-scale, _WIDE), "f")

@@ -1,4 +1,4 @@
-"""What a statement gives."""
+"""The result of a statement."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class SqlServer(Tables, Server):
         return f"jdbc:sqlserver://{self.host}:{self.port};databaseName={self.database};encrypt=false"
 
     def fetch(self) -> None:
-        """It is headrace's own."""
+        """Nothing to fetch: the program is headrace's own."""
 
     def command(self) -> Sequence[str | Path]:
         settings = {

@@ -61,41 +61,41 @@ class Session:
             _LOG.warning("login failed for user '%s'", login.user)
             self._connection.send(tds.error(f"Login failed for user '{login.user}'.", _LOGIN_FAILED, severity=14))
             return False
-        self._connection.send(tds.welcome(self._database.name))
+        self._connection.send(tds.login_answer(self._database.name))
         return True
 
     def _answer(self, kind: int, message: bytes) -> None:
         try:
-            told = self._told(kind, message)
+            answer = self._answer_message(kind, message)
         except Refused as refused:
             _LOG.warning("refused: %s", refused)
-            told = tds.error(str(refused), refused.number)
-        self._connection.send(told)
+            answer = tds.error(str(refused), refused.number)
+        self._connection.send(answer)
 
-    def _told(self, kind: int, message: bytes) -> bytes:
+    def _answer_message(self, kind: int, message: bytes) -> bytes:
         if kind == Kind.BATCH:
             result = self._ask(tds.batch_of(message), [])
-            return tds.nothing() if result is None else tds.rows(result)
+            return tds.empty_answer() if result is None else tds.rows(result)
         if kind == Kind.CALL:
-            return self._called(tds.call_of(message))
+            return self._answer_call(tds.call_of(message))
         if kind == Kind.ATTENTION:
-            return tds.cancelled()
+            return tds.attention_answer()
         raise Refused(f"this stand-in for SQL Server does not know messages of kind {kind}")
 
-    def _called(self, call: Call) -> bytes:
-        name, given = call
+    def _answer_call(self, call: Call) -> bytes:
+        name, parameters = call
         if name in _EXECUTE:
             # The statement, its parameters' declarations, the parameters.
-            return tds.returned(self._ask(given[0], given[2:]))
+            return tds.call_answer(self._ask(parameters[0], parameters[2:]))
         if name in _PREPARE_AND_EXECUTE:
             handle = len(self._prepared) + 1
-            self._prepared[handle] = given[2]
-            return tds.returned(self._ask(given[2], given[3:]), handle)
+            self._prepared[handle] = parameters[2]
+            return tds.call_answer(self._ask(parameters[2], parameters[3:]), handle)
         if name in _EXECUTE_PREPARED:
-            return tds.returned(self._ask(self._prepared[given[0]], given[1:]))
+            return tds.call_answer(self._ask(self._prepared[parameters[0]], parameters[1:]))
         if name in _FORGET:
-            return tds.returned(None)
-        return tds.returned(self._ask(f"exec {name}", given))
+            return tds.call_answer(None)
+        return tds.call_answer(self._ask(f"exec {name}", parameters))
 
     def _ask(self, statement: str, parameters: Sequence[Any]) -> Result | None:
         with self._lock:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from headrace.testing.stack.http import request
-from headrace.testing.stack.sqlserver.journal import revived, written
+from headrace.testing.stack.sqlserver.journal import decode_value, encode_value
 from headrace.testing.stack.sqlserver.types import Refused, Value
 
 
 class Changes:
-    """What one transaction does."""
+    """The statements of one transaction."""
 
     def __init__(self) -> None:
         self.statements: list[dict[str, Any]] = []
@@ -23,11 +23,11 @@ class Changes:
         self.statements.append({"do": "insert", "table": table, "rows": [_cells(row) for row in rows]})
 
     def update(self, table: str, where: Mapping[str, Value], changed: Mapping[str, Value]) -> None:
-        """The rows in which all columns of ``where`` have its values; an empty ``where`` is all rows."""
+        """Change the rows in which all columns of ``where`` have its values; an empty ``where`` is all rows."""
         self.statements.append({"do": "update", "table": table, "where": _cells(where), "set": _cells(changed)})
 
     def delete(self, table: str, where: Mapping[str, Value]) -> None:
-        """As ``update``."""
+        """Remove the rows that ``update`` would change."""
         self.statements.append({"do": "delete", "table": table, "where": _cells(where)})
 
 
@@ -41,7 +41,7 @@ class Tables(ABC):
     @property
     @abstractmethod
     def control_url(self) -> str:
-        """Where the stand-in takes changes."""
+        """The URL at which the stand-in takes changes."""
 
     def create_table(self, name: str, columns: Sequence[str], key: Sequence[str] = ()) -> None:
         """``columns`` as SQL has them, ``name type [not null] [default literal]``; ``key``: of the primary key."""
@@ -52,9 +52,9 @@ class Tables(ABC):
         self._ask({"do": "add column", "table": table, "column": column})
 
     def rows(self, table: str) -> list[dict[str, Value]]:
-        """What the table has now, in order of its key."""
-        found = self._ask({"do": "rows", "table": table})
-        return [{name: revived(value) for name, value in row.items()} for row in found]
+        """The rows that the table has now, in order of its key."""
+        rows = self._ask({"do": "rows", "table": table})
+        return [{name: decode_value(value) for name, value in row.items()} for row in rows]
 
     @contextmanager
     def transaction(self) -> Iterator[Changes]:
@@ -64,17 +64,17 @@ class Tables(ABC):
         self._ask({"do": "transaction", "statements": changes.statements})
 
     def insert(self, table: str, *rows: Mapping[str, Value]) -> None:
-        """In a transaction of its own; columns that a row leaves out get their default."""
+        """Insert rows in a transaction of its own; columns that a row leaves out get their default."""
         with self.transaction() as changes:
             changes.insert(table, *rows)
 
     def update(self, table: str, where: Mapping[str, Value], changed: Mapping[str, Value]) -> None:
-        """The rows in which all columns of ``where`` have its values; an empty ``where`` is all rows."""
+        """Change the rows in which all columns of ``where`` have its values; an empty ``where`` is all rows."""
         with self.transaction() as changes:
             changes.update(table, where, changed)
 
     def delete(self, table: str, where: Mapping[str, Value]) -> None:
-        """As ``update``."""
+        """Remove the rows that ``update`` would change."""
         with self.transaction() as changes:
             changes.delete(table, where)
 
@@ -86,4 +86,4 @@ class Tables(ABC):
 
 
 def _cells(row: Mapping[str, Value]) -> dict[str, Any]:
-    return {name: written(value) for name, value in row.items()}
+    return {name: encode_value(value) for name, value in row.items()}

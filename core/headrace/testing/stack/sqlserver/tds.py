@@ -21,7 +21,7 @@ _NULLABLE_WRITEABLE = 0x0009
 
 
 class Kind(IntEnum):
-    """Of a message of the client's."""
+    """The kind of a message of the client's."""
 
     BATCH = 1
     CALL = 3
@@ -44,7 +44,7 @@ class _Token(IntEnum):
 
 
 class Login(NamedTuple):
-    """Who wants in, and where."""
+    """User, password and database of a login."""
 
     user: str
     password: str
@@ -52,7 +52,7 @@ class Login(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A procedure, by name or by number, and what it is given."""
+    """A procedure, by name or by number, and its parameters."""
 
     procedure: int | str
     parameters: list[Any]
@@ -95,7 +95,7 @@ class Connection:
 
 
 def login_of(message: bytes) -> Login:
-    """LOGIN7."""
+    """Read LOGIN7."""
 
     def text(at: int) -> bytes:
         begin, length = struct.unpack_from("<HH", message, at)
@@ -107,12 +107,12 @@ def login_of(message: bytes) -> Login:
 
 
 def batch_of(message: bytes) -> str:
-    """The text of SQLBatch."""
+    """Read the text of SQLBatch."""
     return _after_headers(message).decode("utf-16-le")
 
 
 def call_of(message: bytes) -> Call:
-    """RPC. ValueError for a parameter of a type that driver and connector have no use for."""
+    """Read RPC. ValueError for a parameter of a type that driver and connector have no use for."""
     reader = _Reader(_after_headers(message))
     length = reader.number(2)
     procedure: int | str = reader.number(2) if length == 0xFFFF else reader.text(length)
@@ -153,11 +153,11 @@ class _Reader:
         if kind in {0x26, 0x68}:
             return self._whole_number()
         if kind in {0xA5, 0xAD}:
-            return self._sized(text=False)
+            return self._read_value(text=False)
         if kind in {0xA7, 0xAF}:
-            return _decoded(self._sized(text=True), CODE_PAGE)
+            return _decode(self._read_value(text=True), CODE_PAGE)
         if kind in {0xE7, 0xEF}:
-            return _decoded(self._sized(text=True), "utf-16-le")
+            return _decode(self._read_value(text=True), "utf-16-le")
         if kind == 0x63:
             # ntext, for a long statement: its most, its collation, its length.
             self.take(4 + len(COLLATION))
@@ -169,7 +169,7 @@ class _Reader:
         size = self.number(1)
         return int.from_bytes(self.take(size), "little", signed=size > 1) if size else None
 
-    def _sized(self, *, text: bool) -> bytes | None:
+    def _read_value(self, *, text: bool) -> bytes | None:
         most = self.number(2)
         if text:
             self.take(len(COLLATION))
@@ -184,7 +184,7 @@ class _Reader:
         return data
 
 
-def _decoded(data: bytes | None, encoding: str) -> str | None:
+def _decode(data: bytes | None, encoding: str) -> str | None:
     return None if data is None else data.decode(encoding)
 
 
@@ -201,15 +201,15 @@ def hello() -> bytes:
     return head + b"\xff" + body
 
 
-def welcome(database: str) -> bytes:
+def login_answer(database: str) -> bytes:
     """The answer to LOGIN7."""
-    ack = b"\x01" + _TDS_74 + _counted("Microsoft SQL Server") + _SERVER
+    ack = b"\x01" + _TDS_74 + _short_text("Microsoft SQL Server") + _SERVER
     return b"".join(
         (
-            _token(_Token.CHANGED, b"\x01" + _counted(database) + _counted("master")),
+            _token(_Token.CHANGED, b"\x01" + _short_text(database) + _short_text("master")),
             _token(_Token.CHANGED, b"\x07" + bytes([len(COLLATION)]) + COLLATION + b"\0"),
             _token(_Token.LOGIN_ACK, ack),
-            _token(_Token.CHANGED, b"\x04" + _counted(str(_PACKET)) + _counted("4096")),
+            _token(_Token.CHANGED, b"\x04" + _short_text(str(_PACKET)) + _short_text("4096")),
             _done(_Token.DONE),
         )
     )
@@ -220,25 +220,25 @@ def rows(result: Result) -> bytes:
     return _rows(result) + _done(_Token.DONE, _COUNTED, _SELECT, len(result.rows))
 
 
-def nothing() -> bytes:
+def empty_answer() -> bytes:
     """The answer to a batch that gives none."""
     return _done(_Token.DONE)
 
 
-def returned(result: Result | None, handle: int | None = None) -> bytes:
+def call_answer(result: Result | None, handle: int | None = None) -> bytes:
     """The answer to a call; ``handle``: of the statement that it prepared."""
-    given = b""
+    rows_answer = b""
     if result is not None:
-        given = _rows(result) + _done(_Token.DONE_IN_CALL, _COUNTED | _MORE, _SELECT, len(result.rows))
+        rows_answer = _rows(result) + _done(_Token.DONE_IN_CALL, _COUNTED | _MORE, _SELECT, len(result.rows))
     status = bytes([_Token.RETURN_STATUS]) + bytes(4)
     value = b""
     if handle is not None:
         # An output parameter without a name, of type INTN.
         value = bytes([_Token.RETURN_VALUE, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x26, 4, 4]) + struct.pack("<i", handle)
-    return given + status + value + _done(_Token.DONE_CALL)
+    return rows_answer + status + value + _done(_Token.DONE_CALL)
 
 
-def cancelled() -> bytes:
+def attention_answer() -> bytes:
     """The answer to an attention."""
     return _done(_Token.DONE, _ATTENTION)
 
@@ -246,12 +246,12 @@ def cancelled() -> bytes:
 def error(words: str, number: int, severity: int = 16) -> bytes:
     """The answer to anything that is refused."""
     # So that the client knows whom it talks to.
-    server = _counted("headrace's stand-in")
+    server = _short_text("headrace's stand-in")
     body = (
         struct.pack("<iBB", number, 1, severity)
-        + _long_counted(words[:2000])
+        + _long_text(words[:2000])
         + server
-        + _counted("")
+        + _short_text("")
         + struct.pack("<I", 1)
     )
     return _token(_Token.ERROR, body) + _done(_Token.DONE, _ERROR)
@@ -262,8 +262,8 @@ def _rows(result: Result) -> bytes:
     for name, kind in result.columns:
         out.append(struct.pack("<IH", kind.user_type, _NULLABLE_WRITEABLE) + kind.info())
         if kind.pointed:
-            out.append(b"\x01" + _long_counted(result.table))
-        out.append(_counted(name))
+            out.append(b"\x01" + _long_text(result.table))
+        out.append(_short_text(name))
     kinds: Sequence[Any] = [kind for _, kind in result.columns]
     for row in result.rows:
         out.append(bytes([_Token.ROW]))
@@ -279,10 +279,10 @@ def _token(token: _Token, body: bytes) -> bytes:
     return struct.pack("<BH", token, len(body)) + body
 
 
-def _counted(text: str) -> bytes:
+def _short_text(text: str) -> bytes:
     return bytes([len(text)]) + text.encode("utf-16-le")
 
 
-def _long_counted(text: str) -> bytes:
+def _long_text(text: str) -> bytes:
     data = text.encode("utf-16-le")
     return struct.pack("<H", len(data) // 2) + data

@@ -38,17 +38,17 @@ class Text(SqlType):
 
     def keep(self, value: Value) -> Value:
         if not isinstance(value, str):
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         # What the code page lacks becomes a question mark, as on a server.
-        kept = value if self._unicode else value.encode(CODE_PAGE, "replace").decode(CODE_PAGE)
+        text = value if self._unicode else value.encode(CODE_PAGE, "replace").decode(CODE_PAGE)
         if self._length is None:
-            return kept
-        room = self._length - self._counted(kept)
+            return text
+        room = self._length - self._length_of(text)
         if room < 0:
             raise Refused(
                 f"String or binary data would be truncated: {value!r} is no {self.name}({self._length})", 2628
             )
-        return kept + " " * room if self._fixed else kept
+        return text + " " * room if self._fixed else text
 
     def info(self) -> bytes:
         kind = {"char": _CHAR, "varchar": _VARCHAR, "nchar": _NCHAR, "nvarchar": _NVARCHAR}[self.name]
@@ -66,8 +66,8 @@ class Text(SqlType):
         size = length * (2 if self._unicode else 1)
         return Odbc(kind, length, size, None, None, kind, None, size, 39)
 
-    def _counted(self, text: str) -> int:
-        """In the units of ``length``: bytes, or UTF-16's pairs of bytes."""
+    def _length_of(self, text: str) -> int:
+        """The length of a text in the units of ``length``: bytes, or UTF-16's pairs of bytes."""
         return len(text.encode("utf-16-le")) // 2 if self._unicode else len(text)
 
 
@@ -88,7 +88,7 @@ class Binary(SqlType):
 
     def keep(self, value: Value) -> Value:
         if not isinstance(value, bytes):
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         if self._length is None:
             return value
         if len(value) > self._length:
@@ -141,7 +141,7 @@ class OldLarge(SqlType):
 
     def keep(self, value: Value) -> Value:
         if not isinstance(value, bytes if self.name == "image" else str):
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         return value.encode(CODE_PAGE, "replace").decode(CODE_PAGE) if self.name == "text" else value  # type: ignore[union-attr]
 
     def info(self) -> bytes:
@@ -172,7 +172,7 @@ class Xml(SqlType):
 
     def keep(self, value: Value) -> Value:
         if not isinstance(value, str):
-            raise self.unfit(value)
+            raise self.unfit_error(value)
         return value
 
     def info(self) -> bytes:
@@ -195,7 +195,7 @@ class Guid(SqlType):
         try:
             return str(uuid.UUID(value if isinstance(value, str) else "")).upper()
         except ValueError:
-            raise self.unfit(value) from None
+            raise self.unfit_error(value) from None
 
     def info(self) -> bytes:
         return bytes([_GUID, 16])

@@ -19,7 +19,7 @@ class Refused(Exception):  # noqa: N818 - what the server did, in the server's w
 
 
 class Odbc(NamedTuple):
-    """What sp_columns_100 says of a column of the type."""
+    """The fields of sp_columns_100 for a column of the type."""
 
     data_type: int
     precision: int
@@ -50,7 +50,7 @@ class SqlType(ABC):
 
     @abstractmethod
     def keep(self, value: Value) -> Value:
-        """What a column has after this was written to it; ``value`` is not null. Refused for what does not fit."""
+        """The value that a column has after ``value``, which is not null, was written to it. Refused for what does not fit."""
 
     @abstractmethod
     def info(self) -> bytes:
@@ -63,29 +63,29 @@ class SqlType(ABC):
     @abstractmethod
     def odbc(self) -> Odbc: ...
 
-    def stored(self, value: Value) -> Value:
+    def keep_or_null(self, value: Value) -> Value:
         return None if value is None else self.keep(value)
 
     def encode(self, value: Value) -> bytes:
         return self.null if value is None else self.body(value)
 
-    def unfit(self, value: Value) -> Refused:
+    def unfit_error(self, value: Value) -> Refused:
         shown = repr(value)
         return Refused(f"{shown if len(shown) < 80 else shown[:80] + '…'} is no {self.name}", 245)
 
 
 def short(data: bytes) -> bytes:
-    """With a length of one byte."""
+    """The bytes behind a length of one byte."""
     return bytes([len(data)]) + data
 
 
 def long(data: bytes) -> bytes:
-    """With a length of two bytes."""
+    """The bytes behind a length of two bytes."""
     return struct.pack("<H", len(data)) + data
 
 
 def parts(data: bytes) -> bytes:
-    """As TDS sends (max) types: the whole length, parts with their lengths, and an empty one."""
+    """The bytes of a (max) type in TDS: the whole length, parts with their lengths, and an empty one."""
     chunk = struct.pack("<I", len(data)) + data if data else b""
     return struct.pack("<Q", len(data)) + chunk + bytes(4)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.sdk import IMAGES, ConfigError
-from headrace_sources.connect import schema as connect
-from headrace_sources.connect.schema import Wire
+from headrace.sdk import IMAGES, ConfigError, SchemaLog, Subject
+from headrace_sources.connect.schema import ConnectSchema
+from headrace_sources.connect.types import parse_type_name, table_type, to_connect_schema
 
 #: A type and no list of columns, which Spark would take for a struct.
 _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
@@ -17,25 +17,23 @@ _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from headrace.sdk import SchemaLog
 
-
-def none_declared(log: SchemaLog, subject: str) -> None:
+def refuse_declared_columns(log: SchemaLog, subject: Subject) -> None:
     """ConfigError where the file gives types to records that bring their own."""
-    if log.declared(subject):
+    if log.file_types(subject):
         raise ConfigError(
             "`columns:` gives its columns types, and the records bring their own",
-            where=f"topic {subject.rsplit('-', 1)[0]}",
+            where=f"topic {subject.topic}",
             fix="leave `columns:` out of its rule",
         )
 
 
-def leaves(types: Mapping[str, str], topic: str) -> dict[str, Wire]:
+def parse_declared_types(types: Mapping[str, str], topic: str) -> dict[str, ConnectSchema]:
     """Column → how it is parsed and what it means, from the types as they are written."""
-    return {column: _leaf(kind, column, topic) for column, kind in types.items()}
+    return {column: _parse_type(text, column, topic) for column, text in types.items()}
 
 
-def of_table(schema: StructType, stored: Mapping[str, DataType]) -> dict[str, Wire]:
+def read_table_types(schema: StructType, table_types: Mapping[str, DataType]) -> dict[str, ConnectSchema]:
     """Column → how it is parsed, where its type in the table holds numbers, and so does the data.
 
     Of other types a table does not tell how JSON has them: a time may be a count of anything.
@@ -43,51 +41,54 @@ def of_table(schema: StructType, stored: Mapping[str, DataType]) -> dict[str, Wi
     from pyspark.sql.types import DecimalType, NumericType, StringType, StructType
 
     rows = [schema[name].dataType for name in IMAGES if name in schema.names] or [schema]
-    seen: dict[str, list[DataType]] = {}
+    inferred: dict[str, list[DataType]] = {}
     for field in (field for row in rows if isinstance(row, StructType) for field in row):
-        seen.setdefault(field.name, []).append(field.dataType)
-    found = {}
-    for name, kind in stored.items():
+        inferred.setdefault(field.name, []).append(field.dataType)
+    columns = {}
+    for name, data_type in table_types.items():
         # Decimals are text with `decimal.handling.mode: string`.
-        wires = (NumericType, StringType) if isinstance(kind, DecimalType) else NumericType
-        if isinstance(kind, NumericType) and name in seen and all(isinstance(item, wires) for item in seen[name]):
-            found[name] = connect.of_type(kind)
-    return found
+        wire_types = (NumericType, StringType) if isinstance(data_type, DecimalType) else NumericType
+        has_numbers = name in inferred and all(isinstance(item, wire_types) for item in inferred[name])
+        if isinstance(data_type, NumericType) and has_numbers:
+            columns[name] = to_connect_schema(data_type)
+    return columns
 
 
-def in_table(schema: StructType, declared: Mapping[str, Wire]) -> StructType:
+def to_table_schema(schema: StructType, declared: Mapping[str, ConnectSchema]) -> StructType:
     """An inferred schema with the declared columns' own types."""
-    return connect.table_type(on_the_wire(schema, declared))  # type: ignore[return-value]
+    return table_type(to_wire_schema(schema, declared))  # type: ignore[return-value]
 
 
-def on_the_wire(schema: StructType, declared: Mapping[str, Wire]) -> Wire:
+def to_wire_schema(schema: StructType, declared: Mapping[str, ConnectSchema]) -> ConnectSchema:
     """The tree to parse records with: the declared columns of rows, or of row images, and the rest as it is."""
     from pyspark.sql.types import StructType
 
-    def row(kind: DataType) -> Wire:
-        if not isinstance(kind, StructType):
-            return connect.of_type(kind)
-        return Wire(fields={f.name: declared.get(f.name) or connect.of_type(f.dataType) for f in kind})
+    def to_row(data_type: DataType) -> ConnectSchema:
+        if not isinstance(data_type, StructType):
+            return to_connect_schema(data_type)
+        return ConnectSchema(fields={f.name: declared.get(f.name) or to_connect_schema(f.dataType) for f in data_type})
 
     images = [name for name in IMAGES if name in schema.names]
     if not images:
-        return row(schema)
-    return Wire(fields={f.name: (row if f.name in images else connect.of_type)(f.dataType) for f in schema})
+        return to_row(schema)
+    return ConnectSchema(
+        fields={f.name: (to_row if f.name in images else to_connect_schema)(f.dataType) for f in schema}
+    )
 
 
-def _leaf(kind: str, column: str, topic: str) -> Wire:
+def _parse_type(text: str, column: str, topic: str) -> ConnectSchema:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import _parse_datatype_string  # PySpark 3.5 has no other way to a type's name
 
     leaf = None
     with suppress(LookupError, PySparkException):
-        if "." in kind:
-            leaf = connect.of_name(kind)
-        elif _TYPE.fullmatch(kind):
-            leaf = connect.of_type(_parse_datatype_string(kind))
+        if "." in text:
+            leaf = parse_type_name(text)
+        elif _TYPE.fullmatch(text):
+            leaf = to_connect_schema(_parse_datatype_string(text))
     if leaf is None:
         raise ConfigError(
-            f"{kind!r} is no type for the column {column!r}",
+            f"{text!r} is no type for the column {column!r}",
             where=f"topic {topic}, `columns:` of its rule",
             fix="write one of Spark's, like decimal(10,2), or a name like io.debezium.time.MicroTimestamp",
         )

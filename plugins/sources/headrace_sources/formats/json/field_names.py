@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-    #: What a batch's records have, what was known before, how many of the first records have a name → the type, and the
-    #: fields that are left out.
-    Naming = Callable[[StructType, StructType | None, Callable[[str], int]], tuple[StructType, "LeftOut"]]
-
 #: New columns that a batch may bring to a topic that is known. More are no columns, but names that damage made.
-MOST = 200
+MAX_NEW_COLUMNS = 200
 ELEMENT = "[*]"
 #: A name that is written with an escape, other than for a quote or a backslash: a converter writes none, and a pattern of
 #: names does not find it. Both quotes are those of a name: one inside a text has a backslash before it.
@@ -31,8 +27,8 @@ _ESCAPED = r'(?<!\\)"[^"\\]*\\[^"\\][^"]*(?<!\\)"\s*:'
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """Fields of a batch that are no columns."""
+class DroppedFields:
+    """Fields of a batch that are no columns, for no column can have their name."""
 
     #: Those that have no name of a column anywhere: finding them in a text costs no parse.
     names: frozenset[str] = frozenset()
@@ -43,21 +39,23 @@ class LeftOut:
         return bool(self.names or self.paths)
 
 
-def nameable(
-    found: StructType, known: StructType | None, frequency: Callable[[str], int]
-) -> tuple[StructType, LeftOut]:
+def drop_bad_names(
+    inferred: StructType, known: StructType | None, frequency: Callable[[str], int]
+) -> tuple[StructType, DroppedFields]:
     """A batch's type without the fields that cannot be columns, and these.
 
     Those are headrace's own names, blank ones, and those that differ from another by case alone, for Spark
     could not tell one from the other. What is ``known`` stays; of two that are new, the one with the higher ``frequency``.
     """
-    kind, left_out, new = _walked(found, known, frequency, grows=True)
-    if known is not None and new > MOST:
-        kind, left_out, _ = _walked(found, known, frequency, grows=False)
-    return kind, left_out
+    schema, dropped, new = _filter_names(inferred, known, frequency, grows=True)
+    if known is not None and new > MAX_NEW_COLUMNS:
+        schema, dropped, _ = _filter_names(inferred, known, frequency, grows=False)
+    return schema, dropped
 
 
-def of_key(found: StructType, known: StructType | None, frequency: Callable[[str], int]) -> tuple[StructType, LeftOut]:
+def drop_bad_key_names(
+    inferred: StructType, known: StructType | None, frequency: Callable[[str], int]
+) -> tuple[StructType, DroppedFields]:
     """The same of a record's key, which gets no new fields: every row without them would have no key any more.
 
     A first batch's key has the fields that are in at least half as many records as the one that is in most.
@@ -65,25 +63,27 @@ def of_key(found: StructType, known: StructType | None, frequency: Callable[[str
     from pyspark.sql.types import StructType
 
     if known is None:
-        most = max(map(frequency, found.names), default=0)
-        known = StructType([field for field in found if 2 * frequency(field.name) >= most])
-    kind, left_out, _ = _walked(found, known, frequency, grows=False)
-    return kind, left_out
+        most = max(map(frequency, inferred.names), default=0)
+        known = StructType([field for field in inferred if 2 * frequency(field.name) >= most])
+    schema, dropped, _ = _filter_names(inferred, known, frequency, grows=False)
+    return schema, dropped
 
 
-def _walked(
-    found: StructType, known: StructType | None, frequency: Callable[[str], int], *, grows: bool
-) -> tuple[StructType, LeftOut, int]:
-    walk = _Walk(frequency, grows=grows)
-    kind = walk.of(found, known)
+def _filter_names(
+    inferred: StructType, known: StructType | None, frequency: Callable[[str], int], *, grows: bool
+) -> tuple[StructType, DroppedFields, int]:
+    """The type without bad names, what was dropped, and how many columns are new."""
+    names = _NameFilter(frequency, grows=grows)
+    schema = names.apply(inferred, known)
     # No path of Spark's has a quote in it.
-    elsewhere = {name for name in _names(kind) if "'" not in name}
-    paths = frozenset(path for path in walk.dropped if path[-1] in elsewhere)
-    return kind, LeftOut(frozenset(path[-1] for path in walk.dropped - paths), paths), walk.new  # type: ignore[return-value]
+    elsewhere = {name for name in _names(schema) if "'" not in name}
+    paths = frozenset(path for path in names.dropped if path[-1] in elsewhere)
+    dropped = DroppedFields(frozenset(path[-1] for path in names.dropped - paths), paths)
+    return schema, dropped, names.new  # type: ignore[return-value]
 
 
 @contextmanager
-def told_apart(spark: SparkSession) -> Iterator[None]:
+def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
     """While Spark infers types: else it takes names that differ by case alone for one, and loses the values of the other."""
     name = "spark.sql.caseSensitive"
     before = spark.conf.get(name)
@@ -96,23 +96,23 @@ def told_apart(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, before or "false")
 
 
-def having(text: Column, left_out: LeftOut) -> Column:
-    """Whether a record's text has a field that was left out, or one without a name, of which Spark says nothing."""
-    bad = text.contains('"":')
-    for path in sorted(left_out.paths):
-        bad |= _at(text, path).isNotNull()
-    if left_out.names:
-        either = "|".join(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in sorted(left_out.names))
-        bad |= text.rlike(rf'(?<!\\)"({either})"\s*:')
-    return bad | text.rlike(_ESCAPED) if left_out else bad
+def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:
+    """Whether a record's text has a field that was dropped, or one without a name, of which Spark says nothing."""
+    is_bad = text.contains('"":')
+    for path in sorted(dropped.paths):
+        is_bad |= _at(text, path).isNotNull()
+    if dropped.names:
+        either = "|".join(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in sorted(dropped.names))
+        is_bad |= text.rlike(rf'(?<!\\)"({either})"\s*:')
+    return is_bad | text.rlike(_ESCAPED) if dropped else is_bad
 
 
-def _names(kind: DataType) -> Iterator[str]:
+def _names(data_type: DataType) -> Iterator[str]:
     """Of all fields at all depths."""
-    if kind.typeName() == "array":
-        yield from _names(kind.elementType)  # type: ignore[attr-defined]
-    elif kind.typeName() == "struct":
-        for field in kind:  # type: ignore[attr-defined]
+    if data_type.typeName() == "array":
+        yield from _names(data_type.elementType)  # type: ignore[attr-defined]
+    elif data_type.typeName() == "struct":
+        for field in data_type:  # type: ignore[attr-defined]
             yield field.name
             yield from _names(field.dataType)
 
@@ -123,34 +123,36 @@ def _at(text: Column, path: Path) -> Column:
     return F.get_json_object(text, "$" + "".join(name if name == ELEMENT else f"['{name}']" for name in path))
 
 
-class _Walk:
+class _NameFilter:
+    """Takes the fields out of a type that cannot be columns, and notes them."""
+
     def __init__(self, frequency: Callable[[str], int], *, grows: bool) -> None:
         self._frequency, self._grows = frequency, grows
         self.dropped: set[Path] = set()
         self.new = 0
 
-    def of(self, found: DataType, known: DataType | None, path: Path = ()) -> DataType:
+    def apply(self, inferred: DataType, known: DataType | None, path: Path = ()) -> DataType:
         from pyspark.sql import types as T
 
-        if isinstance(found, T.ArrayType):
+        if isinstance(inferred, T.ArrayType):
             inner = known.elementType if isinstance(known, T.ArrayType) else None
-            return T.ArrayType(self.of(found.elementType, inner, (*path, ELEMENT)), found.containsNull)
-        if not isinstance(found, T.StructType):
-            return found
+            return T.ArrayType(self.apply(inferred.elementType, inner, (*path, ELEMENT)), inferred.containsNull)
+        if not isinstance(inferred, T.StructType):
+            return inferred
         have = {field.name: field.dataType for field in known} if isinstance(known, T.StructType) else {}
         names = {name.lower(): name for name in have}
-        for field in found:
+        for field in inferred:
             if self._can_be_a_column(field.name):
                 other = names.setdefault(field.name.lower(), field.name)
                 if other not in have and self._frequency(field.name) > self._frequency(other):
                     names[field.name.lower()] = field.name
-        kept = [field for field in found if names.get(field.name.lower()) == field.name]
+        kept = [field for field in inferred if names.get(field.name.lower()) == field.name]
         if not self._grows:
             kept = [field for field in kept if field.name in have]
         self.new += sum(field.name not in have for field in kept)
-        self.dropped.update((*path, name) for name in set(found.names) - {field.name for field in kept})
+        self.dropped.update((*path, name) for name in set(inferred.names) - {field.name for field in kept})
         return T.StructType(
-            [T.StructField(f.name, self.of(f.dataType, have.get(f.name), (*path, f.name)), f.nullable) for f in kept]
+            [T.StructField(f.name, self.apply(f.dataType, have.get(f.name), (*path, f.name)), f.nullable) for f in kept]
         )
 
     @staticmethod

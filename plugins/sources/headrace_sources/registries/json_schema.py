@@ -15,45 +15,45 @@ from headrace.sdk import DataError
 _TYPES = {"integer": "int64", "number": "double", "string": "string", "boolean": "boolean"}
 
 
-def as_connect(schema: Any) -> dict[str, Any]:
+def to_connect_block(schema: Any) -> dict[str, Any]:
     """The schema block as JsonConverter has it. DataError for a schema that no such block can say."""
-    found = _not_null(schema)
-    kind, said = found.get("type"), found.get("connect.type")
-    block: dict[str, Any] = {"name": found.get("title"), "parameters": found.get("connect.parameters")}
-    if said == "map":
+    value = _strip_null(schema)
+    json_type, connect_type = value.get("type"), value.get("connect.type")
+    block: dict[str, Any] = {"name": value.get("title"), "parameters": value.get("connect.parameters")}
+    if connect_type == "map":
         # Keys that are no text make it a list of pairs.
-        keys = "string" if kind == "object" else "struct"
-        values = as_connect(found.get("additionalProperties")) if kind == "object" else None
+        keys = "string" if json_type == "object" else "struct"
+        values = to_connect_block(value.get("additionalProperties")) if json_type == "object" else None
         return {**block, "type": "map", "keys": {"type": keys}, "values": values}
-    if kind == "object" and isinstance(properties := found.get("properties"), dict):
-        blocks = {name: {**as_connect(inner), "field": name} for name, inner in properties.items()}
+    if json_type == "object" and isinstance(properties := value.get("properties"), dict):
+        blocks = {name: {**to_connect_block(inner), "field": name} for name, inner in properties.items()}
         places = {name: inner.get("connect.index", i) for i, (name, inner) in enumerate(properties.items())}
         return {**block, "type": "struct", "fields": [blocks[name] for name in sorted(places, key=places.__getitem__)]}
-    if kind == "array":
-        return {**block, "type": "array", "items": as_connect(found.get("items"))}
-    if "enum" in found and kind is None:
-        kind = "string"
-    if kind in _TYPES:
-        return {**block, "type": said or _TYPES[kind]}
-    raise _unreadable(schema)
+    if json_type == "array":
+        return {**block, "type": "array", "items": to_connect_block(value.get("items"))}
+    if "enum" in value and json_type is None:
+        json_type = "string"
+    if json_type in _TYPES:
+        return {**block, "type": connect_type or _TYPES[json_type]}
+    raise _refuse(schema)
 
 
-def _not_null(schema: Any) -> dict[str, Any]:
+def _strip_null(schema: Any) -> dict[str, Any]:
     """The schema of what may be null, without the null."""
     if not isinstance(schema, dict):
-        raise _unreadable(schema)
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        members: list[Any] = [{**schema, "type": name} for name in kind]
+        raise _refuse(schema)
+    json_type = schema.get("type")
+    if isinstance(json_type, list):
+        members: list[Any] = [{**schema, "type": name} for name in json_type]
     else:
         members = schema.get("oneOf") or schema.get("anyOf") or [schema]
-    left = [member for member in members if not (isinstance(member, dict) and member.get("type") == "null")]
-    if len(left) != 1:
-        raise _unreadable(schema)
-    return left[0] if left[0] is schema else _not_null(left[0])
+    others = [member for member in members if not (isinstance(member, dict) and member.get("type") == "null")]
+    if len(others) != 1:
+        raise _refuse(schema)
+    return others[0] if others[0] is schema else _strip_null(others[0])
 
 
-def _unreadable(schema: Any) -> DataError:
+def _refuse(schema: Any) -> DataError:
     text = json.dumps(schema, ensure_ascii=False)
     return DataError(
         f"its JSON Schema has a part that is no column's type: {text if len(text) <= 200 else text[:200] + '…'}",

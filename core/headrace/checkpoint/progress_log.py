@@ -1,0 +1,39 @@
+"""The progress of the last batches, beside the rest of the checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from headrace.progress.model import BatchProgress
+from headrace.spark.storage import Folder
+
+#: Batches whose progress is kept.
+KEPT_BATCHES = 100
+
+
+class ProgressLog:
+    """A folder with a file of JSON for each of the last batches. Threads may share it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+
+    def add(self, progress: BatchProgress) -> None:
+        with self._lock:
+            self._folder.write(f"{progress.batch:010d}.json", progress.json())
+            old = progress.batch - KEPT_BATCHES
+            if old >= 0:
+                self._folder.delete(f"{old:010d}.json")
+
+    def amend(self, progress: BatchProgress) -> None:
+        """Replaces what the batch's file says of the tables of ``progress``, as long as the batch is kept."""
+        name = f"{progress.batch:010d}.json"
+        with self._lock:
+            if (text := self._folder.read(name)) is not None:
+                was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
+                tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
+                self._folder.write(name, replace(was, tables=tables).json())
+
+    def all(self) -> list[BatchProgress]:
+        texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))
+        return [BatchProgress.from_json(text) for text in texts if text]

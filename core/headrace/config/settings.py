@@ -1,0 +1,57 @@
+"""How a pipeline runs, whatever its plugins are: options of the file, each with its default, here alone."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from headrace.config.dead_letters import Limit, Policy
+from headrace.config.table_names import check_table_name
+from headrace.sdk.config import Config
+from headrace.sdk.interval import Interval, seconds_of
+from headrace.sdk.reject_reason import RejectReason
+
+
+class Settings(Config):
+    """The options of a pipeline beside its plugins."""
+
+    #: How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
+    trigger: Interval | None = None
+    #: The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
+    #: pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
+    min_sync_interval: Interval | None = Field(default=None, alias="min.sync.interval")
+
+    #: How long keys of deleted rows are remembered: a change older than the delete that comes within that time does not
+    #: bring its row back. ``"0 seconds"`` remembers none.
+    delete_retention: Interval = Field("7 days", alias="delete.retention")
+
+    #: How long a table may take in a batch. One that takes longer is set aside, and catches up when it can be written.
+    table_timeout: Interval = Field("30 minutes", alias="table.timeout")
+
+    #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
+    #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
+    #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
+    #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
+    dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
+    #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
+    #: it has read a hundred.
+    max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")
+    #: A table that keeps the dead letters, as ``ops.dead_letters``, in the first sink that replaces and removes rows; several
+    #: pipelines may share it. Default: they are files in the checkpoint.
+    dead_letters_table: str | None = Field(default=None, alias="dead.letters.table")
+
+    @field_validator("dead_letters_table")
+    @classmethod
+    def _check_table(cls, value: str | None) -> str | None:
+        return value if value is None else check_table_name(value)
+
+    @property
+    def min_sync_seconds(self) -> float:
+        return seconds_of(self.min_sync_interval) if self.min_sync_interval else 0.0
+
+    @property
+    def delete_retention_seconds(self) -> float:
+        return seconds_of(self.delete_retention)
+
+    @property
+    def table_timeout_seconds(self) -> float:
+        return seconds_of(self.table_timeout)

@@ -1,0 +1,78 @@
+"""A pipeline whose source's ranges the core plans, writes down, reads and commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.checkpoint.offset_log import OffsetLog
+from headrace.engine.error_translation import translate
+from headrace.engine.plan import Plan
+from headrace.engine.query import Query, RunOptions, StopRequestedError
+from headrace.engine.retry import retry
+from headrace.errors import HeadraceError
+from headrace.sdk.source import Offset, RangedSource
+from headrace.spark.sessions import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Seconds that a source is left alone at least when it had nothing, as Spark does it.
+_MIN_PAUSE_SECONDS = 0.01
+
+_Answer = TypeVar("_Answer")
+
+
+class RangedQuery(Query):
+    """A run of a ranged source, in a thread of its own."""
+
+    def __init__(self, plan: Plan, spark: SparkSession, options: RunOptions) -> None:
+        super().__init__(plan, spark, options)
+        assert isinstance(plan.source, RangedSource)
+        self._source = plan.source
+        self._log = OffsetLog(self.checkpoint.folder.folder("ranged"))
+        self._session = Sessions(spark, plan.sql_conf).of("ranged")
+        self._thread.start()
+
+    def _follow(self) -> None:
+        source, log, limit = self._source, self._log, getattr(self._source.config, "limit", None)
+        pause = self._options.pause
+        if pause is None:
+            self._ask(source.prepare_for_trigger_available_now)
+        if log.last_applied is not None:  # a crash may have come before the source heard of it
+            self._commit(log.last_applied)
+        while not self._state.is_stopping():
+            began = time.monotonic()
+            batch = log.next(
+                lambda: self._ask(source.initial), lambda start: self._ask(partial(source.latest, start, limit))
+            )
+            self._state.note_answer()
+            if batch is not None:
+                span = batch.start, batch.end
+                self._apply(self._ask(partial(source.read, self._session, *span)), batch.id, span)
+                log.commit(batch)
+                self._commit(batch.end)
+            elif pause is None:
+                return
+            if pause is not None:
+                rest = pause - (time.monotonic() - began)
+                self._wake.wait(max(rest, 0 if batch else _MIN_PAUSE_SECONDS))
+
+    def _commit(self, end: Offset) -> None:
+        """Tells the source what it may forget: nothing, while a table that is set aside has to read it again."""
+        if not self._runner.catch_up.errors:
+            self._ask(partial(self._source.commit, end))
+
+    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+        """What the source answers; it is asked again while it says that this is worth a try."""
+
+        def translate_with_place(raised: Exception) -> HeadraceError:
+            return translate(raised, self._plan).at(f"source {self._source.name}")
+
+        def wait(seconds: float) -> None:
+            if self._wake.wait(seconds):
+                raise StopRequestedError
+
+        return retry(question, translate_with_place, wait)

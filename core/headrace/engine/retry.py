@@ -1,0 +1,52 @@
+"""Calls that are worth another try."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from headrace.errors import HeadraceError, RetriableError
+from headrace.sdk.format import UnknownSchemaError
+
+#: Calls in all, and the seconds before the second; each later pause is twice as long.
+TRIES, FIRST_PAUSE_SECONDS = 4, 1.0
+
+Answer = TypeVar("Answer")
+
+
+def retry(
+    call: Callable[[], Answer],
+    translate: Callable[[Exception], HeadraceError],
+    wait: Callable[[float], object] = time.sleep,
+) -> Answer:
+    """What ``call`` returns; it is called again, after a pause, while its error is a RetriableError.
+
+    ``translate``: an error as one of headrace's; ``wait`` may raise to end it. An unknown writer schema is not worth another
+    try: the batch has to be planned again.
+    """
+    for attempt in range(TRIES):
+        try:
+            return call()
+        except Exception as raised:
+            error = translate(raised)
+            is_last = attempt == TRIES - 1
+            if is_last or not isinstance(error, RetriableError) or isinstance(error, UnknownSchemaError):
+                raise error from raised
+        wait(FIRST_PAUSE_SECONDS * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+class Backoff:
+    """Pauses in seconds, each twice as long as the one before, up to a longest."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first, self._longest = first, longest
+        self._next = first
+
+    def next(self) -> float:
+        pause, self._next = self._next, min(2 * self._next, self._longest)
+        return pause
+
+    def reset(self) -> None:
+        self._next = self._first

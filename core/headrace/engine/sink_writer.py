@@ -1,0 +1,80 @@
+"""Rows into sinks: all sinks of a table side by side, each in a session of its own, with another try where that is worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from headrace.engine.error_translation import translate
+from headrace.engine.plan import Plan
+from headrace.engine.retry import retry
+from headrace.engine.stored_table import read_stored
+from headrace.engine.table_batch import TableBatch
+from headrace.errors import HeadraceError
+from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
+from headrace.spark.job_tags import tag_jobs
+from headrace.spark.sessions import Sessions, move_to_session
+from headrace.upsert.fill_unavailable import fill_from_stored
+from headrace.upsert.truncates import TruncateMarker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SinkWriter:
+    """Writes what a batch has for a table into all sinks of a plan."""
+
+    def __init__(self, plan: Plan, sessions: Sessions) -> None:
+        self._plan, self._sessions = plan, sessions
+
+    def session_of(self, table: str) -> SparkSession:
+        """The session in which the first sink writes a table, and in which its changes are planned."""
+        return self._session(table, self._plan.sinks[0], "0")
+
+    def read_stored(self, sink: Sink, table: Table) -> DataFrame | None:
+        """A sink's table in the session in which its changes are planned; None when there is none."""
+        return read_stored(sink, table, self.session_of(table.name))
+
+    def write(self, job: TableBatch, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
+        """Writes each sink the frame of its mode; the results in the order of the sinks, once all have ended."""
+        with ThreadPoolExecutor(max_workers=len(job.modes), thread_name_prefix="headrace-sink") as pool:
+            writes = [
+                pool.submit(self._write, job, sink, number, mode, frames[mode])
+                for number, (sink, mode) in enumerate(job.modes.items())
+            ]
+            return [write.result() for write in writes]
+
+    def truncate(self, job: TableBatch, marker: TruncateMarker) -> None:
+        """Removes the stored rows that are older than a truncate."""
+        batch = Batch(job.marks.truncate, job.marks.batch, "upsert")
+        for sink in job.truncated_sinks:
+            stored = read_stored(sink, job.table, self._session(job.table.name, sink, "truncate"))
+            if stored is not None:
+                deletes = marker.deletes_for(stored, job.table.key)
+                self.retry(sink, job.table, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
+
+    def retry(self, sink: Sink, table: Table, write: Callable[[], WriteResult]) -> WriteResult:
+        """What comes of a write, which is tried again while its sink says that it is worth it."""
+
+        def translate_with_place(raised: Exception) -> HeadraceError:
+            return translate(raised, self._plan, sink).at(f"table {table.name}, sink {sink.name}")
+
+        return retry(write, translate_with_place)
+
+    def _write(self, job: TableBatch, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
+        table, session = job.table, self._session(job.table.name, sink, str(number))
+        rows = frame if number == 0 else move_to_session(frame, session)
+        batch = Batch(job.marks.pipeline, job.marks.batch, "append" if mode == "changelog" else mode)
+
+        def write() -> WriteResult:
+            if not job.unavailable or batch.mode == "append":
+                return sink.write(table, rows, batch)
+            with fill_from_stored(rows, read_stored(sink, table, session), table.key, job.unavailable) as filled:
+                return sink.write(table, filled, batch)
+
+        with tag_jobs(session, table.name):
+            return self.retry(sink, table, write)
+
+    def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
+        return self._sessions.of(f"{table}/{sink.name}/{purpose}")

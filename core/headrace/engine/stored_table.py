@@ -1,0 +1,24 @@
+"""A sink's table as the engine reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import ConfigError
+from headrace.sdk.changes import PREFIX
+from headrace.spark.columns import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.sdk.sink import Sink, Table
+
+
+def read_stored(sink: Sink, table: Table, session: SparkSession) -> DataFrame | None:
+    """The table's own columns and headrace's, without the table format's; None when there is no table."""
+    try:
+        rows = sink.read_back(session, table)
+    except ConfigError:
+        return None
+    hidden = tuple(prefix for prefix in sink.hidden_prefixes if prefix != PREFIX)
+    return rows.select(*[rows[quote_name(c)] for c in rows.columns if not hidden or not c.startswith(hidden)])

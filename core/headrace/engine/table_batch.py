@@ -1,0 +1,140 @@
+"""What one batch does to one table, decided from schemas before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.errors import ConfigError, DataError
+from headrace.sdk.changes import NEW_KEY, UNAVAILABLE, Changes
+from headrace.sdk.sink import Sink, Table, TableMode
+
+if TYPE_CHECKING:
+    from headrace.engine.plan import Plan
+
+#: What is said of a table whose rows cannot be found again.
+KEYLESS = "its events carry no key, so every change is a row, with its `__op`; `key:` in `tables:` names key columns"
+
+
+@dataclass(frozen=True)
+class BatchMarks:
+    """The names by which sinks know again what a batch wrote: a write that a sink has under its mark is skipped.
+
+    ``pipeline``: the checkpoint's id, and a replay's name where dead letters are replayed.
+    """
+
+    pipeline: str
+    batch: int
+    epoch: int = 0
+
+    @property
+    def truncate(self) -> str:
+        return f"{self.pipeline}/truncate"
+
+    def dead_letters(self, table: str) -> str:
+        return f"{self.pipeline}/letters/{table}"
+
+
+@dataclass(frozen=True)
+class TableBatch:
+    """What one batch does to one table. Decided from schemas alone: nothing has been read yet."""
+
+    table: Table
+    marks: BatchMarks
+    modes: Mapping[Sink, TableMode]
+    #: The event's own columns, which sinks are given.
+    columns: tuple[str, ...]
+    #: Those whose values this batch's events may leave out.
+    unavailable: tuple[str, ...] = ()
+    #: Events say where a row's primary key changed.
+    has_key_changes: bool = False
+    #: Keys of deleted rows are remembered, so that a late change does not bring one back.
+    remembers_deletes: bool = False
+    #: The sinks whose table a truncate empties; in the others it is a dead letter.
+    truncated_sinks: tuple[Sink, ...] = ()
+
+    @classmethod
+    def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TableBatch:
+        """DataError when a sink is asked for what these changes cannot give: this is the one place that refuses."""
+        target = Table(table, tuple(changes.key_columns))
+        modes = {sink: decide_mode(sink, changes) for sink in plan.sinks}
+        upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")
+        if upserts and not target.key:
+            raise DataError(
+                "its events carry no key, so rows cannot be found again",
+                where=f"table {table}",
+                fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
+            )
+        columns = tuple(changes.event_columns)
+        return cls(
+            table=target,
+            marks=marks,
+            modes=modes,
+            columns=columns,
+            unavailable=_unavailable_columns(changes, columns),
+            has_key_changes=UNAVAILABLE in changes.own_columns and NEW_KEY in changes.own_columns,
+            remembers_deletes=bool(upserts and plan.settings.delete_retention_seconds),
+            truncated_sinks=upserts if plan.removes_rows else (),
+        )
+
+    @property
+    def upsert_sinks(self) -> tuple[Sink, ...]:
+        return tuple(sink for sink, mode in self.modes.items() if mode == "upsert")
+
+    @property
+    def is_read_once(self) -> bool:
+        """Whether writing reads the rows a single time, so that they need not be cached."""
+        (sink, mode), *others = self.modes.items()
+        # What carried values to new keys holds the rows already, and no more than the deduplication is done again.
+        fills = bool(self.unavailable) and not (self.has_key_changes and mode == "upsert")
+        return not others and sink.capabilities.single_pass and not fills
+
+    @property
+    def note(self) -> str | None:
+        """What a user has to know of the table, when there is something."""
+        return KEYLESS if "changelog" in self.modes.values() and not self.table.key else None
+
+
+def decide_mode(sink: Sink, changes: Changes) -> TableMode:
+    """How a sink keeps these changes: as its options say, else upsert for rows with a key."""
+    mode: TableMode | None = sink.config.mode
+    if mode in ("upsert", "changelog") and changes.envelope:
+        raise DataError(
+            f"mode {mode} needs rows, and these are envelopes",
+            where=f"sink {sink.name}",
+            fix="add `- unwrap: {}` to `transforms:`",
+        )
+    if mode:
+        return mode
+    if changes.envelope or not sink.capabilities.upsert:
+        return "append"
+    return "upsert" if changes.key_columns else "changelog"
+
+
+def check_capabilities(plan: Plan) -> None:
+    """ConfigError when a sink cannot keep what the pipeline asks of it, as far as that is known without Spark."""
+    for sink in plan.sinks:
+        mode = sink.config.mode
+        if mode == "upsert" and not sink.capabilities.upsert:
+            raise ConfigError(
+                "cannot keep one row per key",
+                where=f"sink {sink.name}",
+                fix="write `mode: append`, or use another sink",
+            )
+        appends = mode == "append" or (mode is None and not sink.capabilities.upsert)
+        if mode == "changelog":  # what is deleted is a row of it
+            continue
+        if any(t.deletes_rows for t in plan.transforms) and (appends or not sink.capabilities.delete):
+            raise ConfigError(
+                "it appends, and cannot remove the rows that the database deletes",
+                where=f"sink {sink.name}",
+                fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
+            )
+
+
+def _unavailable_columns(changes: Changes, columns: tuple[str, ...]) -> tuple[str, ...]:
+    if UNAVAILABLE not in changes.own_columns:
+        return ()
+    names: list[str] = getattr(changes.frame.schema[UNAVAILABLE].dataType, "names", [])
+    return tuple(name for name in names if name in columns)

@@ -1,0 +1,145 @@
+"""One table's part of a batch: the named steps, in the order that makes it right."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters.rows import ReplayRun
+from headrace.engine.change_reader import ChangeReader
+from headrace.engine.metrics import Counts, RowCounter, table_progress
+from headrace.engine.plan import Plan
+from headrace.engine.rejects import Rejected, Rejects
+from headrace.engine.routing import Target
+from headrace.engine.sink_writer import SinkWriter
+from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.upsert_steps import (
+    accept_rows,
+    append_rows,
+    cache_rows,
+    carry_values_to_new_keys,
+    changelog_rows,
+    deduplicate,
+    drop_before_truncate,
+    drop_late_after_delete,
+)
+from headrace.progress.model import TableProgress
+from headrace.sdk.changes import Changes
+from headrace.sdk.sink import Table, TableMode, WriteResult
+from headrace.spark.sessions import Sessions
+from headrace.upsert.table_state import TableState, TableStates
+from headrace.upsert.unavailable import COLUMN_POSITIONS, met_unavailable_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+
+class TableWriter:
+    """Applies a table's part of a batch; the same part again changes nothing."""
+
+    def __init__(
+        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, *, replay: ReplayRun | None = None
+    ) -> None:
+        """``replay``: what is applied are dead letters that go through the pipeline again."""
+        self._plan, self._checkpoint = plan, checkpoint
+        self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
+        self._reader, self._sinks = ChangeReader(plan), SinkWriter(plan, sessions)
+        self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
+        self._states = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds)
+
+    def apply(self, target: Target, batch: int) -> list[TableProgress]:
+        """Applies what a batch has for a table; what came of it, per sink.
+
+        Unavailable values cost every table, and few have them: they are looked for, and the part is applied once more when one
+        is met first.
+        """
+        state = self._states.of(target.name)
+        if state.has_unavailable is None:
+            state.has_unavailable = self._had_unavailable(target)
+        try:
+            return self._apply(target, batch, state)
+        except Exception as error:
+            if state.has_unavailable or not met_unavailable_value(error):
+                raise
+            state.has_unavailable = True
+            return self._apply(target, batch, state)
+
+    def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
+        started = time.monotonic()
+        changes = self._read(target, state)
+        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch))
+        job = TableBatch.decide(self._plan, target.name, changes, marks)
+        counter = RowCounter(job.modes.values())
+        with ExitStack() as scope:
+            rows = accept_rows(counter.count_arrivals(changes.frame), job)
+            frames: dict[TableMode, DataFrame] = {}
+            if "append" in job.modes.values():
+                frames["append"] = append_rows(rows, job)
+            if "changelog" in job.modes.values():
+                frames["changelog"] = changelog_rows(rows, job)
+            if job.upsert_sinks:
+                frames["upsert"] = scope.enter_context(self._upsert_rows(rows, job, state, counter))
+            scope.enter_context(cache_rows(frames, job))
+            results = self._sinks.write(job, frames)
+            readable = time.time()
+            counts = counter.collect(was_read=not job.is_read_once or not all(result.skipped for result in results))
+            if job.remembers_deletes and counts.upsert_deletes != 0:
+                state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
+        rejected = self._reject(target, job, state) if counts.errors != 0 else Rejected()
+        return _progress(job, results, counts, rejected, readable, time.monotonic() - started)
+
+    @contextmanager
+    def _upsert_rows(
+        self, rows: DataFrame, job: TableBatch, state: TableState, counter: RowCounter
+    ) -> Iterator[DataFrame]:
+        """What is left of the accepted rows to be upserted."""
+        read_stored = partial(self._sinks.read_stored, job.upsert_sinks[0], job.table)
+        rows = drop_before_truncate(rows, state)
+        with carry_values_to_new_keys(rows, job, state, read_stored) as carried:
+            latest = counter.count_upserts(deduplicate(carried, job))
+            with drop_late_after_delete(latest, job, state) as upserts:
+                yield upserts
+
+    def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
+        changes = self._read(target, state, every_field=True)
+        return self._rejects.handle(changes, job, target.sources[0][0], state.truncate)
+
+    def _read(self, target: Target, state: TableState, *, every_field: bool = False) -> Changes:
+        return self._reader.read_target(
+            self._sinks.session_of(target.name),
+            target,
+            has_unavailable=bool(state.has_unavailable),
+            every_field=every_field,
+        )
+
+    def _had_unavailable(self, target: Target) -> bool:
+        """Whether a stored row has had changes that left values out: then a change that leaves out nothing may be late."""
+        if not self._reader.may_leave_out(target):
+            return False
+        tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]
+        return any(stored is not None and COLUMN_POSITIONS in stored.columns for stored in tables)
+
+
+def _progress(
+    job: TableBatch, results: list[WriteResult], counts: Counts, rejected: Rejected, readable: float, seconds: float
+) -> list[TableProgress]:
+    return [
+        table_progress(
+            job.table.name,
+            sink.name,
+            mode,
+            result,
+            counts,
+            dead_letters=rejected.dead_letters,
+            dropped=rejected.dropped,
+            readable=readable,
+            seconds=seconds,
+            note=job.note,
+        )
+        for (sink, mode), result in zip(job.modes.items(), results, strict=True)
+    ]

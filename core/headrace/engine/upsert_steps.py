@@ -1,0 +1,124 @@
+"""The steps of a table's part of a batch, from its changes to the rows that sinks are given.
+
+Their order is what makes a table right. A truncate comes before all else, so that nothing older than it is carried, counted or
+merged. Values go to new keys before a key is deduplicated, for they are changes of the new key. Deletes that were applied earlier
+are looked at last, when one row is left of each key.
+
+A step may drop rows and change values; it keeps DELETED, POSITION and the key. After ``deduplicate`` there is at most one
+complete row per key, and at most one partial update beside it. What is durable is written before the tables by
+``carry_values_to_new_keys``, so that a repeated batch finds it, and after the tables by ``TableState.deleted_keys.remember``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.engine.table_batch import TableBatch
+from headrace.sdk.changes import DELETED, ERROR, KEY_CHANGE_POSITION, NEW_KEY, OP, POSITION, UNAVAILABLE
+from headrace.sdk.positions import in_epoch
+from headrace.sdk.sink import OPERATION, TableMode
+from headrace.spark.columns import quote_name
+from headrace.upsert.deduplicate import latest_per_key
+from headrace.upsert.fill_unavailable import fill_from_older
+from headrace.upsert.table_state import TableState
+from headrace.upsert.unavailable import name_unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
+    """The changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
+
+    Keeps every change without an ERROR. The rest is seen to by ``Rejects``.
+    """
+    from pyspark.sql import functions as F
+
+    names = list(job.columns)
+    positions = [POSITION]
+    if UNAVAILABLE in changes.columns:
+        names.append(UNAVAILABLE)
+        if job.has_key_changes:
+            names.append(NEW_KEY)
+            positions.append(KEY_CHANGE_POSITION)
+    if "changelog" in job.modes.values() and OPERATION not in job.columns:
+        names.append(OP)
+    return changes.where(F.col(ERROR).isNull()).select(
+        *[F.col(quote_name(name)) for name in names],
+        F.col(DELETED),
+        *[in_epoch(F.col(name), job.marks.epoch).alias(name) for name in positions],
+    )
+
+
+def append_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
+    """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
+    return _without_key_changes(rows, job).drop(OP)
+
+
+def changelog_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
+    """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
+    from pyspark.sql import functions as F
+
+    return _without_key_changes(rows, job).withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
+
+
+def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
+    """The rows that came after the table's last truncate. Needs POSITION in the batch's epoch."""
+    return state.truncate.drop_older(rows.drop(OP))
+
+
+@contextmanager
+def carry_values_to_new_keys(
+    rows: DataFrame, job: TableBatch, state: TableState, read_stored: Callable[[], DataFrame | None]
+) -> Iterator[DataFrame]:
+    """The rows, and the values that rows whose primary key changed take along, as partial updates of their new keys.
+
+    Needs UNAVAILABLE, NEW_KEY and KEY_CHANGE_POSITION, and drops the last two. ``read_stored``: the table that has the old rows.
+    """
+    if not job.has_key_changes:
+        yield rows
+        return
+    with state.key_changes.carry_values(rows, job.table.key, job.marks.batch, read_stored) as carried:
+        yield carried
+
+
+def deduplicate(rows: DataFrame, job: TableBatch) -> DataFrame:
+    """The latest change of each key, its unavailable values filled from older changes of the batch."""
+    return (fill_from_older if job.unavailable else latest_per_key)(rows, job.table.key)
+
+
+def drop_late_after_delete(rows: DataFrame, job: TableBatch, state: TableState) -> AbstractContextManager[DataFrame]:
+    """The rows, but those that are older than a delete that an earlier batch applied."""
+    return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else _unchanged(rows)
+
+
+@contextmanager
+def cache_rows(frames: Mapping[TableMode, DataFrame], job: TableBatch) -> Iterator[None]:
+    """The frames are read now, once, and kept meanwhile, unless writing reads them once anyway."""
+    if job.is_read_once:
+        yield
+        return
+    cached = [frame.persist() for frame in frames.values()]
+    try:
+        reduce(lambda a, b: a.unionByName(b), [f.agg({"*": "count"}) for f in cached]).collect()
+        yield
+    finally:
+        for frame in cached:
+            frame.unpersist()
+
+
+def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
+    """The rows without what only upserts need; names of unavailable values stay where every table takes new columns."""
+    if not job.unavailable:
+        return rows
+    takes_columns = all(s.capabilities.schema_evolution for s, mode in job.modes.items() if mode != "upsert")
+    rows = name_unavailable(rows) if takes_columns else rows.drop(UNAVAILABLE)
+    return rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
+
+
+@contextmanager
+def _unchanged(rows: DataFrame) -> Iterator[DataFrame]:
+    yield rows

@@ -1,0 +1,174 @@
+"""A Spark session with the jars and settings that plugins need."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.errors import ConfigError
+from headrace.runtime.ivy import spark_home
+from headrace.runtime.jars import cache_home, resolve_jars
+from headrace.runtime.java import find_java, use_java
+from headrace.runtime.reporter import LineReporter, Reporter
+from headrace.sdk.plugin import Plugin
+from headrace.spark.sessions import HUGE_METHODS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSIONS = "spark.sql.extensions"
+JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+#: Settings that are lists, and what is between their items.
+_SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
+
+
+def spark_version() -> str:
+    """The installed PySpark's version. ConfigError when there is none."""
+    try:
+        import pyspark
+    except ModuleNotFoundError:
+        raise ConfigError("PySpark is not installed", fix="pip install 'headrace[spark]'") from None
+    return str(pyspark.__version__)
+
+
+def spark_line(version: str) -> str:
+    """``3.5`` of ``3.5.7``: the line by which plugins name their jars."""
+    return ".".join(version.split(".")[:2])
+
+
+def list_coordinates(plugins: Iterable[Plugin], line: str) -> list[str]:
+    """The Maven coordinates that plugins need on a Spark line, each once."""
+    return list(dict.fromkeys(c for plugin in plugins for c in plugin.jars.get(line, ())))
+
+
+def check_supported(plugins: Iterable[Plugin], line: str) -> None:
+    """ConfigError when a plugin cannot work on a Spark line."""
+    for plugin in plugins:
+        if line in plugin.refuses:
+            raise ConfigError(
+                f"{plugin.name!r} does not work on Spark {line}: {plugin.refuses[line]}",
+                fix="pip install 'pyspark==3.5.7'",
+            )
+
+
+def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
+    """The settings that plugins need a session to be built with. Extensions and Java options are joined.
+
+    ConfigError when two plugins need different values of a setting that is no list.
+    """
+    conf: dict[str, str] = {}
+    for plugin in plugins:
+        for key, value in plugin.session_conf().items():
+            if key in _SEPARATORS and key in conf:
+                separator = _SEPARATORS[key]
+                conf[key] = separator.join(dict.fromkeys([*conf[key].split(separator), *value.split(separator)]))
+                continue
+            if conf.get(key, value) != value:
+                raise ConfigError(
+                    f"two plugins want different values of {key}: {conf[key]!r} and {value!r}",
+                    fix=f"set {key} yourself under `spark:`",
+                )
+            conf[key] = value
+    return conf
+
+
+def class_path(jars: Sequence[str], *, listed: str, is_local: bool) -> dict[str, str]:
+    """The settings that bring jars to the JVMs. ``listed``: what ``spark.jars`` names already, with commas between."""
+    if not jars:
+        return {"spark.jars": listed} if listed else {}
+    paths = [*(listed.split(",") if listed else ()), *jars]
+    if is_local:
+        # The driver is the only JVM: on its class path the jars need not be copied for executors.
+        return {"spark.driver.extraClassPath": os.pathsep.join(paths)}
+    return {"spark.jars": ",".join(paths)}
+
+
+def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], jars: Sequence[str]) -> dict[str, str]:
+    """All settings of a new session; ``conf`` (the pipeline's ``spark:``) wins over what plugins ask."""
+    plugin_conf = merge_session_conf(plugins)
+    # Of two that contradict each other, Java takes the later.
+    driver, executors = (
+        " ".join(filter(None, [plugin_conf.get(key), conf.get(key)])) for key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS)
+    )
+    merged = {
+        "spark.master": os.environ.get("MASTER", "local[*]"),
+        **plugin_conf,
+        **conf,
+        JAVA_OPTIONS: _driver_java_options(driver),
+        EXECUTOR_JAVA_OPTIONS: _with_huge_methods(executors),
+    }
+    is_local = merged["spark.master"].startswith("local")
+    if is_local:
+        merged = {**_local_defaults(), **merged}
+    listed = merged.pop("spark.jars", "")
+    return {**merged, **class_path(jars, listed=listed, is_local=is_local)}
+
+
+def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None) -> SparkSession:
+    """A new session for these plugins; ``conf`` (the pipeline's ``spark:``) wins over what they ask.
+
+    Everything that can be wrong without a JVM is looked at before one is started.
+    """
+    reporter = reporter or LineReporter()
+    version = spark_version()
+    line = spark_line(version)
+    check_supported(plugins, line)
+    java = find_java(version)
+    use_java(java)
+    reporter.report(f"Java {java.version} in {java.home} ({java.origin})")
+    jars = resolve_jars(list_coordinates(plugins, line), spark_version=version, conf=conf, report=reporter.report)
+    if jars:
+        reporter.report(f"{len(jars):,} jar{'s' * (len(jars) != 1)} in {cache_home()}")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("headrace")
+    for key, value in complete_session_conf(plugins, conf, [str(jar) for jar in jars]).items():
+        builder = builder.config(key, value)
+    reporter.step(f"starting Spark {version}")
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise ConfigError(
+            f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets"
+        ) from error
+
+
+def _local_defaults() -> dict[str, str]:
+    """For one machine; a cluster brings its own."""
+    cores = os.cpu_count() or 2
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        # Of what Java compiled, Spark keeps a hundred: a few tables' plans, and then each batch compiles all of them again.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def _driver_java_options(options: str) -> str:
+    """The options of plugins and the pipeline, with a collector and a log4j2 file where they name none.
+
+    The parallel collector does a batch's work with less CPU than G1, and pauses matter less to a batch. The log file
+    counts from the JVM's first line on; one in Spark's conf folder comes first.
+    """
+    parts = [options] if options else []
+    if "-XX:+Use" not in options:
+        parts.append("-XX:+UseParallelGC")
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
+    if "log4j" not in options and not any(folder.glob("log4j2.*")):
+        file = Path(__file__).with_name("log4j2.properties")
+        parts.append(f'"-Dlog4j2.configurationFile={file.as_uri()}"')
+    return _with_huge_methods(" ".join(parts))
+
+
+def _with_huge_methods(options: str) -> str:
+    """Java options with which a plan of many columns, which Spark makes one large method of, is compiled too."""
+    return options if "DontCompileHugeMethods" in options else f"{options} {HUGE_METHODS}".strip()

@@ -1,0 +1,72 @@
+"""Whether a Spark session that somebody else built has what plugins need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.errors import PluginError
+from headrace.runtime.session_builder import (
+    EXECUTOR_JAVA_OPTIONS,
+    EXTENSIONS,
+    JAVA_OPTIONS,
+    check_supported,
+    list_coordinates,
+    merge_session_conf,
+    spark_line,
+)
+from headrace.sdk.plugin import Plugin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
+    """PluginError with the lines to add, when the session lacks something."""
+    line = spark_line(spark.version)
+    check_supported(plugins, line)
+    context_conf = spark.sparkContext.getConf()
+    lines = [
+        *missing_jar_lines(plugins, line, lambda name: _has_class(spark, name)),
+        *missing_conf_lines(plugins, lambda key: spark.conf.get(key, None) or context_conf.get(key, None)),
+    ]
+    if lines:
+        raise PluginError(
+            "this Spark session lacks what the pipeline needs",
+            where="the session that was given",
+            fix="build it with these lines, or let headrace.session(pipeline) build it:\n    SparkSession.builder\n      "
+            + "\n      ".join(lines),
+        )
+
+
+def missing_jar_lines(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
+    """The line of a builder that names the jars of plugins whose classes cannot be loaded; none when all can be."""
+    missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
+    return [f'.config("spark.jars.packages", "{",".join(list_coordinates(missing, line))}")'] if missing else []
+
+
+def missing_conf_lines(plugins: Sequence[Plugin], setting: Callable[[str], str | None]) -> list[str]:
+    """The lines of a builder for the settings that plugins need. ``setting``: a key's value in the session."""
+    lines = []
+    for key, needed in merge_session_conf(plugins).items():
+        if key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS):
+            continue  # guards: without them the pipeline is as right
+        value = setting(key)
+        if key == EXTENSIONS:
+            present = value.split(",") if value else []
+            missing = [name for name in needed.split(",") if name not in present]
+            if missing:
+                lines.append(f'.config("{key}", "{",".join([*present, *missing])}")')
+        elif value is None or (value != needed and not key.startswith("spark.sql.catalog.")):
+            lines.append(f'.config("{key}", "{needed}")')
+    return lines
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    jvm = spark._jvm  # noqa: SLF001 - the only way to ask the JVM
+    assert jvm is not None
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    except Exception:  # noqa: BLE001 - py4j wraps ClassNotFoundException
+        return False
+    return True

@@ -1,0 +1,209 @@
+"""Unavailable values, filled: from older changes of the batch, then from the stored rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.schema.promotion import promote
+from headrace.sdk.changes import DELETED, POSITION, PREFIX, UNAVAILABLE
+from headrace.spark.columns import quote_name
+from headrace.spark.sessions import materialize
+from headrace.upsert.unavailable import COLUMN_POSITIONS, FILLED_SUFFIX, PARTIAL, is_true, unavailable_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+_RANK, _RANK_COMPLETE = PREFIX + "rank", PREFIX + "rank_complete"
+#: By the number of a column that may be unavailable: its last value that was sent, the stored row's value; whether the incoming
+#: row takes the stored value, and whether the stored row takes the incoming one.
+_SENT, _STORED = PREFIX + "sent_", PREFIX + "stored_"
+_FROM_STORED, _INTO_STORED = PREFIX + "from_stored_", PREFIX + "into_stored_"
+_IS_NEWER = PREFIX + "is_newer"
+_MAP = "map<string,string>"
+
+
+def fill_from_older(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The latest row of every key with its unavailable values from the next older change that has them, and COLUMN_POSITIONS.
+
+    A partial update that is newer is a row beside it: the row that it is for came before, or will come.
+    """
+    from pyspark.sql import Window, functions as F
+
+    names, by_key = unavailable_columns(rows), Window.partitionBy(*[quote_name(k) for k in key])
+    so_far = by_key.orderBy(POSITION).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # A delete leaves nothing out: what comes after it begins with nothing.
+    is_left_out = {name: is_true(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED) for name in names}
+    last_sent = {
+        f"{_SENT}{i}": F.last(
+            F.when(~is_left_out[n], F.struct(F.col(POSITION).alias("at"), F.col(quote_name(n)).alias("value"))), True
+        ).over(so_far)
+        for i, n in enumerate(names)
+    }
+    latest_first = F.col(POSITION).desc()
+    ranks = {_RANK: F.row_number().over(by_key.orderBy(latest_first))}
+    is_kept = F.col(_RANK) == 1
+    if PARTIAL in rows.columns:
+        ranks[_RANK_COMPLETE] = F.row_number().over(by_key.orderBy(PARTIAL, latest_first))
+        is_kept = (F.col(_RANK_COMPLETE) == 1) | (F.col(PARTIAL) & is_kept)
+    latest = rows.withColumns({**last_sent, **ranks}).where(is_kept)
+    values, positions = {}, {}
+    for i, n in enumerate(names):
+        values[n] = F.when(is_left_out[n], F.col(f"{_SENT}{i}.value")).otherwise(F.col(quote_name(n)))
+        positions[n] = F.when(is_left_out[n], F.coalesce(F.col(f"{_SENT}{i}.at"), F.lit("")))
+    columns = [values.get(c, F.col(quote_name(c))).alias(c) for c in rows.columns if c != UNAVAILABLE]
+    return latest.select(*columns, _position_map(positions).alias(COLUMN_POSITIONS))
+
+
+@contextmanager
+def fill_from_stored(
+    rows: DataFrame, stored: DataFrame | None, key: Sequence[str], unavailable: Sequence[str]
+) -> Iterator[DataFrame]:
+    """The rows of ``fill_from_older`` with the values that no change of the batch has, from the stored rows.
+
+    A row that is older than the stored one and has a newer value of such a column becomes the stored row with that value.
+    ``stored``: the table's own columns, POSITION and, once it was written, COLUMN_POSITIONS; ``unavailable``: the columns.
+    """
+    from pyspark.sql import functions as F
+
+    is_partial = F.col(PARTIAL) if PARTIAL in rows.columns else F.lit(False)
+    if stored is None:
+        yield rows.where(~is_partial).drop(PARTIAL)
+        return
+    if COLUMN_POSITIONS not in stored.columns:
+        stored = stored.withColumn(COLUMN_POSITIONS, F.lit(None).cast(_MAP))
+    stored_types = {field.name.lower(): field.dataType for field in stored.schema}
+    types = {
+        name: promote(rows.schema[name].dataType, stored_types[name.lower()])
+        for name in unavailable
+        if name.lower() in stored_types
+    }
+    rows = rows.withColumns({name: F.col(quote_name(name)).cast(data_type) for name, data_type in types.items()})
+    with materialize(_decide_directions(_join_stored(rows, stored, key, types), list(types))) as joined:
+        # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
+        filled = _fill_rows(joined.where(F.col(_IS_NEWER) & ~is_partial), rows.columns, list(types), unavailable)
+        fills = _rows_that_fill(joined, key, len(types))
+        if fills.isEmpty():
+            yield filled
+        else:
+            yield filled.unionByName(_fill_stored(stored, fills, key, types), allowMissingColumns=True)
+
+
+def _join_stored(rows: DataFrame, stored: DataFrame, key: Sequence[str], types: Mapping[str, DataType]) -> DataFrame:
+    """The rows, each beside the stored row of its key, whose columns begin with ``_STORED``."""
+    from pyspark.sql import functions as F
+
+    columns = {f"{_STORED}{i}": stored[quote_name(n)].cast(types[n]) for i, n in enumerate(types)}
+    columns |= {f"{_STORED}key{i}": stored[quote_name(k)] for i, k in enumerate(key)}
+    columns |= {f"{_STORED}position": stored[POSITION], f"{_STORED}column_positions": stored[COLUMN_POSITIONS]}
+    is_same = [F.col(quote_name(k)) == F.col(f"{_STORED}key{i}") for i, k in enumerate(key)]
+    return rows.join(stored.select(*[column.alias(name) for name, column in columns.items()]), is_same, "left")
+
+
+def _decide_directions(joined: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Whether each row is newer than the stored one, and per column which of the two has the newer value for the other."""
+    from pyspark.sql import functions as F
+
+    position, stored_position = F.col(POSITION), F.col(f"{_STORED}position")
+    is_newer = stored_position.isNull() | (position > stored_position)
+    incoming_at = {name: F.col(COLUMN_POSITIONS).getItem(name) for name in names}
+    stored_at = {name: F.col(f"{_STORED}column_positions").getItem(name) for name in names}
+    # A row that is newer takes what it left out; of an older one the stored row takes what was left out of it.
+    from_stored = {n: is_newer & (F.coalesce(stored_at[n], stored_position) > incoming_at[n]) for n in names}
+    into_stored = {n: ~is_newer & (F.coalesce(incoming_at[n], position) > stored_at[n]) for n in names}
+    return joined.withColumns(
+        {
+            **{f"{_INTO_STORED}{i}": is_true(into_stored[n]) for i, n in enumerate(names)},
+            **{f"{_FROM_STORED}{i}": is_true(from_stored[n]) for i, n in enumerate(names)},
+            _IS_NEWER: is_newer,
+        }
+    )
+
+
+def _rows_that_fill(joined: DataFrame, key: Sequence[str], columns: int) -> DataFrame:
+    """The rows that have a value for their stored row, one a key."""
+    from pyspark.sql import Window, functions as F
+
+    fills_any = reduce(lambda a, b: a | b, [F.col(f"{_INTO_STORED}{i}") for i in range(columns)], F.lit(False))
+    fills = joined.where(fills_any)
+    if PARTIAL not in joined.columns:
+        return fills
+    # What is older than a partial update is of a row that had the key before.
+    by_key = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(PARTIAL).desc())
+    return fills.withColumn(_RANK, F.row_number().over(by_key)).where(F.col(_RANK) == 1)
+
+
+def _fill_rows(
+    joined: DataFrame, columns: Sequence[str], names: Sequence[str], unavailable: Sequence[str]
+) -> DataFrame:
+    """The rows with what they take from the stored ones. ``unavailable``: also what the table has no column for yet."""
+    from pyspark.sql import functions as F
+
+    stored_positions, stored_position = F.col(f"{_STORED}column_positions"), F.col(f"{_STORED}position")
+    values, positions = {}, {name: F.col(COLUMN_POSITIONS).getItem(name) for name in unavailable}
+    for i, name in enumerate(names):
+        is_taken = F.col(f"{_FROM_STORED}{i}")
+        values[name] = F.when(is_taken, F.col(f"{_STORED}{i}")).otherwise(F.col(quote_name(name)))
+        stored_at = F.coalesce(stored_positions.getItem(name), stored_position)
+        positions[name] = F.when(is_taken, stored_at).otherwise(positions[name])
+    kept = [values.get(c, F.col(quote_name(c))).alias(c) for c in columns if c not in (COLUMN_POSITIONS, PARTIAL)]
+    return joined.select(*kept, _position_map(positions).alias(COLUMN_POSITIONS))
+
+
+def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types: Mapping[str, DataType]) -> DataFrame:
+    """The stored rows for which older rows have a value, with that value."""
+    from pyspark.sql import functions as F
+
+    incoming = fills.select(
+        *[F.col(quote_name(k)).alias(f"{_SENT}key{i}") for i, k in enumerate(key)],
+        *[
+            F.when(
+                F.col(f"{_INTO_STORED}{i}"),
+                F.struct(
+                    F.col(quote_name(name)).alias("value"),
+                    F.coalesce(F.col(COLUMN_POSITIONS).getItem(name), F.col(POSITION)).alias("at"),
+                ),
+            ).alias(f"{_SENT}{i}")
+            for i, name in enumerate(types)
+        ],
+    )
+    is_same = [stored[quote_name(k)] == F.col(f"{_SENT}key{i}") for i, k in enumerate(key)]
+    values, positions = {}, {}
+    for i, (name, data_type) in enumerate(types.items()):
+        sent, value = F.col(f"{_SENT}{i}"), stored[quote_name(name)].cast(data_type)
+        values[name.lower()] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
+        positions[name] = F.coalesce(sent.getField("at"), stored[COLUMN_POSITIONS].getItem(name))
+    rest = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS)]
+    # Of columns that none of this batch's changes can leave out it stays.
+    others = F.map_filter(
+        F.coalesce(stored[COLUMN_POSITIONS], _no_positions()), lambda name, _: ~name.isin(list(types))
+    )
+    column_positions = F.map_concat(others, F.coalesce(_position_map(positions), _no_positions()))
+    return stored.join(incoming, is_same).select(
+        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in rest],
+        F.concat(stored[POSITION], F.lit(FILLED_SUFFIX)).alias(POSITION),
+        F.lit(False).alias(DELETED),
+        F.when(F.size(column_positions) > 0, column_positions).alias(COLUMN_POSITIONS),
+    )
+
+
+def _position_map(positions: Mapping[str, Column]) -> Column:
+    """Column → position, without the nulls; null when nothing is left."""
+    from pyspark.sql import functions as F
+
+    pairs = [
+        F.when(at.isNotNull(), F.struct(F.lit(name).alias("name"), at.alias("at"))) for name, at in positions.items()
+    ]
+    if not pairs:
+        return F.lit(None).cast(_MAP)
+    known = F.array_compact(F.array(*pairs))
+    return F.when(F.size(known) > 0, F.map_from_entries(known))
+
+
+def _no_positions() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.create_map().cast(_MAP)

@@ -1,0 +1,103 @@
+"""What the demonstrations share: a folder that is theirs, and what they show on the way in and out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headrace.cli.copy_commands import print_commands
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.console import Console
+    from rich.table import Table
+
+    from headrace.pipeline import Pipeline
+
+PIPELINE_FILE = "pipeline.yaml"
+
+
+def folder_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option ``--folder`` of a demonstration."""
+    return click.option(
+        "--folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path(default),
+        show_default=True,
+        help="Where to put the pipeline file and the tables.",
+    )
+
+
+@dataclass(frozen=True)
+class DemoFolder:
+    """The folder of a demonstration. ``mark``: a file in it; only a folder that has it is ever removed."""
+
+    path: Path
+    mark: str
+    started: float = field(default_factory=time.monotonic)
+
+    def check(self) -> None:
+        """ConfigError for a folder that holds something else."""
+        if self.path.exists() and not (self.path / self.mark).exists() and any(self.path.iterdir()):
+            raise ConfigError(
+                "is not empty and not this demonstration's",
+                where=str(self.path),
+                fix="name another folder with --folder",
+            )
+
+    def enter(self) -> None:
+        """Make it anew, and the current one."""
+        if self.path.exists():
+            shutil.rmtree(self.path)
+        self.path.mkdir(parents=True)
+        (self.path / self.mark).touch()
+        os.chdir(self.path)
+
+    def print_end(self, console: Console, arguments: Sequence[str], *, salt: str) -> None:
+        """How long all of it took, and commands to look around with. ``arguments``: of the program, each for a line."""
+        console.print(
+            f"\n[bold]All of it took {time.monotonic() - self.started:.0f} s.[/] The tables are in [cyan]{self.path}/lake[/]; look around:"
+        )
+        print_commands(console, self.path, arguments, env=f"SALT={salt}")
+
+
+def print_pipeline_file(console: Console) -> None:
+    """The pipeline file of the current folder."""
+    from rich.syntax import Syntax
+
+    text = Path(PIPELINE_FILE).read_text(encoding="utf-8")
+    console.print(Syntax(text, "yaml", background_color="default", word_wrap=True))
+
+
+def start_spark(pipeline: Pipeline, console: Console) -> SparkSession:
+    """The pipeline's session, and on the screen what it takes to get one."""
+    from headrace.runtime.reporter import LineReporter
+
+    started = time.monotonic()
+    with console.status("finding Java and jars, starting Spark"):
+        spark = pipeline.session(LineReporter(console.print))
+    console.print(f"Spark {spark.version} is up after {time.monotonic() - started:.0f} s\n")
+    return spark
+
+
+def new_table(*names: str, right: Sequence[str] = (), **options: Any) -> Table:
+    """A table without lines. ``right``: columns of numbers; ``options``: of every column."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", **options)
+    return table
+
+
+def shorten(text: str, width: int) -> str:
+    """A text in no more than ``width`` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,67 @@
+"""Positions in the logs of databases, from the source blocks of Debezium's events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from headrace.sdk import position, sortable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    #: A source block's field by its name.
+    GetField = Callable[[str], Column]
+
+#: What the order of a connector's events is told by.
+POSITION_FIELDS = ("sequence", "lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no")
+
+
+def source_position(fields: Collection[str], field: GetField, place: Column) -> Column:
+    """The position in a source block that has ``fields``: by the connector's own order, then the record's place.
+
+    PostgreSQL: last commit's LSN (null first), then the event's. MySQL and MariaDB: number of the binlog file,
+    position, row. SQL Server: commit LSN, change LSN, serial. Else the place alone.
+    """
+    # Every connector has a `sequence`, most of them always null: what only one connector has tells which it is.
+    if "pos" in fields and "file" in fields:
+        parts = _mysql_parts(fields, field)
+    elif "commit_lsn" in fields:
+        parts = _sqlserver_parts(fields, field)
+    elif "lsn" in fields or "sequence" in fields:
+        parts = _postgres_parts(fields, field)
+    else:
+        parts = []
+    return position(*parts, place=place)
+
+
+def _mysql_parts(fields: Collection[str], field: GetField) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    file_number = F.regexp_extract(field("file"), r"(\d+)$", 1)
+    row = field("row") if "row" in fields else F.lit(None)
+    return [sortable(file_number), sortable(field("pos")), sortable(row)]
+
+
+def _sqlserver_parts(fields: Collection[str], field: GetField) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    names = ("commit_lsn", "change_lsn")
+    lsns = [F.coalesce(field(name), F.lit("")) if name in fields else F.lit("") for name in names]
+    serial = field("event_serial_no") if "event_serial_no" in fields else F.lit(None)
+    return [*[F.concat(sortable(F.length(lsn)), lsn) for lsn in lsns], sortable(serial)]
+
+
+def _postgres_parts(fields: Collection[str], field: GetField) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    lsn = field("lsn") if "lsn" in fields else F.lit(None)
+    if "sequence" not in fields:
+        return [sortable(F.lit(None)), sortable(lsn)]
+    # ["<last commit>","<event>"], either may be null. Cut out: parsing JSON costs more than the rest of a row. The
+    # event's is `lsn` again, and is looked for only where that is null.
+    pair = field("sequence")
+    commit_lsn = F.when(~pair.startswith("[null"), F.substring(F.substring_index(pair, '",', 1), 3, 20))
+    second = F.substring(F.ltrim(F.substring_index(pair, ",", -1)), 2, 20)
+    event_lsn = F.when(~pair.endswith("null]"), F.substring_index(second, '"', 1))
+    return [sortable(commit_lsn), sortable(F.coalesce(lsn.cast("bigint"), event_lsn.cast("bigint")))]

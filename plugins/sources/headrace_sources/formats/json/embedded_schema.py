@@ -1,0 +1,258 @@
+"""JSON as Kafka Connect's JsonConverter writes it with ``schemas.enable``: each record has its schema before its payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import (
+    DataError,
+    RecordReader,
+    RejectReason,
+    SchemaLog,
+    Subject,
+    UnknownSchemaError,
+    barrier,
+    fail_on_unknown_schema,
+    find_unknown_schemas,
+    quote_name,
+    union_schemas,
+)
+from headrace_sources.connect.decimals import with_numeric_decimals
+from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema, union_by_name
+from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.formats.json.declared_columns import refuse_declared_columns
+from headrace_sources.formats.json.parsing import (
+    BODY,
+    CORRUPT,
+    NULL_WITH_SCHEMA,
+    PARSED,
+    TABLE,
+    has_several_documents,
+    parse_options,
+)
+from headrace_sources.registries.reader import EmptyReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+_HEAD, _PAYLOAD, _ID = "_headrace_head", "_headrace_payload", "_headrace_id"
+#: How JsonConverter begins a record, and what it puts between the two halves. Quotes in a text are escaped, so this is
+#: no part of one.
+_BEGIN, _BETWEEN = '{"schema":{"type":', ',"payload":'
+#: The name by which failed tasks say that a schema is unknown.
+_DECODER = "json"
+
+
+@dataclass(frozen=True)
+class SchemaGroup:
+    """Writer schemas whose payloads one tree can parse."""
+
+    ids: tuple[str, ...]
+    tree: ConnectSchema
+
+
+@dataclass(frozen=True)
+class EmbeddedSchemaReader(RecordReader):
+    """Reads records by the schemas that they bring."""
+
+    schema: StructType
+    subject: Subject
+    groups: Sequence[SchemaGroup]
+    #: Ids of what is no schema, or has no columns; and of those that contradict others.
+    unreadable: Sequence[str]
+    contradicting: Sequence[str]
+    #: Of Spark's JSON reader.
+    options: Mapping[str, str]
+
+    def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        others = [F.col(quote_name(name)) for name in frame.columns if name != column]
+        text, head = F.col(BODY), F.col(_HEAD)
+        frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
+        frame = frame.select(*others, text, _head(text).alias(_HEAD))
+        frame = frame.select(*others, text, _payload(text, head).alias(_PAYLOAD), _id(head).alias(_ID))
+        values, fitting = [], []
+        for i, group in enumerate(self.groups):
+            frame, value, fits = self._parse_group(frame, group, schema, f"{i}")
+            values.append(value)
+            fitting.append(fits)
+        reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(fitting))
+        frame = frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error))
+        return frame.select(*others, F.when(F.col(error).isNull(), F.col(column)).alias(column), error)
+
+    def _parse_group(
+        self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str
+    ) -> tuple[DataFrame, Column, Column]:
+        """The frame with the payloads of a group parsed; the value, null where it does not fit, and whether it fits."""
+        from pyspark.sql import functions as F
+
+        in_group = F.col(_ID).isin(list(group.ids))
+        tree = group.tree.project(schema)
+        frame, value, fits = self._parse_payload(frame, tree, schema, name, in_group)
+        numeric_tree = with_numeric_decimals(tree)
+        if numeric_tree is not None:  # decimals are written in one of two ways, and no schema says which
+            frame, numeric_value, numeric_fits = self._parse_payload(
+                frame, numeric_tree, schema, f"{name}n", in_group & ~fits
+            )
+            value, fits = F.coalesce(F.when(fits, value), numeric_value), fits | numeric_fits
+        return frame, F.when(fits, value), fits
+
+    def _parse_payload(
+        self, frame: DataFrame, tree: ConnectSchema, schema: StructType, name: str, condition: Column
+    ) -> tuple[DataFrame, Column, Column]:
+        """The frame with the payloads parsed by a tree; the value, and whether it is all there."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        record_type = StructType([StructField("payload", wire_type(tree)), StructField(CORRUPT, StringType())])
+        parsed, table = PARSED + name, TABLE + name
+        struct = F.from_json(F.col(_PAYLOAD), record_type, parse_options(self.options))
+        frame = frame.select("*", barrier(F.when(condition, struct)).alias(parsed))
+        wire = F.col(parsed).getField("payload")
+        frame = frame.select("*", barrier(convert(wire, tree, schema)).alias(table))
+        fits = F.col(parsed).isNotNull() & F.col(parsed).getField(CORRUPT).isNull()
+        failed = conversion_failed(wire, F.col(table), tree)
+        return frame, F.col(table), fits if failed is None else fits & ~failed
+
+    def _reject_reason(self, fitting: Sequence[Column]) -> Column:
+        """Why a record is a dead letter, else null; fails the task where its schema is not known."""
+        from pyspark.sql import functions as F
+
+        id_ = F.col(_ID)
+        known = [*self.unreadable, *self.contradicting, *(id_ for group in self.groups for id_ in group.ids)]
+        fits = reduce(lambda a, b: a | b, fitting)
+        return (
+            F.when(id_.isNull() | id_.isin(list(self.unreadable)), F.lit(RejectReason.UNDECODABLE))
+            .when(id_.isin(list(self.contradicting)), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
+            .when(~id_.isin(known), fail_on_unknown_schema(_DECODER, self.subject, id_).cast("string"))
+            .when(~fits | has_several_documents(F.col(_PAYLOAD), self.options), F.lit(RejectReason.UNDECODABLE))
+        )
+
+
+def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog) -> None:
+    """One pass over the records (column ``BODY``) for schemas that are not known yet, in the order in which they came."""
+    from pyspark.sql import functions as F
+
+    known = list(log.writers(subject))
+    heads = texts.select(_head(F.col(BODY)).alias(_HEAD), F.monotonically_increasing_id().alias("row"))
+    fresh = heads.where(F.col(_HEAD).isNotNull()).withColumn(_ID, _id(F.col(_HEAD)))
+    if known:
+        fresh = fresh.where(~F.col(_ID).isin(known))
+    # By the text, which is a key of a hash table; as a value it would have to be sorted.
+    rows = fresh.groupBy(_ID, _HEAD).agg(F.min("row").alias("row")).collect()
+    for row in sorted(rows, key=lambda row: row["row"]):
+        log.add_writer(subject, row[_ID], row[_HEAD])
+
+
+def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]) -> RecordReader:
+    """The reader of all writer schemas that are logged. DataError where their records are no rows."""
+    refuse_declared_columns(log, subject)
+    trees, broken, refusal = _parse_heads(log.writers(subject))
+    types: dict[str, Any] = {id_: table_type(tree) for id_, tree in trees.items()}
+    rows = {id_: data_type for id_, data_type in types.items() if data_type.typeName() == "struct"}
+    if trees and not rows:
+        if subject.part == "key":  # a value without a name is no column: the rule names those of the key
+            return EmptyReader()
+        refusal = DataError(
+            "its records are no rows: a single value each", fix="leave the topic out, or wrap it with HoistField"
+        )
+    if not rows:
+        assert refusal is not None, "a subject has writer schemas"
+        refusal.where = f"topic {subject.topic}"
+        raise refusal
+    aside = RejectReason.SCHEMA_INCOMPATIBLE in log.ruled
+    schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=aside)
+    groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
+    unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
+    return EmbeddedSchemaReader(schema, subject, groups, unreadable, contradicting, options)
+
+
+def explain_unknown_schemas(error_text: str) -> UnknownSchemaError | None:
+    """The schemas that tasks failed for; None when there are none."""
+    unknown = find_unknown_schemas(_DECODER, error_text)
+    if not unknown:
+        return None
+    return UnknownSchemaError(
+        "records have a schema that no record had before",
+        where=f"topic {unknown[0][0].topic}",
+        fix="start again: the batch is planned anew with it",
+        schemas=unknown,
+    )
+
+
+def is_schema_with_payload(record: Mapping[str, Any], subject: Subject) -> bool:
+    """Whether a record is a schema and a payload. DataError where it would be, and its schema is null."""
+    if set(record) != {"schema", "payload"}:
+        return False
+    if record["schema"] is None:
+        raise DataError(
+            'its records say `"schema": null`, so their types cannot be known',
+            where=f"topic {subject.topic}",
+            fix="set `schemas.enable=false` in the converter: headrace takes the types from the data then",
+        )
+    return isinstance(record["schema"], dict) and "type" in record["schema"]
+
+
+def _head(text: Column) -> Column:
+    """A record up to the end of its schema; null when it has none."""
+    from pyspark.sql import functions as F
+
+    # As the converter writes it, finding it costs no parse. Anybody else's JSON may have spaces, or the payload first.
+    cut = F.substring_index(text, _BETWEEN, 1)
+    likely = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
+    is_schema = F.get_json_object(text, "$.schema.type").isNotNull()
+    parsed = F.when(is_schema, F.concat(F.lit('{"schema":'), F.get_json_object(text, "$.schema")))
+    return F.when(_is_as_converter_writes(text), cut).when(likely, parsed)
+
+
+def _is_as_converter_writes(text: Column) -> Column:
+    return text.startswith(_BEGIN) & text.contains(_BETWEEN)
+
+
+def _payload(text: Column, head: Column) -> Column:
+    """A record without its schema, which is often ten times the rest."""
+    from pyspark.sql import functions as F
+
+    body = text.cast("binary")  # where counting is free
+    rest = body.substr(F.octet_length(head) + 2, F.length(body)).cast("string")
+    return F.when(_is_as_converter_writes(text), F.concat(F.lit("{"), rest)).otherwise(text)
+
+
+def _id(head: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(head.isNotNull(), F.xxhash64(head).cast("string"))
+
+
+def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], list[str], DataError | None]:
+    """The trees of writer schemas by id; the ids of those that are none, and why."""
+    trees, broken, refusal = {}, [], None
+    for id_, head in writers.items():
+        try:
+            trees[id_] = parse_connect_schema(json.loads(head + "}")["schema"])
+        except DataError as error:
+            broken.append(id_)
+            refusal = error
+        except ValueError as error:
+            broken.append(id_)
+            refusal = DataError(f"the schema in its records is no JSON: {error}")
+    return trees, broken, refusal
+
+
+def _group_trees(trees: Mapping[str, ConnectSchema]) -> list[SchemaGroup]:
+    """As few parses as can be: a column that came or went needs none of its own."""
+    groups: list[SchemaGroup] = []
+    for id_, tree in trees.items():
+        for i, group in enumerate(groups):
+            if (both := union_by_name(group.tree, tree)) is not None:
+                groups[i] = SchemaGroup((*group.ids, id_), both)
+                break
+        else:
+            groups.append(SchemaGroup((id_,), tree))
+    return groups

@@ -1,0 +1,31 @@
+"""How JSON texts are parsed, with a schema or without: strictly, one document a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+#: The record's text; what is parsed of it, as it is there; and as a table has it.
+BODY, PARSED, TABLE = "_headrace_body", "_headrace_parsed", "_headrace_table"
+CORRUPT = "_headrace_corrupt"
+#: A null with a schema of null, as old converters write a tombstone.
+NULL_WITH_SCHEMA = r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$'
+
+
+def parse_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of Spark's JSON reader by which a text that does not fit its type is told from one that does."""
+    return {**options, "columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
+
+
+def has_several_documents(text: Column, options: Mapping[str, str]) -> Column:
+    """Whether a text holds more than one document: Spark would read the first and say nothing of the others."""
+    from pyspark.sql import functions as F
+
+    if any(key.startswith("allow") and value == "true" for key, value in options.items()):
+        return F.lit(False)  # what is counted below is JSON as it is written by the book
+    # What follows a brace makes it likely; only then is counting worth a second parse.
+    likely = text.rlike(r"\}\s*([^\s,}\]]|,\s*\{)")
+    return likely & ~F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(F.lit(1))

@@ -1,0 +1,156 @@
+"""Files that carry their schema: planned as few scans, and read as one frame in the types of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.sdk import (
+    Events,
+    Format,
+    RejectReason,
+    Scan,
+    SourceContext,
+    events as E,
+    quote_name,
+    union_schemas,
+)
+from headrace_sources.transports.file_listing import group_by_offset_names
+from headrace_sources.transports.file_places import place_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A scan of a topic's files, and what its records become."""
+
+    scan: Scan
+    #: Whether the files' names tell the offset of their first record.
+    has_offsets: bool
+    #: Whether its types contradict those of the others: its records are rejected then.
+    is_incompatible: bool = False
+
+
+def open_container_files(
+    file_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
+) -> Events | None:
+    """A topic's events; None where its files have no records. ``options``: of Spark's reader of that format."""
+    scans = [
+        (scan, has_offsets)
+        for has_offsets, group in group_by_offset_names(files)
+        for scan in merge_scans(file_format.scans(context.spark, group, options))
+    ]
+    if not scans:
+        return None
+    may_reject = RejectReason.SCHEMA_INCOMPATIBLE in context.schemas.ruled
+    schemas = {str(number): scan.schema for number, (scan, _) in enumerate(scans)}
+    schema, incompatible = union_schemas(schemas, f"topic {topic}", aside=may_reject)
+    plans = [
+        ScanPlan(scan, has_offsets, is_incompatible=str(number) in incompatible)
+        for number, (scan, has_offsets) in enumerate(scans)
+    ]
+
+    def load(session: SparkSession, wanted: StructType) -> DataFrame:
+        frames = [read_scan(file_format, session, plan, wanted, options) for plan in plans]
+        return reduce(lambda a, b: a.unionByName(b), frames)
+
+    return Events(topic, schema, load)
+
+
+def read_scan(
+    file_format: Format, session: SparkSession, plan: ScanPlan, wanted: StructType, options: Mapping[str, str]
+) -> DataFrame:
+    """One scan as events of the ``wanted`` schema, or as rejected ones."""
+    from pyspark.sql import functions as F
+
+    reason = RejectReason.SCHEMA_INCOMPATIBLE if plan.is_incompatible else None
+    schema = plan.scan.schema if reason else keep_fields(plan.scan.schema, wanted)
+    record = F.struct(*[F.col(quote_name(name)) for name in schema.names])
+    value = F.lit(None).cast(wanted) if reason else cast_struct(record, schema, wanted)
+    places = place_columns(has_offsets=plan.has_offsets)
+    columns = [value.alias(E.VALUE), F.lit(reason).cast("string").alias(E.ERROR), *places]
+    frame = file_format.read(session, plan.scan, schema, options)
+    # A record of a container file has no bytes of its own: JSON says the same, and is made for dead letters alone.
+    if reason:
+        return frame.select(*columns, _raw_json(record))
+    return frame.select(*columns).select("*", _raw_json(F.col(E.VALUE)))
+
+
+def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
+    """Fewer, larger scans: files whose common columns have the same types are read in one go."""
+    merged: list[Scan] = []
+    for scan in scans:
+        for i, other in enumerate(merged):
+            schema = union_equal(other.schema, scan.schema)
+            if schema is not None:
+                merged[i] = Scan(other.files + scan.files, schema)
+                break
+        else:
+            merged.append(scan)
+    return merged
+
+
+def union_equal(first: StructType, second: StructType) -> StructType | None:
+    """The fields of both, all nullable; None where one that both have has two types."""
+    from pyspark.sql.types import StructField, StructType
+
+    only_second = {field.name: field for field in second}
+    fields = []
+    for field in first:
+        other = only_second.pop(field.name, None)
+        data_type = field.dataType
+        if other is not None and data_type != other.dataType:
+            if not isinstance(data_type, StructType) or not isinstance(other.dataType, StructType):
+                return None
+            union = union_equal(data_type, other.dataType)
+            if union is None:
+                return None
+            data_type = union
+        fields.append(StructField(field.name, data_type, nullable=True))
+    return StructType([*fields, *(StructField(f.name, f.dataType, nullable=True) for f in only_second.values())])
+
+
+def keep_fields(schema: StructType, wanted: StructType) -> StructType:
+    """The part of a schema that ``wanted`` has too."""
+    from pyspark.sql.types import StructField, StructType
+
+    fields = []
+    for field in schema:
+        if field.name in wanted.names:
+            data_type, other = field.dataType, wanted[field.name].dataType
+            if isinstance(data_type, StructType) and isinstance(other, StructType):
+                data_type = keep_fields(data_type, other)
+            fields.append(StructField(field.name, data_type, nullable=True))
+    return StructType(fields)
+
+
+def cast_struct(value: Column, data_type: DataType, wanted: DataType) -> Column:
+    """A value in a wider type: fields that it lacks are null, narrower ones are widened."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, StructType
+
+    if data_type == wanted:
+        return value
+    if isinstance(data_type, StructType) and isinstance(wanted, StructType):
+        fields = []
+        for field in wanted:
+            if field.name in data_type.names:
+                column = cast_struct(value.getField(field.name), data_type[field.name].dataType, field.dataType)
+            else:
+                column = F.lit(None).cast(field.dataType)
+            fields.append(column.alias(field.name))
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(data_type, ArrayType) and isinstance(wanted, ArrayType):
+        return F.transform(value, lambda item: cast_struct(item, data_type.elementType, wanted.elementType))
+    return value.cast(wanted)
+
+
+def _raw_json(value: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.to_json(value).cast("binary").alias(E.RAW)

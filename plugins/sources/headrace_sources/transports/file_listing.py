@@ -1,0 +1,78 @@
+"""Which files a batch has, and what their names say of their records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from headrace.sdk import SourceContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.sdk import Folder
+
+#: As the Confluent S3 sink names its files.
+_S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")
+
+
+def find_topic(file: str) -> str:
+    """The topic in a file's name, else the name of its folder."""
+    *folders, name = file.split("/")
+    if match := _S3_SINK_NAME.fullmatch(name):
+        return match["topic"]
+    # Firehose and many others sort files into folders by date, as 2026/01/31/ or day=2026-01-31/.
+    return next(part for part in reversed(folders) if part and "=" not in part and not part.isdigit())
+
+
+def group_by_topic(files: Iterable[str]) -> Mapping[str, list[str]]:
+    """Topic → its files, both in the order of their names."""
+    topics: dict[str, list[str]] = {}
+    for file in sorted(files):
+        topics.setdefault(find_topic(file), []).append(file)
+    return dict(sorted(topics.items()))
+
+
+def group_by_offset_names(files: Iterable[str]) -> list[tuple[bool, list[str]]]:
+    """The files whose names tell the offset of their first record (True), and the others; empty groups left out."""
+    groups: dict[bool, list[str]] = {True: [], False: []}
+    for file in files:
+        groups[_S3_SINK_NAME.fullmatch(file.rsplit("/", 1)[-1]) is not None].append(file)
+    return [(has_offsets, group) for has_offsets, group in groups.items() if group]
+
+
+def read_planned_files(context: SourceContext) -> list[str] | None:
+    """The batch's files from the stream's own log, which costs no Spark job; None when it does not tell them.
+
+    A batch may hold several entries of the log, for a crash can come between an entry and the batch that takes it.
+    """
+    if context.stream is None or context.batch is None:
+        return None
+    offsets, log = context.stream.folder("offsets"), context.stream.folder("sources").folder("0")
+    end, start = (_read_log_offset(offsets, batch) for batch in (context.batch, context.batch - 1))
+    if end is None or (start is None and context.batch > 0):
+        return None
+    files = []
+    for entry in range(0 if start is None else start + 1, end + 1):
+        text = log.read(f"{entry}") or log.read(f"{entry}.compact")  # every tenth holds all entries before it
+        if text is None:
+            return None
+        logged = map(json.loads, text.splitlines()[1:])
+        files += [unquote(file["path"]) for file in logged if file["batchId"] == entry]
+    return files
+
+
+def drop_missing(spark: SparkSession, files: Iterable[str]) -> list[str]:
+    """The files without those that are gone."""
+    conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    paths = [(file, spark._jvm.org.apache.hadoop.fs.Path(file)) for file in files]  # type: ignore[union-attr]  # noqa: SLF001
+    return [file for file, path in paths if path.getFileSystem(conf).exists(path)]
+
+
+def _read_log_offset(offsets: Folder, batch: int) -> int | None:
+    """How far in its log the file stream was at the end of a batch."""
+    text = offsets.read(f"{batch}") if batch >= 0 else None
+    return None if text is None else int(json.loads(text.splitlines()[-1])["logOffset"])

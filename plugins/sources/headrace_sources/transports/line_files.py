@@ -1,0 +1,41 @@
+"""Files of one record a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.sdk import Events, Format, SourceContext, Subject, events as E
+from headrace_sources.transports.file_listing import group_by_offset_names
+from headrace_sources.transports.file_places import place_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def open_line_files(
+    record_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
+) -> Events | None:
+    """A topic's events; None where its files have no records. ``options``: of Spark's text reader."""
+    lines = read_lines(context.spark, files, options)
+    reader = record_format.open(context.spark, lines, E.VALUE, Subject(topic, "value"), context.schemas)
+
+    def load(session: SparkSession, wanted: StructType) -> DataFrame:
+        return reader.decode(read_lines(session, files, options), E.VALUE, wanted, E.ERROR)
+
+    return Events(topic, reader.schema, load) if reader.schema.fields else None
+
+
+def read_lines(session: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    """The lines that are not blank, with their places: VALUE and RAW are a line's bytes."""
+    from pyspark.sql import functions as F
+
+    frames = []
+    for has_offsets, group in group_by_offset_names(files):
+        frame = session.read.format("text").options(**options).load(group)
+        line = F.col("value").cast("binary")
+        frame = frame.select(line.alias(E.VALUE), *place_columns(has_offsets=has_offsets), line.alias(E.RAW))
+        frames.append(frame.where(F.col(E.VALUE).cast("string").rlike(r"\S")))
+    return reduce(lambda a, b: a.unionByName(b), frames)

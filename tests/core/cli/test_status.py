@@ -1,0 +1,48 @@
+"""What ``headrace status`` prints, from batches and backlogs as a checkpoint holds them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headrace.cli.commands.status import _print
+from headrace.progress.model import BatchProgress, TableProgress
+from headrace.progress.rates import TableFailure, measure_tables
+from headrace.progress.summary import Summary
+
+SINCE = "2026-11-22T11:48:02+00:00"
+
+
+def batch(number: int, minutes_ago: float, *tables: TableProgress) -> BatchProgress:
+    started = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    return BatchProgress("shop", number, started.isoformat(timespec="milliseconds"), 0.5, tables)
+
+
+def written(table: str) -> TableProgress:
+    return TableProgress(table, "iceberg", rows_in=60, applied=60, late=0, latency_ms=900, lag=0)
+
+
+def test_a_table_that_fails_for_minutes_does_not_look_current(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = TableProgress("customers", "iceberg", lag=0, error="waits since then: full")
+    batches = [
+        batch(812, 14.2, written("customers"), written("orders")),
+        batch(813, 14, failed, written("orders")),
+        batch(2104, 0.1, failed, written("orders")),
+    ]
+    failures = {("customers", "iceberg"): TableFailure(SINCE, "table customers: full", backlog=31)}
+    _print(measure_tables(batches, failures), Summary.of("shop", batches), "shop.yaml")
+    names, customers, orders, why = capsys.readouterr().out.splitlines()
+    assert re.split(" {2,}", names) == ["table", "sink", "lag", "rows/s", "latency", "last batch"]
+    assert re.split(" {2,}", customers) == ["customers", "iceberg", "31 batches", "0", "–", "#812, 14 min ago"]
+    assert re.fullmatch(r"orders +iceberg +0 +\d+ +0\.9 s +#2104, [\d.]+ s ago", orders)
+    assert why == f"customers: fails since {SINCE}, 31 batches wait for it: table customers: full"
+
+
+def test_what_waits_is_a_dash_where_nobody_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    failures = {("customers", "iceberg"): TableFailure(SINCE, "full", backlog=None)}
+    _print(measure_tables([], failures), Summary.of("shop", []), "shop.yaml")
+    _, customers, why = capsys.readouterr().out.splitlines()
+    assert re.split(" {2,}", customers) == ["customers", "iceberg", "–", "0", "–", "–"]
+    assert why == f"customers: fails since {SINCE}: full"

@@ -1,0 +1,91 @@
+"""What the threads of a run tell each other, and tables that are waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from headrace.engine.routing import Target
+from headrace.engine.run_state import Phase, RunState
+from headrace.engine.table_pool import PARALLEL_TABLES, TableOutcome, TablePool
+from headrace.errors import ConfigError, RetriableError
+
+
+def test_a_run_from_its_start_to_its_end() -> None:
+    state = RunState()
+    assert (state.phase, state.has_answered, state.is_applying) == (Phase.STARTING, False, False)
+    state.begin_batch(0)
+    assert (state.is_applying, state.is_own_thread, state.has_answered) == (True, True, False)
+    state.note_answer()
+    state.end_batch()
+    assert (state.phase, state.batch, state.is_applying) == (Phase.WAITING, 0, False)
+    away = RetriableError("away")
+    state.fail(away)
+    state.note_source_error(away)
+    assert (state.phase, state.error, state.source_error, state.has_answered) == (Phase.RETRYING, None, away, True)
+    first = ConfigError("first")
+    state.fail(first)
+    state.fail(ConfigError("second"))
+    assert state.error is first
+    state.ask_stop()
+    assert state.phase is Phase.STOPPING
+
+
+def test_a_table_that_catches_up_meanwhile_is_not_forgotten() -> None:
+    state = RunState()
+    names = [f"t{n}" for n in range(200)]
+    with ThreadPoolExecutor(4) as pool:
+        for name in names:
+            pool.submit(state.note_caught_up, name)
+            pool.submit(state.note_outcomes, ["other"], ["failed"])
+    state.note_outcomes((), [*names[1:], "other"])
+    assert state.has_healthy_tables
+    state.note_outcomes((), names[:1])
+    assert not state.has_healthy_tables
+
+
+def test_tables_are_applied_side_by_side_and_one_that_hangs_is_left_alone() -> None:
+    cancelled: list[str] = []
+    freed = threading.Event()
+    pool = TablePool(cancelled.append, timeout=1.5)
+
+    def apply(target: Target) -> TableOutcome:
+        if target.name == "hangs":
+            freed.wait(30)
+        return TableOutcome()
+
+    outcomes = pool.apply([Target("hangs", ()), Target("quick", ())], apply)
+    assert isinstance(outcomes["hangs"].error, RetriableError)
+    assert (outcomes["quick"].error, cancelled) == (None, ["hangs"])
+    with pytest.raises(RetriableError, match="its last write has not ended"):
+        pool.check_free("hangs")
+    freed.set()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            pool.check_free("hangs")
+            break
+        except RetriableError:
+            time.sleep(0.01)
+    pool.check_free("hangs")
+
+
+def test_a_table_that_waits_for_a_thread_has_not_begun() -> None:
+    """Its last batch's begin is not this one's."""
+    pool = TablePool(lambda _: None, timeout=2.0)
+    last = Target("last", ())
+    pool.apply([last], lambda _: TableOutcome())
+    time.sleep(1.5)
+    busy = [Target(f"t{n}", ()) for n in range(PARALLEL_TABLES)]
+
+    def apply(target: Target) -> TableOutcome:
+        time.sleep(1.2 if target in busy else 0)
+        return TableOutcome()
+
+    assert pool.apply([last, *busy, Target("behind", ())], apply)["last"].error is None
+    pool.apply([last], lambda _: TableOutcome())
+    time.sleep(1.5)
+    assert pool.apply([*busy, last], apply)["last"].error is None

@@ -1,0 +1,126 @@
+"""What a batch does to a table, decided from schemas alone: no Spark runs here."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import types as T
+
+from headrace.config.settings import Settings
+from headrace.engine.plan import Plan
+from headrace.engine.routing import Routes
+from headrace.engine.table_batch import KEYLESS, BatchMarks, TableBatch, check_capabilities
+from headrace.errors import ConfigError, DataError
+from headrace.sdk import changes as C
+from headrace.sdk.changes import Changes
+from headrace.sdk.sink import Capabilities, Sink
+from headrace_sinks import ConsoleSink, FilesSink
+from headrace_sources import FilesSource
+from headrace_transforms import Unwrap
+
+MARKS = BatchMarks("checkpoint", 7)
+KEY = T.StructType().add("id", T.IntegerType())
+
+
+def changes(*columns: str, key: T.StructType | None = KEY, envelope: bool = False, **own: T.DataType) -> Changes:
+    schema = T.StructType()
+    for name in columns:
+        schema.add(name, T.StringType())
+    if key is not None:
+        schema.add(C.KEY, key)
+    for name, data_type in own.items():
+        schema.add(C.PREFIX + name, data_type)
+    return Changes(cast("Any", SimpleNamespace(columns=schema.names, schema=schema)), envelope)
+
+
+class Single(ConsoleSink):
+    """Evaluates its rows once."""
+
+    name = "single"
+    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, single_pass=True)
+
+
+def plan(*sinks: Sink, transforms: Any = (), **settings: Any) -> Plan:
+    source = FilesSource(path="x", format="json")
+    return Plan("shop", source, sinks, "checkpoint", Routes([]), (), transforms, settings=Settings(**settings))
+
+
+def decide(changes: Changes, *sinks: Sink, **settings: Any) -> TableBatch:
+    return TableBatch.decide(plan(*sinks, **settings), "shop.orders", changes, MARKS)
+
+
+def files(**options: Any) -> FilesSink:
+    return FilesSink(path="lake", **options)
+
+
+def test_rows_with_a_key_are_upserted_where_the_sink_can() -> None:
+    job = decide(changes("id", "name"), ConsoleSink(), files())
+    assert list(job.modes.values()) == ["upsert", "append"]
+    assert (job.table.key, job.columns, job.remembers_deletes) == (("id",), ("id", "name"), True)
+    assert job.note is None
+
+
+def test_rows_without_a_key_are_a_changelog_and_that_is_said() -> None:
+    job = decide(changes("id", key=None), ConsoleSink())
+    assert list(job.modes.values()) == ["changelog"]
+    assert (job.note, job.remembers_deletes, job.truncated_sinks) == (KEYLESS, False, ())
+
+
+def test_envelopes_are_appended() -> None:
+    assert list(decide(changes("before", "after", envelope=True), ConsoleSink()).modes.values()) == ["append"]
+
+
+@pytest.mark.parametrize("mode", ["upsert", "changelog"])
+def test_envelopes_cannot_be_upserted(mode: str) -> None:
+    with pytest.raises(DataError, match=f"mode {mode} needs rows"):
+        decide(changes("after", envelope=True), ConsoleSink(mode=mode))
+
+
+def test_an_upsert_needs_a_key() -> None:
+    with pytest.raises(DataError, match="rows cannot be found again"):
+        decide(changes("id", key=None), ConsoleSink(mode="upsert"))
+
+
+def test_no_delete_is_remembered_where_the_file_says_so() -> None:
+    assert not decide(changes("id"), ConsoleSink(), delete_retention="0 seconds").remembers_deletes
+
+
+def test_unavailable_columns_are_those_of_the_row() -> None:
+    marks = T.StructType().add("text", T.BooleanType()).add("elsewhere", T.BooleanType())
+    job = decide(changes("id", "text", unchanged=marks, new_key=KEY), ConsoleSink())
+    assert (job.unavailable, job.has_key_changes) == (("text",), True)
+    assert not decide(changes("id", "text", new_key=KEY), ConsoleSink()).has_key_changes
+
+
+def test_a_sink_that_reads_once_needs_no_cache_unless_values_are_filled() -> None:
+    marks = T.StructType().add("text", T.BooleanType())
+    assert decide(changes("id", "text"), Single()).is_read_once
+    assert not decide(changes("id", "text"), ConsoleSink()).is_read_once
+    assert not decide(changes("id", "text"), Single(), files()).is_read_once
+    assert not decide(changes("id", "text", unchanged=marks), Single()).is_read_once
+    assert decide(changes("id", "text", unchanged=marks, new_key=KEY), Single()).is_read_once
+
+
+def test_a_truncate_empties_only_where_deletes_remove_rows() -> None:
+    sink = ConsoleSink()
+    removes = plan(sink, transforms=(Unwrap(),))
+    keeps = plan(sink, transforms=(Unwrap({"delete.tombstone.handling.mode": "rewrite"}),))
+    assert TableBatch.decide(removes, "t", changes("id"), MARKS).truncated_sinks == (sink,)
+    assert TableBatch.decide(keeps, "t", changes("id"), MARKS).truncated_sinks == ()
+
+
+def test_a_sink_that_cannot_is_refused_before_the_start() -> None:
+    with pytest.raises(ConfigError, match="cannot keep one row per key"):
+        check_capabilities(plan(files(mode="upsert")))
+    with pytest.raises(ConfigError, match="it appends, and cannot remove the rows"):
+        check_capabilities(plan(files(), transforms=(Unwrap(),)))
+    check_capabilities(plan(files(mode="changelog"), transforms=(Unwrap(),)))
+
+
+def test_the_marks_of_a_batch() -> None:
+    assert (MARKS.truncate, MARKS.dead_letters("shop.orders")) == (
+        "checkpoint/truncate",
+        "checkpoint/letters/shop.orders",
+    )

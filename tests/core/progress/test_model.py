@@ -1,0 +1,52 @@
+"""Progress as it stands in the checkpoint, and counts that are added up."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from headrace.progress.model import BatchProgress, TableCounts, TableProgress
+from headrace.progress.summary import Summary, TableSummary
+
+#: A file as the version before this one wrote it.
+FILE = (
+    '{"pipeline": "shop", "batch": 7, "started": "2026-01-02T03:04:05.000+00:00", "seconds": 2.5, "tables": ['
+    '{"table": "örders", "sink": "iceberg", "rows_in": 9, "applied": 5, "late": 1, "dead_letters": 2, '
+    '"latency_ms": 1500, "bytes": 4096, "version": "77", "seconds": 1.2, "latency_max_ms": 2500, "superseded": 1, '
+    '"dropped": 3, "lag": 4, "skipped": false, "error": null, "note": "its events carry no key"}, '
+    '{"table": "bad", "sink": "iceberg", "rows_in": null, "applied": null, "late": null, "dead_letters": 0, '
+    '"latency_ms": null, "bytes": null, "version": null, "seconds": 0.5, "latency_max_ms": null, "superseded": null, '
+    '"dropped": 0, "lag": null, "skipped": true, "error": "full", "note": null}], '
+    '"unrouted": ["users"], "notices": {"tx": "where transactions begin"}}'
+)
+ORDERS = TableProgress(
+    "orders", "iceberg", rows_in=9, applied=5, late=1, superseded=1, dead_letters=2, dropped=3, latency_ms=1500
+)
+
+
+def test_a_file_is_written_as_it_was_byte_by_byte() -> None:
+    assert BatchProgress.from_json(FILE).json() == FILE
+
+
+def test_every_field_is_in_the_file() -> None:
+    assert sorted(ORDERS.to_dict()) == sorted(field.name for field in fields(TableProgress))
+
+
+def test_counts_are_added_one_by_one() -> None:
+    counts = TableCounts(rows_in=1, applied=2, late=3, superseded=4, dead_letters=5, dropped=6)
+    both = TableCounts(rows_in=10, applied=7, late=4, superseded=5, dead_letters=7, dropped=9)
+    assert counts + ORDERS == both
+    assert counts + TableCounts() == TableCounts(dead_letters=5, dropped=6)
+
+
+def test_a_summary_stays_one_when_a_batch_is_added() -> None:
+    total = TableSummary.empty("orders", "iceberg") + ORDERS
+    assert total == TableSummary(
+        "orders", "iceberg", rows_in=9, applied=5, late=1, superseded=1, dead_letters=2, dropped=3
+    )
+
+
+def test_a_dead_letter_counts_once_however_many_sinks_there_are() -> None:
+    tables = (ORDERS, replace(ORDERS, sink="hudi"), replace(ORDERS, table="items"))
+    summary = Summary.of("shop", [BatchProgress("shop", n, "", 1.0, tables) for n in range(2)])
+    assert summary.dead_letters == 8
+    assert [table.rows_in for table in summary.tables] == [18, 18, 18]

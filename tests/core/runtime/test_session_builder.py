@@ -1,0 +1,114 @@
+"""The settings of a new session, and what a session that somebody else built lacks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.runtime.session_builder import (
+    EXTENSIONS,
+    JAVA_OPTIONS,
+    check_supported,
+    class_path,
+    complete_session_conf,
+    list_coordinates,
+    merge_session_conf,
+    spark_line,
+)
+from headrace.runtime.session_check import missing_conf_lines, missing_jar_lines
+from headrace.sdk.plugin import Plugin
+
+
+class Lake(Plugin):
+    """Needs a jar, an extension and a catalog."""
+
+    name = "lake"
+    jars: ClassVar = {"3.5": ("org.lake:lake:1",)}
+    jvm_class = "org.lake.Lake"
+    refuses: ClassVar = {"4.0": "there is no build for it"}
+
+    def session_conf(self) -> dict[str, str]:
+        return {EXTENSIONS: "LakeExtension", "spark.sql.catalog.lake": "LakeCatalog", JAVA_OPTIONS: "-Dlake=1"}
+
+
+class Pond(Plugin):
+    """Needs another extension beside the first."""
+
+    name = "pond"
+    jars: ClassVar = {"3.5": ("org.lake:lake:1", "org.pond:pond:2")}
+
+    def session_conf(self) -> dict[str, str]:
+        return {EXTENSIONS: "PondExtension,LakeExtension", "spark.serializer": "kryo", JAVA_OPTIONS: "-Dpond=2"}
+
+
+class Sea(Plugin):
+    """Needs another serializer."""
+
+    name = "sea"
+
+    def session_conf(self) -> dict[str, str]:
+        return {"spark.serializer": "java"}
+
+
+def test_lists_are_joined_and_each_item_is_there_once() -> None:
+    assert merge_session_conf([Lake(), Pond()]) == {
+        EXTENSIONS: "LakeExtension,PondExtension",
+        JAVA_OPTIONS: "-Dlake=1 -Dpond=2",
+        "spark.sql.catalog.lake": "LakeCatalog",
+        "spark.serializer": "kryo",
+    }
+
+
+def test_two_plugins_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"different values of spark\.serializer: 'kryo' and 'java'"):
+        merge_session_conf([Pond(), Sea()])
+
+
+def test_jars_are_named_once_by_spark_line() -> None:
+    assert list_coordinates([Lake(), Pond()], spark_line("3.5.7")) == ["org.lake:lake:1", "org.pond:pond:2"]
+    assert list_coordinates([Lake()], "4.0") == []
+
+
+def test_a_spark_that_a_plugin_cannot_work_on_is_refused() -> None:
+    check_supported([Lake()], "3.5")
+    with pytest.raises(ConfigError, match=r"'lake' does not work on Spark 4\.0: there is no build for it"):
+        check_supported([Lake()], "4.0")
+
+
+def test_jars_are_on_the_drivers_class_path_on_one_machine_and_sent_to_executors_elsewhere() -> None:
+    assert class_path([], listed="", is_local=True) == {}
+    assert class_path([], listed="/a.jar", is_local=True) == {"spark.jars": "/a.jar"}
+    assert class_path(["/b.jar"], listed="", is_local=True) == {"spark.driver.extraClassPath": "/b.jar"}
+    assert class_path(["/c.jar"], listed="/a.jar,/b.jar", is_local=True) == {
+        "spark.driver.extraClassPath": "/a.jar:/b.jar:/c.jar"
+    }
+    assert class_path(["/c.jar"], listed="/a.jar", is_local=False) == {"spark.jars": "/a.jar,/c.jar"}
+
+
+def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MASTER", raising=False)
+    conf = complete_session_conf([Pond()], {"spark.serializer": "mine", "spark.driver.memory": "8g"}, ["/a.jar"])
+    assert (conf["spark.serializer"], conf["spark.driver.memory"]) == ("mine", "8g")
+    assert (conf["spark.master"], conf["spark.driver.extraClassPath"]) == ("local[*]", "/a.jar")
+    assert conf[JAVA_OPTIONS].startswith("-Dpond=2 -XX:+UseParallelGC ")
+    cluster = complete_session_conf([], {"spark.master": "yarn"}, ["/a.jar"])
+    assert (cluster["spark.jars"], "spark.driver.memory" in cluster) == ("/a.jar", False)
+
+
+def test_a_session_that_has_everything_lacks_nothing() -> None:
+    needed = merge_session_conf([Lake(), Pond()])
+    assert missing_conf_lines([Lake(), Pond()], needed.get) == []
+    assert missing_jar_lines([Lake(), Pond()], "3.5", lambda _: True) == []
+
+
+def test_the_lines_that_are_missing_keep_what_the_session_has() -> None:
+    session = {EXTENSIONS: "Other,LakeExtension", "spark.sql.catalog.lake": "somebody else's"}
+    assert missing_conf_lines([Lake(), Pond()], session.get) == [
+        f'.config("{EXTENSIONS}", "Other,LakeExtension,PondExtension")',
+        '.config("spark.serializer", "kryo")',
+    ]
+    assert missing_jar_lines([Lake(), Pond()], "3.5", lambda _: False) == [
+        '.config("spark.jars.packages", "org.lake:lake:1")'
+    ]

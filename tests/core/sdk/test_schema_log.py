@@ -1,0 +1,67 @@
+"""What is remembered of topics, and by what name."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import IntegerType
+
+from headrace.sdk.format import find_unknown_schemas
+from headrace.sdk.schema_log import SchemaLog, Subject
+
+VALUE, KEY = Subject("shop.orders", "value"), Subject("shop.orders", "key")
+
+
+@pytest.mark.parametrize("subject", [VALUE, KEY, Subject("a-b", "value"), Subject("", "key")])
+def test_a_subject_as_text(subject: Subject) -> None:
+    assert Subject.parse(str(subject)) == subject
+    assert str(VALUE) == "shop.orders-value"
+
+
+def test_types_are_asked_for_by_topic() -> None:
+    asked: list[str] = []
+
+    def table_types(topic: str) -> dict[str, IntegerType]:
+        asked.append(topic)
+        return {"id": IntegerType()}
+
+    log = SchemaLog(file_types=lambda topic: {"price": topic}, table_types=table_types, ruled=("schema_unknown",))
+    assert log.file_types(VALUE) == log.file_types(KEY) == {"price": "shop.orders"}
+    assert log.table_types(VALUE) == log.table_types(KEY) == log.table_types(VALUE) == {"id": IntegerType()}
+    assert asked == ["shop.orders"], "once a run"
+    assert "schema_unknown" in log.ruled
+
+
+def test_nothing_is_known_of_types() -> None:
+    log = SchemaLog()
+    assert (log.file_types(VALUE), log.table_types(VALUE), log.ruled) == ({}, {}, ())
+
+
+def test_writer_schemas() -> None:
+    log = SchemaLog()
+    log.add_writer(VALUE, "7", "{}")
+    assert (log.writers(VALUE), log.writers(KEY)) == ({"7": "{}"}, {})
+
+
+def test_unknown_schemas_are_taken_once() -> None:
+    log = SchemaLog()
+    log.note_unknown([(VALUE, "7"), (VALUE, "")])
+    log.note_unknown([(VALUE, "8")])
+    assert log.take_unknown(KEY) is None
+    assert log.take_unknown(VALUE) == {"7", "8", ""}
+    assert log.take_unknown(VALUE) is None
+
+
+def test_states() -> None:
+    log = SchemaLog()
+    log.state(VALUE, list).append(1)
+    assert log.state(VALUE, list) == [1]
+    assert (log.state(KEY, list), log.state(VALUE, dict), SchemaLog().state(VALUE, list)) == ([], {}, [])
+
+
+def test_a_decoder_finds_its_own_marks() -> None:
+    text = """Job aborted: <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>
+        <headrace-writer-schema decoder=json subject=a%20b-key id=-5> and once more
+        <headrace-writer-schema decoder=registry/ subject=shop.orders-value id=0000000007>"""
+    assert find_unknown_schemas("registry/", text) == [(VALUE, "0000000007")]
+    assert find_unknown_schemas("json", text) == [(Subject("a b", "key"), "-5")]
+    assert find_unknown_schemas("registry/globalId", text) == []

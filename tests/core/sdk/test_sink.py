@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace import ConfigError, RetriableError
+from headrace.sdk.sink import Batch, Sink, Table, WriteResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_ROWS: Any = object()
+
+
+class OneTable(Sink):
+    """Has the table ``there``, and a store that does not answer for the table ``away``."""
+
+    name = "one_table"
+    api_version = 1
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        raise NotImplementedError
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        if table.name == "away":
+            raise RetriableError("the store does not answer")
+        if table.name != "there":
+            raise ConfigError(f"there is no table {table.name!r}")
+        rows: DataFrame = _ROWS
+        return rows
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append"])
+def test_users_tables_have_marks_of_this_form(mode: Any) -> None:
+    assert Batch("0f9c", 7, mode).mark == "0f9c:7"
+
+
+def test_a_prefix_is_that_of_one_pipelines_marks() -> None:
+    assert Batch("a", 7, "upsert").mark.startswith(Batch("a", 1, "append").mark_prefix)
+    assert not Batch("ab", 7, "upsert").mark.startswith(Batch("a", 7, "upsert").mark_prefix)
+
+
+def test_a_table_or_none() -> None:
+    spark: Any = None
+    sink = OneTable()
+    assert sink.read_or_none(spark, Table("there")) is _ROWS
+    assert sink.read_or_none(spark, Table("not there")) is None
+    with pytest.raises(RetriableError):
+        sink.read_or_none(spark, Table("away"))

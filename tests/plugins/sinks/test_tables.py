@@ -1,0 +1,90 @@
+"""What tables of every format do, whatever they are written by; the kit asks nothing of it, as not every sink has partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import pipelines
+
+from headrace import ConfigError
+from headrace.sdk import Sink
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, gone, put
+from headrace_sinks import HudiSink, IcebergSink
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+SINKS: dict[str, type[Sink]] = {"iceberg": IcebergSink, "hudi": HudiSink}
+TYPES = {"iceberg": ("merge-on-read", "copy-on-write"), "hudi": ("MERGE_ON_READ", "COPY_ON_WRITE")}
+#: How a table is partitioned by its column ``city``, and where an error says so.
+BY_CITY: dict[str, dict[str, Any]] = {
+    "iceberg": {"partition.by": {"other.*": ["born"], "kit.*": ["city"], "*": ["born"]}},
+    "hudi": {"hoodie.datasource.write.partitionpath.field": "city"},
+}
+WHERE = {"iceberg": "sink iceberg, partition.by", "hudi": "sink hudi, hoodie.datasource.write.partitionpath.field"}
+#: Rows that a merge changed, where its commit says so: not of what is appended to a log and meets the stored row only when
+#: it is read, nor where files are written anew with the rows beside.
+MERGED = {"merge-on-read": 2, "copy-on-write": None, "MERGE_ON_READ": None, "COPY_ON_WRITE": 2}
+
+
+@pytest.fixture(params=[(name, kind) for name in pipelines.TABLE_SINKS for kind in TYPES[name]], ids="-".join)
+def table_format(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A sink's name, and a type of its tables."""
+    name, table_type = request.param
+    return str(name), str(table_type)
+
+
+def target(folder: Path, clones: Sessions, table_format: tuple[str, str], **options: Any) -> Target:
+    name, table_type = table_format
+    (config,) = pipelines.sink_block(name, folder, **{"table.type": table_type}, **options).values()
+    return Target(SINKS[name](config), clones.of("one"))
+
+
+def test_counts_and_sizes_come_from_the_commit(tmp_path: Path, clones: Sessions, table_format: tuple[str, str]) -> None:
+    table = target(tmp_path, clones, table_format)
+    first = table.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), gone(1, 9, None))
+    assert first.upserted == 2
+    assert first.bytes
+    second = table.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(1, 8, None))
+    assert second.upserted == MERGED[table_format[1]]
+    assert second.bytes
+    if table_format[1] == "merge-on-read":
+        assert table.write(PEOPLE, put(3, 2, "later")).upserted == 0
+
+
+def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, table_format: tuple[str, str]) -> None:
+    name, _ = table_format
+    table = target(tmp_path, clones, table_format, **BY_CITY[name])
+    schema = "id int, city string, name string"
+    table.write(schema, put(1, 1, "x", "a"), put(1, 2, "x", "b"), put(1, 3, None, "c"), put(9, 4, "y", "d"))
+    # A move, a delete that says no partition, a move from no city, and one that is late.
+    table.write(schema, put(2, 1, "y", "A"), gone(2, 2, None, None), put(2, 3, "y", "C"), put(8, 4, "x", "late"))
+    table.write(schema, gone(8, 4, None, None), put(3, 1, "z", "AA"))
+    assert [(row["id"], row["city"], row["name"]) for row in table.rows()] == [
+        (1, "z", "AA"),
+        (3, "y", "C"),
+        (4, "y", "d"),
+    ]
+    folder = tmp_path / "lake" / name / table.name.replace(".", "/")
+    if name == "iceberg":
+        assert {path.name for path in (folder / "data").iterdir()} == {"city=x", "city=y", "city=z", "city=null"}
+    else:
+        assert (folder / "z").is_dir()
+
+
+def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
+    tmp_path: Path, clones: Sessions, table_format: tuple[str, str]
+) -> None:
+    name, _ = table_format
+    table = target(tmp_path, clones, table_format, **BY_CITY[name])
+    error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
+    assert isinstance(error, ConfigError)
+    assert error.where == WHERE[name]
+    assert f"the table {table.name!r} has no column 'city' to be partitioned by; it has id, name" in str(error)
+    # What only removes rows need not have it.
+    table.write("id int", gone(2, 1))
+    table.write("id int, city string", put(3, 2, "x"))
+    assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]

@@ -66,9 +66,9 @@ def iceberg(spark: SparkSession) -> Apply:
                 writer = writer.tableProperty(f"write.{action}.mode", "merge-on-read")
             writer.create()
             return
-        have = set(spark.table(_TABLE).columns)
+        stored = set(spark.table(_TABLE).columns)
         fields = rows.drop("_op").schema
-        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in fields if field.name not in have]
+        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in fields if field.name not in stored]
         if new:
             spark.sql(f"ALTER TABLE {_TABLE} ADD COLUMNS ({', '.join(new)})")
         rows.createOrReplaceTempView("changes")
@@ -109,15 +109,15 @@ def main() -> None:
     cli = Run.command_line()
     cli.add_argument("--jars", required=True)
     arguments = cli.parse_args()
-    run = Run.of(arguments)
+    run = Run.from_arguments(arguments)
     spark = session(run.variant, arguments.jars, run.lake)
-    run.started()
+    run.note_start()
     if "iceberg" in run.variant:
         apply = iceberg(spark)
     else:
         apply = hudi(run.table, metadata=not run.variant.endswith("-nometa"))
     for step in STEPS:
-        with run.timed(step):
+        with run.time_step(step):
             apply(latest(spark, run.files("envelope", step)))
     spark.stop()
 

@@ -19,7 +19,10 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -49,7 +52,7 @@ def main() -> None:
     arguments = cli.parse_args()
     if arguments.one:
         variant, number, results = arguments.one
-        _one(variant, int(number), Path(results))
+        _run_round(variant, int(number), Path(results))
         return
     with TemporaryDirectory(prefix="headrace-databases-") as folder:
         results = (arguments.work or Path(folder)).absolute() / f"databases-{int(time.time())}.jsonl"
@@ -57,14 +60,13 @@ def main() -> None:
         for number in range(arguments.repeat):
             for variant in filter(re.compile(arguments.only).search, VARIANTS):
                 one = [sys.executable, __file__, "--one", variant, str(number), str(results)]
-                measured = [sys.executable, "-m", "benchmarks.measured", str(results), variant, str(number), "--", *one]
-                subprocess.run(measured, cwd=ROOT, check=True)
+                command = [sys.executable, "-m", "benchmarks.measure", str(results), variant, str(number), "--", *one]
+                subprocess.run(command, cwd=ROOT, check=True)
         print(_report(read(results, Result)))
 
 
-def _one(variant: str, number: int, results: Path) -> None:
+def _run_round(variant: str, number: int, results: Path) -> None:
     """One round, from nothing; each step's seconds go into the results."""
-    from headrace import Pipeline
     from headrace.testing.stack import Connect, Kafka
 
     database, sink = variant.split("-")
@@ -89,34 +91,41 @@ def _one(variant: str, number: int, results: Path) -> None:
                 connect.wait_until_running(database)
                 time.sleep(0.1)
         step("snapshot in Kafka")
-        pipeline = Pipeline.from_dict(
-            {
-                "name": database,
-                "source": {
-                    "kafka": {
-                        "bootstrap.servers": kafka.bootstrap_servers,
-                        "subscribePattern": f"{database}[.]{schema}[.].*",
-                    },
-                    "value": {"json": {}},
-                },
-                "tables": [{"source": "*", "target": "{db}_{schema}.{table}"}],
-                "transforms": [{"unwrap": {}}],
-                "sink": {sink: {"warehouse" if sink == "iceberg" else "path": f"{lake}/{sink}"}},
-                "checkpoint": f"{lake}/checkpoint",
-            }
-        )
+        pipeline = _pipeline(database, schema, sink, kafka.bootstrap_servers, lake)
         spark = pipeline.session()
         stack.callback(spark.stop)
         step("Spark")
         pipeline.run(spark)
         for table in tables:
             frame = pipeline.read(f"{database}_{schema}.{table.name}", spark=spark)
-            have = ordered(frame.selectExpr(*table.lake).collect())
+            stored = ordered(frame.selectExpr(*table.lake).collect())
             printed = f"select {', '.join(table.database)} from {schema}.{table.name}"  # noqa: S608 - likewise
-            want = ordered(query(printed))
-            if have != want:
+            expected = ordered(query(printed))
+            if stored != expected:
                 raise SystemExit(f"{variant}: {table.name} is not what the database has")
         step("all tables true")
+
+
+def _pipeline(database: str, schema: str, sink: str, broker: str, lake: str) -> Pipeline:
+    """All tables of a schema into one sink."""
+    from headrace import Pipeline
+
+    return Pipeline.from_dict(
+        {
+            "name": database,
+            "source": {
+                "kafka": {
+                    "bootstrap.servers": broker,
+                    "subscribePattern": f"{database}[.]{schema}[.].*",
+                },
+                "value": {"json": {}},
+            },
+            "tables": [{"source": "*", "target": "{db}_{schema}.{table}"}],
+            "transforms": [{"unwrap": {}}],
+            "sink": {sink: {"warehouse" if sink == "iceberg" else "path": f"{lake}/{sink}"}},
+            "checkpoint": f"{lake}/checkpoint",
+        }
+    )
 
 
 _Database = tuple[Callable[[str], list[tuple[Any, ...]]], list[Printed], dict[str, str]]
@@ -146,9 +155,9 @@ def _report(results: list[Result]) -> str:
     """A row for each variant and round: wall s / CPU s of each step, and the peak of memory."""
     lines = [f"| variant | {' | '.join(_STEPS)} | peak MiB | others' CPU s |", "|---" * (len(_STEPS) + 3) + "|"]
     for variant, number in dict.fromkeys((result.variant, result.round) for result in results):
-        mine = {result.step: result for result in results if (result.variant, result.round) == (variant, number)}
-        cells = [f"{mine[step].wall_s:.1f} / {mine[step].cpu_s:.1f}" for step in _STEPS]
-        total = mine["total"]
+        steps = {result.step: result for result in results if (result.variant, result.round) == (variant, number)}
+        cells = [f"{steps[step].wall_s:.1f} / {steps[step].cpu_s:.1f}" for step in _STEPS]
+        total = steps["total"]
         lines.append(f"| {variant} | {' | '.join(cells)} | {total.peak_mib:,.0f} | {total.others_cpu_s} |")
     return "\n".join(lines)
 

@@ -23,7 +23,7 @@ from benchmarks.run import KEY, SPARK, STEPS, Run
 
 from headrace import Pipeline
 from headrace.sdk.positions import position
-from headrace.upsert import unavailable as unchanged
+from headrace.upsert import unavailable
 from headrace_sinks.iceberg import sink as iceberg
 from headrace_sources.dialects import debezium
 
@@ -38,27 +38,27 @@ def _no_order() -> AbstractContextManager[object]:
     return patch.object(debezium, "source_position", lambda _fields, _field, place: position(place=place))
 
 
-def _no_comparison() -> AbstractContextManager[object]:
-    """Nobody looks whether a value was left out."""
-    return patch.object(unchanged, "refused", lambda changes, _tests: changes)
+def _no_search() -> AbstractContextManager[object]:
+    """Nobody looks whether a value is unavailable."""
+    return patch.object(unavailable, "refused", lambda changes, _tests: changes)
 
 
 @contextmanager
 def _no_mark() -> Iterator[None]:
     """A table does not know which batches it has."""
     with (
-        patch.object(iceberg, "marked", lambda _spark, _mark, work: work()),
+        patch.object(iceberg, "commit_with_mark", lambda _spark, _batch, work: work()),
         patch.object(iceberg, "is_applied", lambda _java, _batch: False),
     ):
         yield
 
 
-#: Guarantee → what leaves it out. The memory of removed keys is left out by the pipeline's own option.
+#: Guarantee → what leaves it out. Deleted keys are left out by the pipeline's own option.
 GUARANTEES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "the database's order": _no_order,
-    "memory of removed keys": nullcontext,
-    "values that are left out": _no_comparison,
-    "batches marked": _no_mark,
+    "deleted keys": nullcontext,
+    "unavailable values": _no_search,
+    "marks of batches": _no_mark,
 }
 ALL = "all of them"
 VARIANTS = (ALL, *(f"without {name}" for name in GUARANTEES), NOTHING)
@@ -78,31 +78,33 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     bronze, _ = prepare.bronze(options.moma, work, options.every)
     spark = Pipeline.from_dict(_config(work)).session()
-    timed = partial(_timed, spark, bronze, work, set())
+    time_variant = partial(_time_variant, spark, bronze, work, set())
     for _ in range(WARM):
-        timed(ALL)
-    found: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+        time_variant(ALL)
+    times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for number in range(options.repeat):
         # Each comes first as often as the others.
         for variant in (*VARIANTS[number % len(VARIANTS) :], *VARIANTS[: number % len(VARIANTS)]):
-            found[variant].append(timed(variant))
-        print({variant: round(seconds[-1], 2) for variant, seconds in found.items()}, flush=True)
+            times[variant].append(time_variant(variant))
+        print({variant: round(seconds[-1], 2) for variant, seconds in times.items()}, flush=True)
     spark.stop()
     print("\n| variant | s | to none of them (middle half) |\n|---|---|---|")
-    for variant, every in found.items():
-        ratios = [mine / base for mine, base in zip(every, found[NOTHING], strict=True)]
+    for variant, every in times.items():
+        ratios = [seconds / base for seconds, base in zip(every, times[NOTHING], strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
         print(f"| {variant} | {statistics.median(every):.1f} | {middle:.2f} ({low:.2f} to {high:.2f}) |")
 
 
-def _timed(spark: "SparkSession", bronze: Path, work: Path, rows: set[int], variant: str) -> float:
+def _time_variant(spark: "SparkSession", bronze: Path, work: Path, rows: set[int], variant: str) -> float:
     """Seconds of the three steps into a new table. ``rows``: how many the tables so far have, which is one number."""
     folder = Path(tempfile.mkdtemp(dir=work))  # no session has seen it
     run = Run(variant, 1, bronze, folder, folder / "results.jsonl")
     left_out = [name for name in GUARANTEES if variant in (f"without {name}", NOTHING)]
-    remembers = "memory of removed keys" not in left_out
+    keeps_deleted_keys = "deleted keys" not in left_out
     run.landing.mkdir()
-    pipeline = Pipeline.from_dict({**_config(folder), **({} if remembers else {"delete.retention": "0 seconds"})})
+    pipeline = Pipeline.from_dict(
+        {**_config(folder), **({} if keeps_deleted_keys else {"delete.retention": "0 seconds"})}
+    )
     spent = 0.0
     with ExitStack() as stack:
         for name in left_out:

@@ -34,14 +34,14 @@ def pipeline(variant: str, folder: Path) -> Pipeline:
 
 def main() -> None:
     """Apply the three steps in one session."""
-    run = Run.of(Run.command_line().parse_args())
+    run = Run.from_arguments(Run.command_line().parse_args())
     run.landing.mkdir(parents=True)
     moma = pipeline(run.variant, run.folder)
     spark = moma.session()
-    run.started()
+    run.note_start()
     for step in STEPS:
         run.land("envelope", step)
-        with run.timed(step):
+        with run.time_step(step):
             moma.run(spark)
     spark.stop()
 

@@ -59,7 +59,7 @@ def plain(run: Run, arguments: argparse.Namespace) -> None:
     """A run for every step."""
     for step in STEPS:
         run.land("flat", step)
-        with run.timed(step):
+        with run.time_step(step):
             subprocess.run(command(run, step, arguments), check=True)
 
 
@@ -71,13 +71,13 @@ def continuous(run: Run, arguments: argparse.Namespace) -> None:
     try:
         # Its first round commits even when there is nothing to read.
         _until(lambda: commits(run.table) > 0, streamer)
-        run.started()
+        run.note_start()
         for step in STEPS:
             arriving, before = run.folder / step, commits(run.table)
             arriving.mkdir()
             for file in run.files("flat", step).iterdir():
                 (arriving / file.name).hardlink_to(file)
-            with run.timed(step):
+            with run.time_step(step):
                 # One rename, so that a step's files are never seen in part.
                 arriving.rename(run.landing / step)
                 _until(lambda before=before: commits(run.table) > before, streamer)  # type: ignore[misc]
@@ -107,7 +107,7 @@ def main() -> None:
     cli.add_argument("--spark-home", type=Path, required=True)
     cli.add_argument("--jars", type=Path, required=True)
     arguments = cli.parse_args()
-    run = Run.of(arguments)
+    run = Run.from_arguments(arguments)
     os.environ["SPARK_HOME"] = str(arguments.spark_home)
     (continuous if run.variant.endswith("-continuous") else plain)(run, arguments)
 

@@ -31,7 +31,7 @@ JSON = {
 
 
 def main() -> None:
-    """Measures one sink, and prints a line for it."""
+    """Measure one sink, and prints a line for it."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--changes", type=int, default=200)
@@ -42,10 +42,10 @@ def main() -> None:
     arguments = cli.parse_args()
     shutil.rmtree(arguments.work, ignore_errors=True)
     with Kafka() as kafka, Postgres() as postgres, Connect(kafka) as connect:
-        print(json.dumps(_measured(arguments.sink, arguments, kafka, postgres, connect)))
+        print(json.dumps(_measure(arguments.sink, arguments, kafka, postgres, connect)))
 
 
-def _measured(
+def _measure(
     sink: str, arguments: argparse.Namespace, kafka: Kafka, postgres: Postgres, connect: Connect
 ) -> dict[str, Any]:
     name = f"latency_{sink}"
@@ -53,24 +53,11 @@ def _measured(
     settings = {"schema.include.list": "bench", "poll.interval.ms": "10", **JSON}
     connect.put(name, {**postgres.debezium(name), **settings})
     folder = arguments.work / sink
-    pipeline = Pipeline.from_dict(
-        {
-            "name": name,
-            "source": {
-                "kafka": {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"},
-                "value": {"json": {}},
-            },
-            "tables": [{"source": f"{name}.*", "target": "{schema}.{table}"}],
-            "transforms": [{"unwrap": {}}],
-            "sink": {sink: {"warehouse" if sink == "iceberg" else "path": str(folder / "lake")}},
-            "checkpoint": str(folder / "checkpoint"),
-            "spark": {"spark.master": "local[2]", "spark.driver.memory": "4g"},
-        }
-    )
+    pipeline = _pipeline(name, sink, kafka, folder)
     spark = pipeline.session()
     done: list[tuple[float, BatchProgress]] = []
     query = pipeline.start(spark, arguments.trigger, on_progress=lambda batch: done.append((time.time(), batch)))
-    _until(lambda: _records(done) >= ROWS, query)
+    _wait_until(lambda: _records(done) >= ROWS, query)
     connection = postgres.connect()
     connection.autocommit = True
     # A stream runs for months; Java takes a minute to compile what its batches do.
@@ -86,20 +73,37 @@ def _measured(
         _change(connection, change + 1, 1)
         committed[change + 1] = time.time()
     before = _records(done[:first])
-    _until(lambda: _records(done) >= before + arguments.changes, query)
+    _wait_until(lambda: _records(done) >= before + arguments.changes, query)
     query.stop()
     connect.delete(name)
     readable: dict[int, float] = {}
     batches = [(when, batch.tables[0]) for when, batch in done[first:] if batch.tables]
     for when, table in batches:
-        seen = pipeline.read(TABLE, as_of=table.version, spark=spark).where("n = 1").select("id").collect()
-        for (id_,) in seen:
+        rows = pipeline.read(TABLE, as_of=table.version, spark=spark).where("n = 1").select("id").collect()
+        for (id_,) in rows:
             readable.setdefault(id_, when)
     waits = sorted(readable[id_] - when for id_, when in committed.items())
     spark.stop()
     shares = {f"p{share}": round(waits[int(len(waits) * share / 100) - 1], 2) for share in (50, 95, 100)}
     seconds = sorted(table.seconds for _, table in batches)
     return {"sink": sink, **shares, "batches": len(batches), "batch_p50": seconds[len(seconds) // 2]}
+
+
+def _pipeline(name: str, sink: str, kafka: Kafka, folder: Path) -> Pipeline:
+    return Pipeline.from_dict(
+        {
+            "name": name,
+            "source": {
+                "kafka": {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{name}[.].*"},
+                "value": {"json": {}},
+            },
+            "tables": [{"source": f"{name}.*", "target": "{schema}.{table}"}],
+            "transforms": [{"unwrap": {}}],
+            "sink": {sink: {"warehouse" if sink == "iceberg" else "path": str(folder / "lake")}},
+            "checkpoint": str(folder / "checkpoint"),
+            "spark": {"spark.master": "local[2]", "spark.driver.memory": "4g"},
+        }
+    )
 
 
 def _records(done: list[tuple[float, BatchProgress]]) -> int:
@@ -110,9 +114,9 @@ def _change(connection: Any, id_: int, value: int) -> None:
     connection.run("update bench.orders set n = :n, at = clock_timestamp() where id = :id", n=value, id=id_)
 
 
-def _until(true: Any, query: Any) -> None:
+def _wait_until(is_true: Any, query: Any) -> None:
     deadline = time.monotonic() + 300
-    while not true():
+    while not is_true():
         if time.monotonic() > deadline or not query.is_active:
             raise SystemExit(f"it does not go on: {query.status} {query.exception}")
         time.sleep(0.05)

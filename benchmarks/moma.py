@@ -2,7 +2,7 @@
 
     python benchmarks/moma.py --moma FOLDER --work FOLDER [--every N] [--repeat 3] [--only REGEX]
 
-README.md beside this says what is measured and how to read it.
+METHOD.md beside this says what is measured and how to read it.
 """
 
 import argparse
@@ -35,7 +35,7 @@ VARIANTS = (
 )
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     cli = argparse.ArgumentParser(description="headrace against what there is without it, on the museum's history.")
     cli.add_argument("--moma", type=Path, required=True, metavar="FOLDER", help="the museum's files")
@@ -43,13 +43,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     cli.add_argument("--every", type=int, default=1, metavar="N", help="keep one artwork in N")
     cli.add_argument("--repeat", type=int, default=3, metavar="N", help="rounds; in each every variant runs once")
     cli.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="variants that match")
-    found = cli.parse_args(given)
-    if not chosen(found.only):
+    options = cli.parse_args(texts)
+    if not select_variants(options.only):
         cli.error(f"--only leaves none of {', '.join(VARIANTS)}")
-    return found
+    return options
 
 
-def chosen(only: re.Pattern[str]) -> list[str]:
+def select_variants(only: re.Pattern[str]) -> list[str]:
     """The variants that match."""
     return [variant for variant in VARIANTS if only.search(variant)]
 
@@ -76,14 +76,14 @@ class Bench:
 
     def command(self, run: Run) -> list[str]:
         """The command of a variant."""
-        kind, extra = run.variant.partition("-")[0], list[str]()
-        if kind == "byhand":
-            found = self.jars["headrace-iceberg-mor" if "iceberg" in run.variant else "headrace-hudi-mor"]
-            extra = ["--jars", ",".join(map(str, found))]
-        elif kind == "streamer":
+        program, extra = run.variant.partition("-")[0], list[str]()
+        if program == "byhand":
+            jars = self.jars["headrace-iceberg-mor" if "iceberg" in run.variant else "headrace-hudi-mor"]
+            extra = ["--jars", ",".join(map(str, jars))]
+        elif program == "streamer":
             assert self.streamer
             extra = ["--spark-home", str(self.streamer.spark_home), "--jars", str(self.streamer.jars)]
-        module = {"headrace": "headrace_moma", "byhand": "byhand", "streamer": "hudi_streamer"}[kind]
+        module = {"headrace": "headrace_moma", "byhand": "byhand", "streamer": "hudi_streamer"}[program]
         return [sys.executable, "-m", f"benchmarks.{module}", *run.arguments(), *extra]
 
     def measure(self, run: Run) -> int:
@@ -91,14 +91,14 @@ class Bench:
         run.folder.mkdir(parents=True)
         # What the last run wrote must not be on its way to the disk while this one is timed.
         os.sync()
-        watch = [sys.executable, "-m", "benchmarks.measured", str(run.results), run.variant, str(run.round), "--"]
+        watch = [sys.executable, "-m", "benchmarks.measure", str(run.results), run.variant, str(run.round), "--"]
         with (run.folder / "log").open("wb") as log:
             return subprocess.run(
                 [*watch, *self.command(run)], cwd=run.folder, env=self.environment, stdout=log, stderr=log, check=False
             ).returncode
 
 
-def prepared(work: Path, bronze: Path, variants: Sequence[str]) -> Bench:
+def prepare_bench(work: Path, bronze: Path, variants: Sequence[str]) -> Bench:
     """Fetch and find what the variants need."""
     environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     environment |= {"JAVA_HOME": str(prepare.java().home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
@@ -111,7 +111,7 @@ def prepared(work: Path, bronze: Path, variants: Sequence[str]) -> Bench:
     return Bench(folder, bronze, environment, jars, prepare.streamer(work) if needs_streamer else None)
 
 
-def verified(bench: Bench, runs: Sequence[Run]) -> None:
+def verify_runs(bench: Bench, runs: Sequence[Run]) -> None:
     """Compare the tables with the truth; those that are right are removed."""
     from benchmarks.verify import session, verify
     from py4j.protocol import Py4JError
@@ -134,11 +134,11 @@ def verified(bench: Bench, runs: Sequence[Run]) -> None:
 
 def main() -> int:
     """Run, verify, report."""
-    options = arguments()
-    variants, work = chosen(options.only), options.work.resolve()
+    options = parse_arguments()
+    variants, work = select_variants(options.only), options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     bronze, manifest = prepare.bronze(options.moma, work, options.every)
-    bench = prepared(work, bronze, variants)
+    bench = prepare_bench(work, bronze, variants)
     done = []
     for number in range(1, options.repeat + 1):
         for variant in variants:
@@ -149,9 +149,9 @@ def main() -> int:
             else:
                 done.append(run)
     print(f"{time.strftime('%H:%M:%S')}  verifying", flush=True)
-    verified(bench, done)
+    verify_runs(bench, done)
     checks = read(bench.folder / "checks.jsonl", Check)
-    changes = {step: found["events"] for step, found in manifest["steps"].items()}
+    changes = {step: facts["events"] for step, facts in manifest["steps"].items()}
     text = report(read(bench.folder / "results.jsonl", Result), checks, changes)
     text = f"{prepare.machine(bench.all_jars)}. 1 artwork in {options.every}.\n{text}"
     (bench.folder / "report.md").write_text(text, encoding="utf-8")

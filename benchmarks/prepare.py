@@ -14,7 +14,7 @@ from benchmarks.headrace_moma import pipeline
 
 from headrace.runtime.jars import resolve_jars
 from headrace.runtime.java import Java, find_java
-from headrace.runtime.session import coordinates, line_of, spark_version
+from headrace.runtime.session_builder import list_coordinates, spark_line, spark_version
 
 _POM = Path(__file__).with_name("hudi_streamer_pom.xml")
 _STREAMER_SPARK = "3.4.4"
@@ -54,7 +54,7 @@ def machine(jars: Iterable[Path]) -> str:
 def jars(variant: str) -> list[Path]:
     """The jars of headrace's variant for a table format, through its own cache; by hand it is the same files."""
     version, plugins = spark_version(), pipeline(variant, Path("/")).plan.plugins
-    return resolve_jars(coordinates(plugins, line_of(version)), spark_version=version, say=print)
+    return resolve_jars(list_coordinates(plugins, spark_line(version)), spark_version=version, report=print)
 
 
 def streamer(work: Path) -> Streamer:

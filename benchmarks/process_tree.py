@@ -21,12 +21,14 @@ class Process:
 
 def tree(root: int) -> dict[int, Process]:
     """A process and its descendants, by their ids."""
-    found = {int(path.name): read for path in Path("/proc").iterdir() if path.name.isdigit() and (read := _read(path))}
+    processes = {
+        int(path.name): read for path in Path("/proc").iterdir() if path.name.isdigit() and (read := _read(path))
+    }
     family, grew = {root}, True
     while grew:
-        children = {pid for pid, process in found.items() if process.parent in family} - family
+        children = {pid for pid, process in processes.items() if process.parent in family} - family
         family, grew = family | children, bool(children)
-    return {pid: found[pid] for pid in family if pid in found}
+    return {pid: processes[pid] for pid in family if pid in processes}
 
 
 def cpu_s(root: int) -> float:

@@ -26,9 +26,9 @@ Figure = Callable[[Round], float]
 def report(results: Iterable[Result], checks: Iterable[Check], changes: Mapping[str, int]) -> str:
     """The whole report. ``changes``: step → how many it brings."""
     rounds, failed = _rounds(results)
-    said = defaultdict(list)
+    verdicts = defaultdict(list)
     for check in checks:
-        said[check.variant].append(check)
+        verdicts[check.variant].append(check)
     lines = [
         "Changes: " + ", ".join(f"{step} {changes[step]:,}" for step in STEPS) + ".",
         f"Rounds: {max(map(len, rounds.values()), default=0)}. Medians, wall s / CPU s.",
@@ -38,13 +38,13 @@ def report(results: Iterable[Result], checks: Iterable[Check], changes: Mapping[
     ]
     for variant in dict.fromkeys([*rounds, *failed]):
         done = list(rounds[variant].values())
-        cells = [_both(done, step) for step in COLUMNS]
+        cells = [_wall_and_cpu(done, step) for step in COLUMNS]
         cells += (
             [f"{sum(changes.values()) / _median(done, wall(ALL)):,.0f}", f"{_median(done, peak):,.0f}"]
             if done
             else ["-", "-"]
         )
-        lines.append(f"| {variant} | {' | '.join(cells)} | {_verdict(said[variant], len(done), failed[variant])} |")
+        lines.append(f"| {variant} | {' | '.join(cells)} | {_verdict(verdicts[variant], len(done), failed[variant])} |")
     lines += ["", *_ratios(rounds), "", _others(rounds)]
     return "\n".join(lines) + "\n"
 
@@ -64,21 +64,21 @@ def peak(done: Round) -> float:
     return done["total"].peak_mib or 0.0
 
 
-def ratio(ours: Mapping[int, Round], theirs: Mapping[int, Round], figure: Figure) -> str:
+def ratio(headrace: Mapping[int, Round], other: Mapping[int, Round], figure: Figure) -> str:
     """The ratio of two medians, and between which bounds the rounds' own ratios lie."""
-    middle = _median(list(ours.values()), figure) / _median(list(theirs.values()), figure)
-    each = [figure(ours[number]) / figure(theirs[number]) for number in ours if number in theirs]
+    middle = _median(list(headrace.values()), figure) / _median(list(other.values()), figure)
+    each = [figure(headrace[number]) / figure(other[number]) for number in headrace if number in other]
     return f"{middle:.2f} ({min(each):.2f} to {max(each):.2f})" if len(each) > 1 else f"{middle:.2f}"
 
 
 def _rounds(results: Iterable[Result]) -> tuple[dict[str, dict[int, Round]], dict[str, int]]:
     """Variant → round → its results; and variant → how many rounds were not finished."""
-    found: dict[str, dict[int, Round]] = defaultdict(lambda: defaultdict(dict))
+    measured: dict[str, dict[int, Round]] = defaultdict(lambda: defaultdict(dict))
     for result in results:
-        found[result.variant][result.round][result.step] = result
+        measured[result.variant][result.round][result.step] = result
     rounds: dict[str, dict[int, Round]] = defaultdict(dict)
     failed: dict[str, int] = defaultdict(int)
-    for variant, numbered in found.items():
+    for variant, numbered in measured.items():
         for number, done in numbered.items():
             steps = [done[step] for step in STEPS if step in done]
             if len(steps) < len(STEPS) or "total" not in done or done["total"].code:
@@ -103,10 +103,10 @@ def _ratios(rounds: Mapping[str, Mapping[int, Round]]) -> list[str]:
         f"| headrace | other | {' | '.join(names)} |",
         "|---|---|" + "---|" * len(names),
     ]
-    for ours, theirs in PAIRS:
-        if rounds.get(ours) and rounds.get(theirs):
-            cells = [ratio(rounds[ours], rounds[theirs], figure) for figure in names.values()]
-            lines.append(f"| {ours} | {theirs} | {' | '.join(cells)} |")
+    for headrace, other in PAIRS:
+        if rounds.get(headrace) and rounds.get(other):
+            cells = [ratio(rounds[headrace], rounds[other], figure) for figure in names.values()]
+            lines.append(f"| {headrace} | {other} | {' | '.join(cells)} |")
     return lines
 
 
@@ -117,7 +117,7 @@ def _others(rounds: Mapping[str, Mapping[int, Round]]) -> str:
     return f"Other processes used at most {cores:.2f} of a core during a run."
 
 
-def _both(done: Sequence[Round], step: str) -> str:
+def _wall_and_cpu(done: Sequence[Round], step: str) -> str:
     known = [each for each in done if step in each]
     return f"{_median(known, wall(step)):.1f} / {_median(known, cpu(step)):.1f}" if known else "-"
 

@@ -1,4 +1,4 @@
-"""One run of one variant: what it is told, where its files are, and the clock of its steps."""
+"""One run of one variant: its arguments, where its files are, and the clock of its steps."""
 
 import argparse
 import os
@@ -40,14 +40,14 @@ class Run:
         return cli
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> "Run":
-        """The run that was asked for."""
+    def from_arguments(cls, arguments: argparse.Namespace) -> "Run":
+        """The run of a command line."""
         return cls(arguments.variant, arguments.round, arguments.bronze, arguments.folder, arguments.results)
 
     def arguments(self) -> list[str]:
         """What ``command_line`` understands."""
-        given = {"round": self.round, "bronze": self.bronze, "folder": self.folder, "results": self.results}
-        return [self.variant, *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
+        options = {"round": self.round, "bronze": self.bronze, "folder": self.folder, "results": self.results}
+        return [self.variant, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
 
     @property
     def lake(self) -> Path:
@@ -75,12 +75,12 @@ class Run:
         for file in sorted(self.files(kind, step).iterdir()):
             (folder / file.name).hardlink_to(file)
 
-    def started(self) -> None:
+    def note_start(self) -> None:
         """Note how long it took from exec to here."""
         self._note("start", process_tree.age_s(os.getpid()), process_tree.cpu_s(os.getpid()))
 
     @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
+    def time_step(self, step: str) -> Iterator[None]:
         """Note how long a step takes."""
         cpu, clock = process_tree.cpu_s(os.getpid()), time.monotonic()
         yield

@@ -32,7 +32,7 @@ SINKS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Measures a sink on each size, and prints the batches' seconds and their ratio."""
+    """Measure a sink on each size, and prints the batches' seconds and their ratio."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--sink", required=True, choices=SINKS)
@@ -46,15 +46,15 @@ def main() -> None:
         began = time.monotonic()
         _fill(pipeline, spark, size)
         print(f"{size:,} rows written in {time.monotonic() - began:.0f} s", flush=True)
-    found: dict[int, list[float]] = {size: [] for size in folders}
+    times: dict[int, list[float]] = {size: [] for size in folders}
     for turn in range(options.repeat + 1):
         for size, pipeline in pipelines.items():
             _deliver(folders[size], size, turn)
-            found[size].append(_applied(pipeline, spark))
+            times[size].append(_time_batch(pipeline, spark))
     spark.stop()
-    medians = {size: statistics.median(seconds[1:]) for size, seconds in found.items()}
+    medians = {size: statistics.median(seconds[1:]) for size, seconds in times.items()}
     first = next(iter(medians.values()))
-    for size, (_, *seconds) in found.items():
+    for size, (_, *seconds) in times.items():
         spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
         print(
             f"{options.sink}, {size:,} rows: {medians[size]:.1f} s ({spread}), {medians[size] / first:.2f} of the first"
@@ -110,7 +110,7 @@ def _deliver(folder: Path, size: int, turn: int) -> None:
     (bronze / f"{TOPIC}+0+{turn * CHANGES:010d}.json").write_text("\n".join(lines) + "\n")
 
 
-def _applied(pipeline: Pipeline, spark: "SparkSession") -> float:
+def _time_batch(pipeline: Pipeline, spark: "SparkSession") -> float:
     batches: list[float] = []
     summary = pipeline.run(spark, on_progress=lambda progress: batches.append(progress.seconds))
     assert summary.tables[0].rows_in == CHANGES, summary

@@ -29,12 +29,12 @@ def milliseconds(command: tuple[str, ...]) -> float:
     return (time.perf_counter() - clock) * 1000
 
 
-def imported(command: tuple[str, ...]) -> list[str]:
+def list_imports(command: tuple[str, ...]) -> list[str]:
     """The modules that a process imports."""
-    told = subprocess.run(
+    log = subprocess.run(
         [sys.executable, "-X", "importtime", *command], check=True, capture_output=True, text=True
     ).stderr
-    return [line.rpartition("|")[2].strip() for line in told.splitlines()[1:] if line.startswith("import time:")]
+    return [line.rpartition("|")[2].strip() for line in log.splitlines()[1:] if line.startswith("import time:")]
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     cli = argparse.ArgumentParser(description="How quickly headrace starts.")
     cli.add_argument("--runs", type=int, default=20)
     runs = cli.parse_args().runs
-    modules = {name: imported(command) for name, command in COMMANDS.items()}
+    modules = {name: list_imports(command) for name, command in COMMANDS.items()}
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(runs):
         for name, command in COMMANDS.items():

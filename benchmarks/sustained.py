@@ -3,7 +3,7 @@
     python -m benchmarks.sustained --work FOLDER [--records 6000000] [--repeat 3] [--only REGEX]
 
 Kafka and a registry run here. By hand is the shortest that does it; "with care" also keeps what headrace keeps: broken
-records aside, counts, order by LSN and offset, keys of deletes without a row before, a look for values left out. Each variant takes the same backlog
+records aside, counts, order by LSN and offset, keys of deletes without a row before, a look for unavailable values. Each variant takes the same backlog
 in a fresh process, in batches of the same size. Two rates: of the batches after the first one, while Java still compiles
 the work, and of the second half of the batches, as in a stream that lasts.
 """
@@ -31,11 +31,10 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window, fu
 from headrace import Pipeline
 from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 from headrace.testing.stack import Kafka, Registry
-from headrace_sinks.files import FilesSink
-from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks import FilesSink, IcebergSink
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.transports.kafka import KafkaSource
-from headrace_transforms.unwrap import Unwrap
+from headrace_transforms import Unwrap
 
 TOPIC, BATCH = "bench.public.orders", 1_000_000
 VARIANTS = (
@@ -74,7 +73,7 @@ KEY = _record("Key", [("id", "int")])
 
 
 def main() -> None:
-    """Makes the backlog, runs the variants and prints what they took."""
+    """Make the backlog, runs the variants and prints what they took."""
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--records", type=int, default=6_000_000)
@@ -84,30 +83,30 @@ def main() -> None:
     arguments = cli.parse_args()
     if arguments.child:
         variant, broker, registry_url = arguments.child
-        print(json.dumps(_timed(variant, broker, registry_url, arguments.work)))
+        print(json.dumps(_time_variant(variant, broker, registry_url, arguments.work)))
         return
     arguments.work.mkdir(parents=True, exist_ok=True)
-    found: dict[str, list[list[float]]] = {name: [] for name in VARIANTS if arguments.only.search(name)}
+    times: dict[str, list[list[float]]] = {name: [] for name in VARIANTS if arguments.only.search(name)}
     with Kafka() as kafka, Registry() as registry:
         _produce(kafka, registry, arguments.records)
         for _ in range(arguments.repeat):
-            for variant, rounds in found.items():
+            for variant, rounds in times.items():
                 folder = arguments.work / variant
                 shutil.rmtree(folder, ignore_errors=True)
                 command = [sys.executable, "-m", "benchmarks.sustained", "--work", str(folder), "--child", variant]
                 done = subprocess.run(
                     [*command, kafka.bootstrap_servers, registry.ccompat_url], check=True, stdout=subprocess.PIPE
                 )
-                told = json.loads(done.stdout.splitlines()[-1])
-                rounds.append(told["batches"][: arguments.records // BATCH])
+                result = json.loads(done.stdout.splitlines()[-1])
+                rounds.append(result["batches"][: arguments.records // BATCH])
                 rates = ", ".join(f"{window} {_rate(rounds[-1], window):,.0f}" for window in WINDOWS)
-                print(f"{variant}: records/s {rates}; {told['rows']:,} rows", flush=True)
+                print(f"{variant}: records/s {rates}; {result['rows']:,} rows", flush=True)
     print("\n| step | batches | by hand | headrace | ratio (lowest to highest) |\n|---|---|---|---|---|")
-    for variant, rounds in found.items():
+    for variant, rounds in times.items():
         who, step = variant.split("-")
-        for window in WINDOWS if who != "headrace" and f"headrace-{step}" in found else ():
+        for window in WINDOWS if who != "headrace" and f"headrace-{step}" in times else ():
             pairs = [
-                (_rate(a, window), _rate(b, window)) for a, b in zip(rounds, found[f"headrace-{step}"], strict=True)
+                (_rate(a, window), _rate(b, window)) for a, b in zip(rounds, times[f"headrace-{step}"], strict=True)
             ]
             ratios = [b / a for a, b in pairs]
             by_hand, headrace = (statistics.median(rates) for rates in zip(*pairs, strict=True))
@@ -119,18 +118,18 @@ def main() -> None:
 
 def _rate(batches: list[float], window: str) -> float:
     """Records a second; ``batches`` are the times at which the whole ones ended."""
-    left_out = 1 if window == "after the first" else len(batches) // 2
-    return (len(batches) - left_out) * BATCH / (batches[-1] - batches[left_out - 1])
+    skipped = 1 if window == "after the first" else len(batches) // 2
+    return (len(batches) - skipped) * BATCH / (batches[-1] - batches[skipped - 1])
 
 
 def _produce(kafka: Kafka, registry: Registry, records: int) -> None:
     kafka.create_topic(TOPIC, partitions=2)
-    framed = {}
+    writers = {}
     for part, schema in (("key", KEY), ("value", SCHEMA)):
         body = json.dumps({"schema": json.dumps(schema)}).encode()
-        kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-        with urlopen(Request(f"{registry.ccompat_url}/subjects/{TOPIC}-{part}/versions", body, kind)) as answer:  # noqa: S310
-            framed[part] = (
+        header = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        with urlopen(Request(f"{registry.ccompat_url}/subjects/{TOPIC}-{part}/versions", body, header)) as answer:  # noqa: S310
+            writers[part] = (
                 b"\0" + int(json.loads(answer.read())["id"]).to_bytes(4, "big"),
                 fastavro.parse_schema(schema),
             )
@@ -138,10 +137,10 @@ def _produce(kafka: Kafka, registry: Registry, records: int) -> None:
     with closing(Producer(settings)) as producer:
         for number, (key, value) in enumerate(_events(records)):
             texts = []
-            for part, found in (("key", key), ("value", value)):
+            for part, record in (("key", key), ("value", value)):
                 out = BytesIO()
-                out.write(framed[part][0])
-                fastavro.schemaless_writer(out, framed[part][1], found)
+                out.write(writers[part][0])
+                fastavro.schemaless_writer(out, writers[part][1], record)
                 texts.append(out.getvalue())
             producer.produce(TOPIC, texts[1], texts[0])
             if number % 10_000 == 0:
@@ -181,7 +180,7 @@ def _events(records: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         yield {"id": id_}, {"before": None, "after": row, "source": source, "op": "c" if insert else "u"}
 
 
-def _timed(variant: str, broker: str, registry: str, folder: Path) -> dict[str, Any]:
+def _time_variant(variant: str, broker: str, registry: str, folder: Path) -> dict[str, Any]:
     who, step = variant.split("-")
     pipeline = _pipeline(step, broker, registry, folder)
     spark = pipeline.session()
@@ -251,7 +250,7 @@ def _by_hand(spark: SparkSession, step: str, broker: str, registry: str, folder:
         rows = frame.where("value is not null").select(value).where("v.op in ('r', 'c', 'u', 'd')")
         rows = rows.select(
             F.coalesce("v.after.id", "v.before.id").alias("id"),
-            *_cells(),
+            *_row_columns(),
             F.col("v.source.lsn").alias("_lsn"),
             F.col("v.op").alias("_op"),
         )
@@ -280,15 +279,17 @@ def _with_care(spark: SparkSession, step: str, broker: str, registry: str, folde
             from_avro(F.expr("substring(value, 6)"), schemas["value"], options).alias("v"),
         )
         texts = ", ".join(f"v.after.{name}" for name in ("name", "email", "status", "note"))
-        left_out = f"v.op <> 'r' and coalesce('__debezium_unavailable_value' in ({texts}), false)"
-        parsed = parsed.withColumn("bad", F.expr(f"v.op is null or coalesce(v.after.id, k.id) is null or ({left_out})"))
-        seen = Observation()
+        unavailable = f"v.op <> 'r' and coalesce('__debezium_unavailable_value' in ({texts}), false)"
+        parsed = parsed.withColumn(
+            "bad", F.expr(f"v.op is null or coalesce(v.after.id, k.id) is null or ({unavailable})")
+        )
+        observation = Observation()
         times = {"newest": F.max("v.source.ts_ms"), "oldest": F.min("v.source.ts_ms")}
         counts = {"rows": F.count(F.lit(1)), "bad": F.count_if("bad"), **times}
-        rows = parsed.observe(seen, *[column.alias(name) for name, column in counts.items()]).where("not bad")
+        rows = parsed.observe(observation, *[column.alias(name) for name, column in counts.items()]).where("not bad")
         rows = rows.select(
             F.coalesce("v.after.id", "k.id").alias("id"),
-            *_cells(),
+            *_row_columns(),
             F.struct(F.col("v.source.lsn").alias("lsn"), F.col("offset")).alias("_lsn"),
             F.col("v.op").alias("_op"),
         )
@@ -296,7 +297,7 @@ def _with_care(spark: SparkSession, step: str, broker: str, registry: str, folde
             rows.write.format("noop").mode("append").save()
         else:
             _merge(frame.sparkSession, rows)
-        if seen.get["bad"]:
+        if observation.get["bad"]:
             bad = parsed.where("bad").select("key", "value", "topic", "partition", "offset")
             bad.write.mode("overwrite").parquet(str(folder / "dead" / f"batch={batch}"))
         batches.append(time.monotonic())
@@ -309,7 +310,7 @@ def _schema(registry: str, part: str) -> str:
         return str(json.loads(answer.read())["schema"])
 
 
-def _cells() -> list[Column]:
+def _row_columns() -> list[Column]:
     """The row's columns but for its key."""
     plain = [name for name, _ in _ROW if name not in ("id", "ordered", "due")]
     ordered, due = F.timestamp_micros("v.after.ordered"), F.date_from_unix_date("v.after.due")

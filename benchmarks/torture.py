@@ -129,8 +129,8 @@ class Load(threading.Thread):
         self.join()
 
 
-#: Lives without a batch, after which one is waited for: else a slow machine would never come further.
-IN_VAIN = 2
+#: Starts in a row without a batch, after which one is waited for: else a slow machine would never come further.
+MAX_FRUITLESS_STARTS = 2
 
 
 @dataclass
@@ -148,31 +148,31 @@ class Follower:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """And the JVM with it."""
+        """Kill it, and the JVM with it."""
         assert self.process is not None
         os.killpg(self.process.pid, number)
         self.process.wait(120)
 
     def check(self) -> None:
-        """It runs."""
+        """AssertionError when it has ended."""
         assert self.process is not None
         if self.process.poll() is not None:
             raise AssertionError(
                 f"headrace ended by itself, {self.process.returncode}:\n{self.log.read_text()[-3000:]}"
             )
 
-    def streams(self) -> int:
+    def count_starts(self) -> int:
         """How often it was about to read its first batch, in all runs."""
         return self.log.read_text().count("looking at the source") if self.log.exists() else 0
 
-    def done(self) -> list[dict[str, Any]]:
-        """What was written of all batches, the oldest first."""
+    def batches(self) -> list[dict[str, Any]]:
+        """The progress of all batches, the oldest first."""
         return [json.loads(path.read_text()) for path in sorted((self.checkpoint / "progress").glob("[0-9]*.json"))]
 
 
 @dataclass
 class Result:
-    """What came of it."""
+    """What a torture run found out."""
 
     kills: int = 0
     transactions: int = 0
@@ -201,13 +201,33 @@ class Torture:
             "registry": self._registry,
             "PostgreSQL": self._postgres,
         }
+        self._config = self._pipeline_config(work, stack, sinks, metastore=metastore)
+        file = work / "torture.yaml"
+        file.write_text(json.dumps(self._config))  # which is YAML, too
+        self.follower = Follower(file, work / "headrace.log", work / "checkpoint")
+        self._postgres.execute(SETUP)
+        self._connect.put(
+            NAME,
+            {
+                **self._postgres.debezium(NAME),
+                "schema.include.list": NAME,
+                "poll.interval.ms": "50",
+                **self._registry.avro_converter(),
+            },
+        )
+        self._rate = rate
+
+    def _pipeline_config(
+        self, work: Path, stack: ExitStack, sinks: Sequence[str], *, metastore: bool
+    ) -> dict[str, Any]:
+        """The pipeline file as a mapping; starts a metastore where it is to be used."""
         catalog: dict[str, Any] = {"warehouse": str(work / "lake/iceberg")}
         if metastore:
             self.servers["Hive metastore"] = hive = stack.enter_context(Metastore())
             properties = {"type": "hive", "uri": hive.uri, "warehouse": str(hive.warehouse)}
             catalog = {"catalog": "lake", "catalog.properties": properties}
         blocks = {"iceberg": catalog, "hudi": {"path": str(work / "lake/hudi")}}
-        self._config = {
+        return {
             "name": NAME,
             "source": {
                 "kafka": {
@@ -228,20 +248,6 @@ class Torture:
                 "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
             },
         }
-        file = work / "torture.yaml"
-        file.write_text(json.dumps(self._config))  # which is YAML, too
-        self.follower = Follower(file, work / "headrace.log", work / "checkpoint")
-        self._postgres.execute(SETUP)
-        self._connect.put(
-            NAME,
-            {
-                **self._postgres.debezium(NAME),
-                "schema.include.list": NAME,
-                "poll.interval.ms": "50",
-                **self._registry.avro_converter(),
-            },
-        )
-        self._rate = rate
 
     @contextmanager
     def load(self) -> Iterator[None]:
@@ -256,39 +262,39 @@ class Torture:
             self.result.seconds += load.seconds
 
     def kills(self, times: int, dice: random.Random) -> None:
-        """Kills the run so many times: while it starts, while it plans, writes or commits. Now and then it gets on."""
-        in_vain = 0
+        """Kill the run so many times: while it starts, while it plans, writes or commits. Now and then it gets on."""
+        fruitless = 0
         for _ in range(times):
-            streams, done = self.follower.streams(), self._last_done()
+            starts, last = self.follower.count_starts(), self._last_batch()
             self.follower.start()
-            self._until(partial(_beyond, self.follower.streams, streams), "a stream")
-            if in_vain == IN_VAIN:
-                self._until(partial(_beyond, self._last_done, done), "a batch")
+            self._wait_until(partial(_exceeds, self.follower.count_starts, starts), "a stream")
+            if fruitless == MAX_FRUITLESS_STARTS:
+                self._wait_until(partial(_exceeds, self._last_batch, last), "a batch")
             time.sleep(dice.uniform(0, 20))
             self.follower.check()
             self.follower.kill()
             self.result.kills += 1
-            in_vain = 0 if self._last_done() > done else in_vain + 1
+            fruitless = 0 if self._last_batch() > last else fruitless + 1
 
-    def _last_done(self) -> int:
-        return max((int(batch["batch"]) for batch in self.follower.done()), default=-1)
+    def _last_batch(self) -> int:
+        return max((int(batch["batch"]) for batch in self.follower.batches()), default=-1)
 
     def outages(self, seconds: float) -> None:
-        """Kills each server in turn, while the run goes on as well as it can."""
+        """Kill each server in turn, while the run goes on as well as it can."""
         self.follower.start()
         for name, server in self.servers.items():
-            self._until_whole()
+            self._wait_until_applied()
             server.kill()
             time.sleep(seconds)
             server.start()
             back = time.monotonic()
-            self._until_whole()
+            self._wait_until_applied()
             self.result.recovered[name] = round(time.monotonic() - back, 1)
             print(f"{name}: {self.result.recovered[name]} s", flush=True)
         self.follower.kill(signal.SIGINT)
 
     def compare(self, spark: SparkSession) -> None:
-        """Reads what is left until the tables are what the database is, five times at most."""
+        """Read what is left until the tables are what the database is, five times at most."""
         pipeline = Pipeline.from_dict(self._config)
         for _ in range(5):
             time.sleep(3)  # Debezium is behind the last commit
@@ -298,23 +304,23 @@ class Torture:
             assert code == 0, self.follower.log.read_text()[-3000:]
             for table in TABLES:
                 for sink in self._sinks:
-                    self.result.compared[f"{table}, {sink}"] = self._compared(pipeline, spark, table, sink)
+                    self.result.compared[f"{table}, {sink}"] = self._compare_table(pipeline, spark, table, sink)
             if not any(differ for _, differ in self.result.compared.values()):
                 break
 
-    def _compared(self, pipeline: Pipeline, spark: SparkSession, table: str, sink: str) -> tuple[int, int]:
+    def _compare_table(self, pipeline: Pipeline, spark: SparkSession, table: str, sink: str) -> tuple[int, int]:
         # As texts that PostgreSQL and Spark print alike.
         columns = TABLES[table]
         printed = " || '|' || ".join(f"coalesce({column}::text, 'null')" for column in columns)
-        want = [row[0] for row in self._postgres.query(f"select {printed} from torture.{table}")]  # noqa: S608
+        expected = [row[0] for row in self._postgres.query(f"select {printed} from torture.{table}")]  # noqa: S608
         frame = pipeline.read(f"torture.{table}", sink=sink, spark=spark)
         parts = ", '|', ".join(f"coalesce(cast({column} as string), 'null')" for column in columns)
-        have = [row[0] for row in frame.selectExpr(f"concat({parts})").collect()]
-        differ = len(set(want) ^ set(have)) + abs(len(have) - len(set(have)))
-        return len(set(want) & set(have)), differ
+        stored = [row[0] for row in frame.selectExpr(f"concat({parts})").collect()]
+        differ = len(set(expected) ^ set(stored)) + abs(len(stored) - len(set(stored)))
+        return len(set(expected) & set(stored)), differ
 
-    def _until_whole(self) -> None:
-        """Waits until changes that are made from now on are in all tables."""
+    def _wait_until_applied(self) -> None:
+        """Wait until changes that are made from now on are in all tables."""
         topic = f"{NAME}.torture.accounts"
         end: list[int] = []
 
@@ -325,12 +331,12 @@ class Torture:
                 end.append(self._kafka.end_offsets(topic)[0])
             return bool(end) and end[-1] > end[0] + _CHUNK
 
-        self._until(grows, "new records", pause=1)
-        self._until(partial(self._well, datetime.now(UTC)), "a batch that is well")
+        self._wait_until(grows, "new records", pause=1)
+        self._wait_until(partial(self._has_applied, datetime.now(UTC)), "a batch that is well")
 
-    def _well(self, after: datetime) -> bool:
+    def _has_applied(self, after: datetime) -> bool:
         """Whether a batch that began later brought rows, and failed nowhere."""
-        for batch in reversed(self.follower.done()):
+        for batch in reversed(self.follower.batches()):
             tables = batch["tables"]
             late = datetime.fromisoformat(batch["started"]) > after
             if late and any(table["applied"] for table in tables) and not any(table["error"] for table in tables):
@@ -338,23 +344,23 @@ class Torture:
         return False
 
     def _revive(self) -> None:
-        """Starts the connector's task again where it ended, which Kafka Connect leaves to people."""
+        """Start the connector's task again where it ended, which Kafka Connect leaves to people."""
         status = self._connect.status(NAME)
         if status and any(task["state"] == "FAILED" for task in status["tasks"]):
             url = f"{self._connect.url}/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true"
             request("POST", url)
             self.result.restarts += 1
 
-    def _until(self, there: Callable[[], bool], what: str, *, pause: float = 0.2) -> None:
+    def _wait_until(self, is_true: Callable[[], bool], what: str, *, pause: float = 0.2) -> None:
         deadline = time.monotonic() + 600
-        while not there():
+        while not is_true():
             self.follower.check()
             if time.monotonic() > deadline:
                 raise AssertionError(f"in vain: {what}\n{self.follower.log.read_text()[-3000:]}")
             time.sleep(pause)
 
 
-def _beyond(count: Callable[[], int], before: int) -> bool:
+def _exceeds(count: Callable[[], int], before: int) -> bool:
     return count() > before
 
 
@@ -372,14 +378,14 @@ def main() -> None:
         spark = Pipeline.from_file(torture.follower.file).session()
         with torture.load():
             torture.kills(arguments.kills, random.Random(arguments.seed))  # noqa: S311
-        _tell(torture, spark)
+        _report(torture, spark)
         with torture.load():
             torture.outages(arguments.away)
-        _tell(torture, spark)
+        _report(torture, spark)
 
 
-def _tell(torture: Torture, spark: SparkSession) -> None:
-    """Prints what came of it so far; ends the program when tables differ."""
+def _report(torture: Torture, spark: SparkSession) -> None:
+    """Print what came of it so far; ends the program when tables differ."""
     torture.compare(spark)
     result = torture.result
     rate = result.transactions / result.seconds

@@ -1,6 +1,6 @@
 """Run a command; append wall seconds, CPU seconds and peak memory of it and of all that it starts.
 
-    python -m benchmarks.measured RESULTS VARIANT ROUND -- COMMAND...
+    python -m benchmarks.measure RESULTS VARIANT ROUND -- COMMAND...
 
 From exec to exit of the last process. Memory is the sum of the resident sizes, looked at five times a second.
 """
@@ -21,7 +21,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _INTERVAL_S = 0.2
 
 
-def measured(variant: str, number: int, command: list[str]) -> Result:
+def measure(variant: str, number: int, command: list[str]) -> Result:
     """Run a command to the end of its last process. Once per process: it counts all children there ever were."""
     # PySpark's JVM outlives the Python that started it: as its next of kin this process sees its end and its CPU.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -68,7 +68,7 @@ def main() -> None:
     results, variant, number, dashes, *command = sys.argv[1:]
     if dashes != "--" or not command:
         raise SystemExit(__doc__)
-    result = measured(variant, int(number), command)
+    result = measure(variant, int(number), command)
     append(Path(results), result)
     sys.exit(result.code)
 

@@ -1,8 +1,8 @@
-"""What the memory of removed keys costs a batch of 10,000 changes, by how many keys it has.
+"""What deleted keys, which a checkpoint keeps so that late changes lose, cost a batch of 10,000 changes, by how many keys it has.
 
-    python -m benchmarks.removed --work FOLDER [--repeat 5]
+    python -m benchmarks.deleted_keys --work FOLDER [--repeat 5]
 
-The seconds of looking for the batch's changes that are older than a removal, with headrace's own settings of Spark.
+The seconds of looking for the batch's changes that are older than a delete, with headrace's own settings of Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.runtime import session as sessions
+from headrace.runtime.session_builder import build_session
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.spark.storage import Folder
 from headrace.upsert.deleted_keys import DeletedKeys
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGES = 10_000
-REMEMBERED = (0, 10_000, 100_000, 1_000_000, 5_000_000)
+KEYS = (0, 10_000, 100_000, 1_000_000, 5_000_000)
 DAY = 86_400.0
 
 
 def main() -> None:
-    """Prints a line of JSON for each size."""
+    """Print a line of JSON for each size."""
     cli = argparse.ArgumentParser(description=__doc__)
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--repeat", type=int, default=5)
     arguments = cli.parse_args()
     shutil.rmtree(arguments.work, ignore_errors=True)
-    spark = sessions.build([], {"spark.master": "local[2]"})
+    spark = build_session([], {"spark.master": "local[2]"})
     changes = rows(spark, CHANGES, 500, deleted=False, position=_position("B")).localCheckpoint()
-    for count in REMEMBERED:
+    for count in KEYS:
         folder = Folder(spark, str(arguments.work / str(count)))
         if count:
-            removed = rows(spark, count, 1, deleted=True, position=_position("A"))
-            DeletedKeys(folder, 7 * DAY).remember(removed, ["key"], 1)
-        took = []
+            deleted = rows(spark, count, 1, deleted=True, position=_position("A"))
+            DeletedKeys(folder, 7 * DAY).remember(deleted, ["key"], 1)
+        times = []
         for _ in range(arguments.repeat + 1):
             keys, began = DeletedKeys(folder, 7 * DAY), time.monotonic()
             with keys.drop_late(changes, ["key"]) as left:
                 assert left.count() == CHANGES
-            took.append(time.monotonic() - began)
-        found = {"remembered": count, "seconds": round(statistics.median(took[1:]), 2), "first": round(took[0], 2)}
-        print(json.dumps(found), flush=True)
+            times.append(time.monotonic() - began)
+        result = {"keys": count, "seconds": round(statistics.median(times[1:]), 2), "first": round(times[0], 2)}
+        print(json.dumps(result), flush=True)
     spark.stop()
 
 

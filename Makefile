@@ -8,13 +8,15 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0
-	@envs=lint,$$($(VENV)/bin/python -c 'import sys; print("py%d%d" % sys.version_info[:2])')-spark35; \
+test: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0; at the end, how long each part took
+	@envs=test; \
 	if $(JAVA) --list-modules 2>/dev/null | grep -q '^jdk.incubator.vector'; then envs=$$envs,spark40; \
 	else echo "SPARK 4.0 IS LEFT OUT: it needs a whole JDK, 17 or 21, in JAVA_HOME or on the PATH" >&2; fi; \
-	echo "$(TOX) run -e $$envs"; $(TOX) run -e $$envs
+	rm -f .tox/times-*.json .tox/result.json; \
+	echo "$(TOX) run -e $$envs"; $(TOX) run -e $$envs --result-json .tox/result.json; code=$$?; \
+	$(VENV)/bin/python .ci/times.py .tox; exit $$code
 
-quick: $(TOX)  ## lint and the tests that start neither a JVM nor a server
+quick: $(TOX)  ## lint, the tests that start neither a JVM nor a server, and every step of a batch in one JVM
 	$(TOX) run -e quick
 
 lint: $(TOX)  ## ruff, mypy --strict, import-linter
@@ -27,7 +29,7 @@ live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, D
 	$(VENV)/bin/headrace live
 
 torture: $(VENV)/.installed-test  ## the hard test, hours: histories by the hundred, 100 kills and every server killed under load, every row compared
-	HEADRACE_HISTORIES=40 $(VENV)/bin/python -m pytest --dist load tests/core/upsert/test_histories.py
+	HEADRACE_HISTORIES=130 $(VENV)/bin/python -m pytest --dist load tests/core/upsert/test_histories.py
 	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
 
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)

@@ -31,7 +31,7 @@ if str(ROOT) not in sys.path:
 from benchmarks import process_tree  # noqa: E402 - found by the line above
 from benchmarks.results import Result, append, read  # noqa: E402
 from tests.support import databases  # noqa: E402
-from tests.support.databases import Printed, ordered  # noqa: E402
+from tests.support.databases import Printed, sort_rows  # noqa: E402
 
 VARIANTS = [f"{database}-{sink}" for database in ("pagila", "sakila") for sink in ("iceberg", "hudi")]
 _STEPS = ("servers", "snapshot in Kafka", "Spark", "all tables true", "total")
@@ -98,9 +98,9 @@ def _run_round(variant: str, number: int, results: Path) -> None:
         pipeline.run(spark)
         for table in tables:
             frame = pipeline.read(f"{database}_{schema}.{table.name}", spark=spark)
-            stored = ordered(frame.selectExpr(*table.lake).collect())
+            stored = sort_rows(frame.selectExpr(*table.lake).collect())
             printed = f"select {', '.join(table.database)} from {schema}.{table.name}"  # noqa: S608 - likewise
-            expected = ordered(query(printed))
+            expected = sort_rows(query(printed))
             if stored != expected:
                 raise SystemExit(f"{variant}: {table.name} is not what the database has")
         step("all tables true")

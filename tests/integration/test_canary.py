@@ -125,19 +125,19 @@ class Program:
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """What it says on stdout and stderr."""
         assert self._process.stdin
-        before = len(self.said)
+        before = len(self.output)
         self._process.stdin.write(json.dumps(arguments) + "\n")
         self._process.stdin.flush()
-        until(lambda: self._ended(before), f"the end of {arguments}", seconds=300)
-        said = self.said[before:]
+        until(lambda: self._has_ended(before), f"the end of {arguments}", seconds=300)
+        said = self.output[before:]
         assert f"\nended with {code}\n" in said, said
         return said
 
-    def _ended(self, before: int) -> bool:
-        return "\nended with " in self.said[before:] or self._process.poll() is not None
+    def _has_ended(self, before: int) -> bool:
+        return "\nended with " in self.output[before:] or self._process.poll() is not None
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text(errors="replace")
 
     def end(self) -> None:
@@ -197,10 +197,10 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
     assert any(b"physicalPlanDescription" in text and b"MergeRows" in text for text in events)
     assert any(path.suffix == ".parquet" for path in (folder / "checkpoint/dead_letters").rglob("*"))
     for canary in (PII, *SECRETS.values(), kafka.sasl.password):
-        assert not found(canary, folder.parent)
+        assert not find_canary(canary, folder.parent)
 
 
-def found(canary: str, folder: Path) -> list[str]:
+def find_canary(canary: str, folder: Path) -> list[str]:
     """The files that have it, with what is around it."""
     texts = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     places = {path: text.find(canary.encode()) for path, text in texts.items()}

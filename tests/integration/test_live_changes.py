@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import IllegalArgumentException
 from tests.support import pipelines
-from tests.support.waiting import stopped, until
+from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError
 from headrace.testing.stack import Connect, Kafka, Postgres, Registry
@@ -64,7 +64,7 @@ def test_tables_that_change_while_they_are_followed(
             assert lake(sink) == list(rows), query.exception
 
     first = row(1, 1, 0.5, Decimal("1.50"), "a", "old 1", "gone 1")
-    with stopped(pipeline.start(spark, "200 ms")) as query:
+    with stop_at_end(pipeline.start(spark, "200 ms")) as query:
         become(first, row(2, 2, 0.5, Decimal("2.50"), "b", "old 2", "gone 2"))
         postgres.execute(
             f"alter table {TABLE} drop column gone; alter table {TABLE} rename column old to renamed;"

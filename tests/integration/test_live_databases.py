@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import databases, pipelines
-from tests.support.databases import Printed, Query, ordered
+from tests.support.databases import Printed, Query, sort_rows
 
 from headrace import Pipeline
 from headrace.engine.query import Query as Running
@@ -103,7 +103,7 @@ def test_pagila_and_tickit_in_iceberg(
             "table.exclude.list": "public[.]payment_p.*",
         }
         connect.put("shop", {**postgres.debezium("shop"), **registry.avro_converter(), **settings})
-        pipeline = following(tmp_path, "iceberg", kafka, "shop[.].*", {"avro": {"registry": registry.ccompat_url}})
+        pipeline = pipeline_of(tmp_path, "iceberg", kafka, "shop[.].*", {"avro": {"registry": registry.ccompat_url}})
         try:
             follows(pipeline, spark, query, tables, IN_POSTGRES)
         finally:
@@ -126,14 +126,14 @@ if "hudi" in pipelines.TABLE_SINKS:
         assert len(tables) == 20
         settings = {"database.include.list": "sakila,inventory", **JSON}
         connect.put("rental", {**mariadb.debezium("rental", kafka.bootstrap_servers), **settings})
-        pipeline = following(tmp_path, "hudi", kafka, "rental[.].*[.].*", {"json": {}})
+        pipeline = pipeline_of(tmp_path, "hudi", kafka, "rental[.].*[.].*", {"json": {}})
         try:
             follows(pipeline, spark, mariadb.query, tables, IN_MARIADB)
         finally:
             connect.delete("rental")
 
 
-def following(folder: Path, sink: str, kafka: Kafka, topics: str, value: dict[str, Any]) -> Pipeline:
+def pipeline_of(folder: Path, sink: str, kafka: Kafka, topics: str, value: dict[str, Any]) -> Pipeline:
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": topics}
     return pipelines.pipeline(
         folder,
@@ -167,7 +167,7 @@ def become_equal(
     while waiting:
         for name, (source, printed) in list(waiting.items()):
             assert running.is_active, running.exception
-            want = ordered(query(f"select {', '.join(printed.database)} from {source}"))
+            want = sort_rows(query(f"select {', '.join(printed.database)} from {source}"))
             have = rows(pipeline, spark, name, printed)
             if have == want:
                 del waiting[name]
@@ -187,4 +187,4 @@ def rows(pipeline: Pipeline, spark: SparkSession, table: str, printed: Printed) 
         frame = pipeline.read(table, spark=spark)
     except ConfigError:
         return []
-    return ordered(frame.selectExpr(*printed.lake).collect())
+    return sort_rows(frame.selectExpr(*printed.lake).collect())

@@ -194,11 +194,11 @@ def _wait_for_the_connectors(lake: Lake, database: str) -> None:
     lake.until_same(lambda: lake.in_table(f"{database}_once", "people"), people)
     numbers = count()
 
-    def seen() -> bool:
+    def insert_and_check() -> bool:
         lake.servers[database].execute(f"insert into {RUN}.{SEEN} values ({next(numbers)})")
         return bool(lake.in_table(f"{database}_later", SEEN))
 
-    lake.until_same(seen, True)
+    lake.until_same(insert_and_check, True)
 
 
 def _change(server: Postgres | MariaDb) -> None:

@@ -172,8 +172,8 @@ def test_every_type(sqlserver: SqlServer, feed: Callable[[str], Feed], kafka: Ka
     assert {(table.rows_in, table.dead_letters) for table in summary.tables} == {(2 * count + 2, 0)}
     schema = {field.name: field.dataType.simpleString() for field in found.frame("iceberg", kinds).schema}
     assert schema == {"id": "int", "c_rowversion": "binary", **{t.name: t.kind for t in types_sqlserver.TYPES}}
-    columns = types_sqlserver.selected()
-    want = [types_sqlserver.wanted(row) for row in sqlserver.rows(kinds)]
+    columns = types_sqlserver.lake_columns()
+    want = [types_sqlserver.lake_row(row) for row in sqlserver.rows(kinds)]
     for sink in found.sinks:
         have = found.rows(sink, kinds, columns)
         assert len(have) == len(want) == 2 * count

@@ -213,10 +213,10 @@ def follow(
 @pytest.mark.parametrize("feed", FEEDS, ids=str)
 def test_types(feed: Feed, tables: dict[Feed, DataFrame]) -> None:
     kinds = {field.name: field.dataType.simpleString() for field in tables[feed].schema}
-    assert kinds == {"id": "bigint" if feed.modes["wire"] == "bare" else "int", **expected_kinds(feed)}
+    assert kinds == {"id": "bigint" if feed.modes["wire"] == "bare" else "int", **kinds_of(feed)}
 
 
-def expected_kinds(feed: Feed) -> dict[str, str]:
+def kinds_of(feed: Feed) -> dict[str, str]:
     return {type_.name: type_.kind(feed.modes) for type_ in feed.types.types}
 
 

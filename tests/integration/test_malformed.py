@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.plugins.sources.test_avro_records import PlayedRegistry, encoded, played
+from tests.plugins.sources.test_avro_records import PlayedRegistry, encode, fake_registry
 from tests.plugins.sources.test_kafka import change, job, prefix
 from tests.support import pipelines
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
-__all__ = ["played", "prefix"]
+__all__ = ["fake_registry", "prefix"]
 #: Ids of messages that stay as they are: no damage makes a small one so large.
 GOOD = range(5_000_000_000, 5_000_000_100)
 BAD = 3_000
@@ -40,7 +40,7 @@ def kafka() -> Iterator[Kafka]:
         yield server
 
 
-def _flipped(body: bytes, dice: random.Random) -> bytes:
+def _flip(body: bytes, dice: random.Random) -> bytes:
     damaged = bytearray(body)
     for _ in range(dice.randint(1, 4)):
         damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
@@ -62,7 +62,7 @@ def _nothing(_: bytes, dice: random.Random) -> bytes:
     )
 
 
-def _joined(body: bytes, dice: random.Random) -> bytes:
+def _append(body: bytes, dice: random.Random) -> bytes:
     return body + dice.choice([body, b"}", b"\0", b" {}", b"[1"])
 
 
@@ -83,9 +83,9 @@ def _deep(body: bytes, dice: random.Random) -> bytes:
 
 #: Each with how often.
 JSON: dict[Damage, int] = {
-    _flipped: 40,
+    _flip: 40,
     _cut: 15,
-    _joined: 8,
+    _append: 8,
     _not_utf8: 12,
     _other_value: 20,
     _deep: 1,
@@ -99,9 +99,9 @@ def test_json(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) ->
     bad = []
     for number in range(BAD):
         record = change("c", number % 1000, "a", lsn=number + 1)
-        damage = _thrown(JSON, dice)
+        damage = _draw_damage(JSON, dice)
         # Half of the keys are damaged, too.
-        key = damage(b'{"id": %d}' % number, dice) if damage in (_flipped, _cut) and dice.random() < 0.5 else record.key
+        key = damage(b'{"id": %d}' % number, dice) if damage in (_flip, _cut) and dice.random() < 0.5 else record.key
         bad.append(Record(damage(record.value or b"", dice), key=key))
     good = [change("c", number, f"good {number}", lsn=number) for number in GOOD]
     rule = {"source": topic, "columns": {"id": "bigint", "name": "string"}}
@@ -149,7 +149,7 @@ _NAME = "n" * 40
 
 
 def _avro(id_: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
-    return b"\0" + id_.to_bytes(4, "big") + encoded(schema, value)
+    return b"\0" + id_.to_bytes(4, "big") + encode(schema, value)
 
 
 def _avro_change(number: int, name: str, *, lsn: int) -> Record:
@@ -164,7 +164,7 @@ def _huge(body: bytes, dice: random.Random) -> bytes:
     number = dice.choice(
         [99 << 20, 500 << 20, (1 << 31) - 9, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 62), -1, -(1 << 31)]
     )
-    said, what = encoded("long", number), dice.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
+    said, what = encode("long", number), dice.choice([_NAME.encode(), b"\0\1\4", b"\2a\2b\0"])
     return body.replace(bytes([len(what) * 2]) + what if what[0] != 0 else b"\4\0\1", said + what, 1)
 
 
@@ -181,7 +181,7 @@ def _noise(body: bytes, dice: random.Random) -> bytes:
 
 
 AVRO: dict[Damage, int] = {
-    _flipped: 40,
+    _flip: 40,
     _cut: 15,
     _huge: 10,
     _other_schema: 5,
@@ -192,19 +192,19 @@ AVRO: dict[Damage, int] = {
 }
 
 
-def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry) -> None:
+def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry) -> None:
     dice = random.Random(4711)
     topic = f"{prefix}.orders"
     for id_, text in ((_VALUES, json.dumps(_ENVELOPE)), (_KEYS, json.dumps(_KEY)), (_BROKEN, '{"type": "nothing"}')):
-        played.answers[f"/schemas/ids/{id_}"] = {"schema": text}
+        fake_registry.answers[f"/schemas/ids/{id_}"] = {"schema": text}
     bad = []
     for number in range(BAD):
         record = _avro_change(number % 1000, _NAME, lsn=number + 1)
-        damage = _thrown(AVRO, dice)
-        key = damage(record.key or b"", dice) if damage in (_flipped, _cut) and dice.random() < 0.5 else record.key
+        damage = _draw_damage(AVRO, dice)
+        key = damage(record.key or b"", dice) if damage in (_flip, _cut) and dice.random() < 0.5 else record.key
         bad.append(Record(damage(record.value or b"", dice), key=key))
     good = [_avro_change(number, f"good {number}", lsn=number) for number in GOOD]
-    wire = {"avro": {"registry": played.url}}
+    wire = {"avro": {"registry": fake_registry.url}}
     source = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": 1500}
     aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
     config = {"source": {"kafka": source, "value": wire}, "tables": [], **aside}
@@ -214,7 +214,7 @@ def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, pl
     _each_is_a_row_or_a_dead_letter(kafka, topic, [*bad, *good], dice, pipeline, spark)
 
 
-def _thrown(damages: dict[Damage, int], dice: random.Random) -> Damage:
+def _draw_damage(damages: dict[Damage, int], dice: random.Random) -> Damage:
     return dice.choices(list(damages), list(damages.values()))[0]
 
 

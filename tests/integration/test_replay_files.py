@@ -27,7 +27,7 @@ TOPIC = "shop.orders"
 NEVER = (b"{cut", b"\xff", b"null")
 
 
-def priced(number: int, price: Any, *, lsn: int) -> dict[str, Any]:
+def price_event(number: int, price: Any, *, lsn: int) -> dict[str, Any]:
     source = {"connector": "postgresql", "lsn": lsn}
     return {"before": None, "after": {"id": number, "price": price, "lsn": lsn}, "source": source, "op": "c"}
 
@@ -57,9 +57,10 @@ def deliver(folder: Path) -> tuple[Path, Path]:
     """Two files, one whose name tells its first offset."""
     numbered, plain = folder / f"bronze/{TOPIC}/{TOPIC}+0+100.json", folder / f"bronze/{TOPIC}/müll [1].json"
     write_lines(
-        numbered, [b"null", priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11), b"{cut", priced(1, 1234.5, lsn=5)]
+        numbered,
+        [b"null", price_event(1, 1.5, lsn=10), price_event(2, 1234.5, lsn=11), b"{cut", price_event(1, 1234.5, lsn=5)],
     )
-    write_lines(plain, [priced(3, 2.5, lsn=12), priced(4, 9876.5, lsn=13), b"null", b"\xff"])
+    write_lines(plain, [price_event(3, 2.5, lsn=12), price_event(4, 9876.5, lsn=13), b"null", b"\xff"])
     return numbered, plain
 
 
@@ -86,7 +87,7 @@ def test_a_repaired_file(tmp_path: Path, spark: SparkSession) -> None:
     numbered, _ = deliver(tmp_path)
     pipeline = job(tmp_path, "decimal(9,2)")
     pipeline.run(spark)
-    numbered.write_bytes(numbered.read_bytes().replace(b"{cut", json.dumps(priced(5, 3.5, lsn=14)).encode()))
+    numbered.write_bytes(numbered.read_bytes().replace(b"{cut", json.dumps(price_event(5, 3.5, lsn=14)).encode()))
     assert list(replay(pipeline.plan, spark)) == [ReplayResult("shop.orders", 4, 3)]
     assert (14, "3.50") in rows(pipeline, spark)
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.support.dist import distributions
+from tests.support import dist
 
 collect_ignore = ["headrace_acme"]
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """headrace's sdist and the wheel that is built from it."""
-    return distributions(tmp_path_factory.mktemp("built"))
+    return dist.distributions(tmp_path_factory.mktemp("built"))

@@ -86,9 +86,9 @@ def test_every_top_package_is_typed_and_measured(setup_cfg: ConfigParser) -> Non
 
 
 @pytest.mark.dist
-def test_the_wheel_holds_the_packages_and_their_data(built: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
+def test_the_wheel_holds_the_packages_and_their_data(distributions: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
     """Built from the sdist, which therefore lacks nothing."""
-    _, wheel = built
+    _, wheel = distributions
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = set()
@@ -107,8 +107,8 @@ def test_the_wheel_holds_the_packages_and_their_data(built: tuple[Path, Path], s
 
 
 @pytest.mark.dist
-def test_what_a_release_says_of_itself(built: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
-    sdist, wheel = built
+def test_what_a_release_says_of_itself(distributions: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
+    sdist, wheel = distributions
     version = setup_cfg["metadata"]["version"]
     assert (sdist.name, wheel.name) == (f"headrace-{version}.tar.gz", f"headrace-{version}-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:

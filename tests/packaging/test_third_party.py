@@ -44,9 +44,9 @@ class Venv:
 
 
 @pytest.fixture(scope="session")
-def venv(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Venv:
+def venv(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Venv:
     folder = tmp_path_factory.mktemp("dist")
-    _, wheel = built
+    _, wheel = distributions
     acme = wheel_of(PROJECTS / "headrace_acme", folder)
     # The same line as here; the exact version is the extra's.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
@@ -120,14 +120,14 @@ def artist(number: int, name: str, op: str) -> dict[str, str]:
 def test_it_is_listed(venv: Venv, tmp_path: Path) -> None:
     found = json.loads(venv.headrace("plugins", "--json", cwd=tmp_path))
     assert [item for item in found if item["distribution"] == "headrace-acme 1.0"] == [
-        listed("source", "acme_log"),
-        listed("transform", "acme_upper"),
-        listed("sink", "acme_csv"),
+        plugin_entry("source", "acme_log"),
+        plugin_entry("transform", "acme_upper"),
+        plugin_entry("sink", "acme_csv"),
     ]
     assert {item["state"] for item in found} == {"ok"}
 
 
-def listed(kind: str, name: str) -> dict[str, Any]:
+def plugin_entry(kind: str, name: str) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": name,

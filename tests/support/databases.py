@@ -46,15 +46,15 @@ class Printed:
 def of_postgres(query: Query, schema: str) -> list[Printed]:
     """The tables of a schema; a partitioned one is one table."""
     whole = "format('%I.%I', table_schema, table_name)::regclass not in (select inhrelid from pg_inherits)"
-    return _printed(query, schema, whole, _POSTGRES, '"{}"')
+    return _list_tables(query, schema, whole, _POSTGRES, '"{}"')
 
 
 def of_mariadb(query: Query, schema: str) -> list[Printed]:
     """The tables of a database."""
-    return _printed(query, schema, "true", _MARIADB, "`{}`")
+    return _list_tables(query, schema, "true", _MARIADB, "`{}`")
 
 
-def _printed(
+def _list_tables(
     query: Query, schema: str, condition: str, rules: dict[str, tuple[str, str]], quoted: str
 ) -> list[Printed]:
     columns = query(
@@ -69,7 +69,7 @@ def _printed(
     return [Printed(table, tuple(d for d, _ in pairs), tuple(s for _, s in pairs)) for table, pairs in found.items()]
 
 
-def ordered(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def sort_rows(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Rows of texts, in an order that every database has: Python's."""
     return sorted(map(tuple, rows), key=lambda row: [(value is None, value) for value in row])
 

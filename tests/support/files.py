@@ -57,7 +57,7 @@ def offsets(spark: SparkSession, events: Events) -> set[Any]:
     return {row[OFFSET] for row in events.load(spark, events.schema).select(OFFSET).collect()}
 
 
-def written_at(path: Path, second: float) -> Path:
+def set_mtime(path: Path, second: float) -> Path:
     """Sets when a file was written."""
     os.utime(path, (second, second))
     return path

@@ -29,7 +29,7 @@ class Way:
     bare: str = ""
     bare_spark: str = ""
 
-    def printed(self, modes: Modes) -> str:
+    def expression(self, modes: Modes) -> str:
         """Spark's expression."""
         return (self.bare_spark if modes["wire"] == "bare" else "") or self.spark
 
@@ -126,7 +126,7 @@ class TypeTable:
         return ", ".join(t.way(modes).sql.format(c=t.name) for t in self.types)
 
     def spark(self, modes: Modes) -> list[str]:
-        return [f"{t.way(modes).printed(modes).format(c=t.name)} as {t.name}" for t in self.types]
+        return [f"{t.way(modes).expression(modes).format(c=t.name)} as {t.name}" for t in self.types]
 
 
 def _default(type_: Type) -> str:

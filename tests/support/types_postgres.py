@@ -39,12 +39,12 @@ def _decimals(kind: str, number: str = "{c}") -> dict[str, Way]:
     }
 
 
-def _unheld(value: str, text: str) -> list[Quirk]:
+def _java_quirks(value: str, text: str) -> list[Quirk]:
     """What a number of Java's cannot be."""
     return [Quirk(value, None, modes={"decimal": ["precise"]}), Quirk(value, text, modes={"decimal": ["string"]})]
 
 
-_NOT_A_NUMBER = _unheld("'NaN'", "NAN")
+_NOT_A_NUMBER = _java_quirks("'NaN'", "NAN")
 #: Of a scale of -2 Debezium says that it is 2046, and sends as many zeros: the same number.
 _ZEROS = Way("string", "{c}::text || '.' || repeat('0', 2046)")
 _ROUNDED = {**_decimals("string"), "precise": _ZEROS, "string": _ZEROS}
@@ -261,8 +261,8 @@ TYPES = TypeTable(
             "decimal",
             [
                 *_NOT_A_NUMBER,
-                *_unheld("'Infinity'", "POSITIVE_INFINITY"),
-                *_unheld("'-Infinity'", "NEGATIVE_INFINITY"),
+                *_java_quirks("'Infinity'", "POSITIVE_INFINITY"),
+                *_java_quirks("'-Infinity'", "NEGATIVE_INFINITY"),
                 # Where the column does not say how many digits it has, zeros at the end are none.
                 Quirk("1.50", "1.5", modes={"decimal": ["precise"]}),
             ],

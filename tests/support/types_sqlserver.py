@@ -34,12 +34,12 @@ def clock(digits: int) -> Callable[[str], int]:
 
     unit: int = 10**digits
 
-    def counted(text: str) -> int:
+    def count_parts(text: str) -> int:
         whole, _, part = text.partition(".")
         hours, minutes, seconds = map(int, whole.split(":"))
         return ((hours * 60 + minutes) * 60 + seconds) * unit + int(part.ljust(digits, "0") or 0)
 
-    return counted
+    return count_parts
 
 
 def _as_it_is(value: Any) -> Any:
@@ -216,7 +216,7 @@ def rows(first: int) -> list[dict[str, Value]]:
     ]
 
 
-def wanted(row: dict[str, Value]) -> list[Any]:
+def lake_row(row: dict[str, Value]) -> list[Any]:
     """What the table should have of a row that SQL Server prints so."""
     return [row["id"], row["c_rowversion"], *(_arrives(kind, row[kind.name]) for kind in TYPES)]
 
@@ -229,6 +229,6 @@ def _arrives(kind: Type, printed: Value) -> Any:
     return None if arrives is None else kind.reads(arrives)
 
 
-def selected() -> list[str]:
-    """The columns of ``wanted``, for Spark."""
+def lake_columns() -> list[str]:
+    """The columns of ``lake_row``, for Spark."""
     return ["id", "c_rowversion", *(f"{t.spark.format(c=t.name)} as {t.name}" for t in TYPES)]

@@ -19,7 +19,7 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None
 
 
 @contextmanager
-def stopped(query: Query) -> Iterator[Query]:
+def stop_at_end(query: Query) -> Iterator[Query]:
     """It ends with the block."""
     try:
         yield query

@@ -15,7 +15,7 @@ def to_json_value(value: Any, data_type: DataType) -> Any:
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType | T.ArrayType | T.MapType) and value is not None:
-        return _nested_to_json(value, data_type)
+        return _encode_nested(value, data_type)
     if isinstance(data_type, T.TimestampType) and value is not None:  # PySpark gives it in the zone of this machine
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, bytes | bytearray):
@@ -27,7 +27,7 @@ def to_json_value(value: Any, data_type: DataType) -> Any:
     return value
 
 
-def _nested_to_json(value: Any, data_type: StructType | ArrayType | MapType) -> Any:
+def _encode_nested(value: Any, data_type: StructType | ArrayType | MapType) -> Any:
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):

@@ -127,7 +127,7 @@ class BatchRunner:
         try:
             waits = self.catch_up.defer(target.name, batch, lambda: self._replay_ranges(target, context) or {})
             if waits is not None:
-                return TableOutcome(self._failed_progress(target.name, waits, 0.0))
+                return TableOutcome(self._progress_of_failure(target.name, waits, 0.0))
             with tag_jobs(self._context.spark, target.name):
                 return TableOutcome(tuple(self._writer.apply(target, batch)))
         except Exception as raised:  # noqa: BLE001 - the other tables go on
@@ -191,11 +191,13 @@ class BatchRunner:
             progress
             for name, outcome in outcomes.items()
             for progress in (
-                self._failed_progress(name, str(outcome.error), outcome.seconds) if outcome.error else outcome.progress
+                self._progress_of_failure(name, str(outcome.error), outcome.seconds)
+                if outcome.error
+                else outcome.progress
             )
         )
 
-    def _failed_progress(self, table: str, why: str, seconds: float) -> tuple[TableProgress, ...]:
+    def _progress_of_failure(self, table: str, why: str, seconds: float) -> tuple[TableProgress, ...]:
         text, seconds = self._plan.redact(why), round(seconds, 3)
         return tuple(TableProgress(table, sink.name, seconds=seconds, error=text) for sink in self._plan.sinks)
 

@@ -51,7 +51,7 @@ class RecordDecoder:
         try:
             return self._decode_topic(context, topic, records)
         except Exception as error:  # noqa: BLE001 - its table raises it
-            return Events.failed(topic, error)
+            return Events.of_failure(topic, error)
 
     def _decode_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
         try:

@@ -57,7 +57,7 @@ class Counts:
     upsert_deletes: int | None = None
 
     @property
-    def accepted(self) -> int | None:
+    def rows_accepted(self) -> int | None:
         """Changes that are rows."""
         return None if self.rows_in is None or self.errors is None else self.rows_in - self.errors
 
@@ -126,7 +126,7 @@ def table_progress(
     if mode == "upsert":
         rows, deletes = counts.upserts, counts.upsert_deletes or 0
     else:  # all that is accepted is written
-        rows, deletes = counts.accepted, counts.deletes_in
+        rows, deletes = counts.rows_accepted, counts.deletes_in
     applied, late = rows, None
     if result.skipped:
         applied = 0
@@ -139,7 +139,7 @@ def table_progress(
         rows_in=counts.rows_in,
         applied=applied,
         late=late,
-        superseded=None if counts.accepted is None or rows is None else counts.accepted - rows,
+        superseded=None if counts.rows_accepted is None or rows is None else counts.rows_accepted - rows,
         dead_letters=dead_letters,
         dropped=dropped,
         latency_ms=None if counts.newest_ms is None else now - counts.newest_ms,

@@ -84,7 +84,7 @@ class Plan:
         return SchemaLog(
             folder,
             file_types=self.routes.columns,
-            table_types=partial(self._stored_types, session),
+            table_types=partial(self._read_stored_types, session),
             ruled=self.settings.dead_letters,
         )
 
@@ -122,7 +122,7 @@ class Plan:
                         fix=did_you_mean(name, columns),
                     )
 
-    def _stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
+    def _read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
         """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""
         route = self.routes.of(topic)
         if route is None:

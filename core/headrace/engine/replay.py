@@ -140,7 +140,7 @@ class _Replay:
         claimed = session.read.load(f"{self.under_way.path}/{folder.name}")
         schemas, stream = self._checkpoint.schemas, self._checkpoint.stream
         context = SourceContext(session, schemas, batch=folder.batch, stream=stream)
-        missing_files = [] if self._plan.source.yields_records else self._missing_files(context, claimed)
+        missing_files = [] if self._plan.source.yields_records else self._find_missing_files(context, claimed)
         is_replayed = self._condition & F.coalesce(~F.col("file").isin(missing_files), F.lit(True))
         dead_letters = claimed.where(is_replayed)
         counts = {row["topic"]: row["count"] for row in dead_letters.groupBy("topic").count().collect()}
@@ -193,7 +193,7 @@ class _Replay:
         several = self._reader.read_replay(replace(context, replay=ranges))
         return [replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in several]
 
-    def _missing_files(self, context: SourceContext, claimed: DataFrame) -> list[str]:
+    def _find_missing_files(self, context: SourceContext, claimed: DataFrame) -> list[str]:
         """The files of dead letters that are not there any more, or that have fewer records."""
         from pyspark.sql import functions as F
 

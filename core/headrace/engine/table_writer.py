@@ -31,7 +31,7 @@ from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.upsert.table_state import TableState, TableStates
-from headrace.upsert.unavailable import COLUMN_POSITIONS, met_unavailable_value
+from headrace.upsert.unavailable import COLUMN_POSITIONS, is_unavailable_value_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class TableWriter:
         try:
             return self._apply(target, batch, state)
         except Exception as error:
-            if state.has_unavailable or not met_unavailable_value(error):
+            if state.has_unavailable or not is_unavailable_value_error(error):
                 raise
             state.has_unavailable = True
             return self._apply(target, batch, state)

@@ -92,7 +92,7 @@ def deduplicate(rows: DataFrame, job: TableBatch) -> DataFrame:
 
 def drop_late_after_delete(rows: DataFrame, job: TableBatch, state: TableState) -> AbstractContextManager[DataFrame]:
     """The rows, but those that are older than a delete that an earlier batch applied."""
-    return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else _unchanged(rows)
+    return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else _as_they_are(rows)
 
 
 @contextmanager
@@ -120,5 +120,5 @@ def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
 
 
 @contextmanager
-def _unchanged(rows: DataFrame) -> Iterator[DataFrame]:
+def _as_they_are(rows: DataFrame) -> Iterator[DataFrame]:
     yield rows

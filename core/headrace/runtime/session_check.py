@@ -27,8 +27,8 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
     check_supported(plugins, line)
     context_conf = spark.sparkContext.getConf()
     lines = [
-        *missing_jar_lines(plugins, line, lambda name: _has_class(spark, name)),
-        *missing_conf_lines(plugins, lambda key: spark.conf.get(key, None) or context_conf.get(key, None)),
+        *list_missing_jars(plugins, line, lambda name: _has_class(spark, name)),
+        *list_missing_conf(plugins, lambda key: spark.conf.get(key, None) or context_conf.get(key, None)),
     ]
     if lines:
         raise PluginError(
@@ -39,13 +39,13 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
         )
 
 
-def missing_jar_lines(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
+def list_missing_jars(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
     """The line of a builder that names the jars of plugins whose classes cannot be loaded; none when all can be."""
     missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
     return [f'.config("spark.jars.packages", "{",".join(list_coordinates(missing, line))}")'] if missing else []
 
 
-def missing_conf_lines(plugins: Sequence[Plugin], setting: Callable[[str], str | None]) -> list[str]:
+def list_missing_conf(plugins: Sequence[Plugin], setting: Callable[[str], str | None]) -> list[str]:
     """The lines of a builder for the settings that plugins need. ``setting``: a key's value in the session."""
     lines = []
     for key, needed in merge_session_conf(plugins).items():

@@ -85,12 +85,12 @@ class Changes:
 
         values, names = values or {}, names or {}
 
-        def mapped(name: str, column: Column) -> Column:
+        def map_column(name: str, column: Column) -> Column:
             return values.get(name, _same)(column).alias(names.get(name, name))
 
         def struct(name: str) -> Column:
             whole = F.col(quote_name(name))
-            inner = [mapped(f, whole.getField(f)) for f in _fields(self.frame.schema, name)]
+            inner = [map_column(f, whole.getField(f)) for f in _fields(self.frame.schema, name)]
             return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole.alias(name)
 
         self._refuse_doubles(names)
@@ -105,7 +105,7 @@ class Changes:
             elif self.envelope or name.startswith(PREFIX):
                 columns.append(F.col(quote_name(name)))
             else:
-                columns.append(mapped(name, F.col(quote_name(name))))
+                columns.append(map_column(name, F.col(quote_name(name))))
         return replace(self, frame=self.frame.select(*columns))
 
     def _refuse_doubles(self, names: Mapping[str, str]) -> None:

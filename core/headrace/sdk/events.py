@@ -38,7 +38,7 @@ class Events:
     error: Exception | None = None
 
     @classmethod
-    def failed(cls, topic: str, error: Exception) -> Events:
+    def of_failure(cls, topic: str, error: Exception) -> Events:
         """Of a topic that cannot be read."""
         from pyspark.sql.types import StructType
 

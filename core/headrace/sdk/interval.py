@@ -21,7 +21,7 @@ def seconds_of(interval: str) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, interval))
 
 
-def _written(text: str) -> str:
+def _check_interval(text: str) -> str:
     try:
         seconds_of(text)
     except ConfigError as error:
@@ -30,4 +30,4 @@ def _written(text: str) -> str:
 
 
 #: An interval in a pipeline file.
-Interval = Annotated[str, AfterValidator(_written)]
+Interval = Annotated[str, AfterValidator(_check_interval)]

@@ -56,7 +56,7 @@ class Source(Plugin, ABC):
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """The events of a batch's frame by topic. Only for sources that decode by themselves."""
-        raise NotImplementedError(f"{type(self).__name__} has gives_records = False and no events()")
+        raise NotImplementedError(f"{type(self).__name__} has yields_records = False and no events()")
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
         """Topic → where its records of the batch lie, as JSON that is good at any later time.

@@ -40,7 +40,7 @@ from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
 from headrace.testing.claims import claims, lacks
 from headrace.testing.histories import HistoryConformance
-from headrace.testing.tables import Target, gone, put
+from headrace.testing.tables import Target, put, remove
 from headrace.testing.values import ValueConformance
 
 if TYPE_CHECKING:
@@ -125,15 +125,15 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
             catalog = headrace_spark.catalog.currentCatalog()
             return settings, views(headrace_spark), views(target.session), catalog
 
-        def cached() -> set[int]:
+        def list_cached() -> set[int]:
             return set(headrace_spark.sparkContext._jsc.getPersistentRDDs())  # noqa: SLF001 - PySpark has no way
 
-        before, cached_before = state(), cached()
+        before, cached_before = state(), list_cached()
         target.write(_PEOPLE, put(1, 1, "a"))
         target.write(_PEOPLE, put(2, 2, "b"))
         assert state() == before
         # Fewer are no harm: Spark forgets what another test left when Java's garbage collector comes to it.
-        assert cached() <= cached_before
+        assert list_cached() <= cached_before
 
     def test_it_writes_in_the_session_of_the_rows(self, target: Target, headrace_spark: SparkSession) -> None:
         for batch in range(2):
@@ -327,7 +327,7 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
     @claims("upsert", "delete")
     def test_a_delete_removes_the_row(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"), put(3, 3, "c"))
-        target.write(_PEOPLE, gone(4, 1, None), gone(5, 9, None), put(6, 2, "B"))
+        target.write(_PEOPLE, remove(4, 1, None), remove(5, 9, None), put(6, 2, "B"))
         assert target.rows() == [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}]
         target.write(_PEOPLE, put(7, 1, "again"))
         assert target.rows()[0] == {"id": 1, "name": "again"}
@@ -335,15 +335,15 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
     @claims("upsert", "delete")
     def test_a_late_delete_loses(self, target: Target) -> None:
         target.write(_PEOPLE, put(9, 1, "new"), put(1, 2, "b"))
-        target.write(_PEOPLE, gone(8, 1, None), gone(2, 2, None))
+        target.write(_PEOPLE, remove(8, 1, None), remove(2, 2, None))
         assert target.rows() == [{"id": 1, "name": "new"}]
 
     @claims("upsert", "delete")
     def test_deletes_before_there_is_a_table(self, target: Target) -> None:
-        target.write(_PEOPLE, gone(1, 1, None), put(2, 2, "b"))
+        target.write(_PEOPLE, remove(1, 1, None), put(2, 2, "b"))
         assert target.rows() == [{"id": 2, "name": "b"}]
         only = Target(target.sink, target.session)
-        only.write(_PEOPLE, gone(1, 1, None))
+        only.write(_PEOPLE, remove(1, 1, None))
         only.write(_PEOPLE, put(2, 2, "b"))
         assert only.rows() == [{"id": 2, "name": "b"}]
 

@@ -27,7 +27,7 @@ def put(at: int, *values: Any) -> Row:
     return (*values, f"{at:010d}", False)
 
 
-def gone(at: int, *values: Any) -> Row:
+def remove(at: int, *values: Any) -> Row:
     """A row that the database removed at position ``at``."""
     return (*values, f"{at:010d}", True)
 

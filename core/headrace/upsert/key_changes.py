@@ -61,13 +61,13 @@ class KeyChanges:
         """
         from pyspark.sql import functions as F
 
-        if not _carried_columns(rows, key):
+        if not _columns_to_carry(rows, key):
             yield rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
             return
         cached = rows.persist()
         try:
             # All rows in one go: what counts them on the way is asked once.
-            has_unavailable = any_of(F.col(UNAVAILABLE).getField(name) for name in _carried_columns(rows, key))
+            has_unavailable = any_of(F.col(UNAVAILABLE).getField(name) for name in _columns_to_carry(rows, key))
             ((key_changes, incomplete),) = cached.agg(F.count(NEW_KEY), F.count_if(has_unavailable)).collect()
             own = self._store.of(batch)
             if key_changes and not own:
@@ -94,7 +94,7 @@ class KeyChanges:
 
     def _read(self, rows: DataFrame, key: Sequence[str], folders: Sequence[str]) -> DataFrame:
         """The partial updates in folders of the store, one for each key change."""
-        names = _carried_columns(rows, key)
+        names = _columns_to_carry(rows, key)
         several = self._store.read(rows.sparkSession, _schema(rows, names), folders).coalesce(1)  # few: no shuffle
         return _latest_per_key_change(several, names)
 
@@ -103,7 +103,7 @@ class KeyChanges:
         """A partial update for every key change of the batch, and for older ones that lacked a value or get a later one."""
         from pyspark.sql import functions as F
 
-        names = _carried_columns(rows, key)
+        names = _columns_to_carry(rows, key)
         new = F.array(*[F.col(NEW_KEY).getField(name).cast("string") for name in key])
         lines = rows.withColumns(
             {
@@ -257,7 +257,7 @@ def _as_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str]) -> Data
     from pyspark.sql import functions as F
 
     whole, fields = F.col(_VALUES), rows.schema[UNAVAILABLE].dataType.names  # type: ignore[attr-defined]
-    names = _carried_columns(rows, key)
+    names = _columns_to_carry(rows, key)
     is_unavailable = [whole.getField(n).isNull() if n in names else F.lit(False) for n in fields]
     return _with_key_columns(updates, _NEW, rows, key).select(
         *[quote_name(k) for k in key],
@@ -277,7 +277,7 @@ def _with_key_columns(updates: DataFrame, texts: str, rows: DataFrame, key: Sequ
     return updates.withColumns({k: F.col(texts)[i].cast(rows.schema[k].dataType) for i, k in enumerate(key)})
 
 
-def _carried_columns(rows: DataFrame, key: Sequence[str]) -> list[str]:
+def _columns_to_carry(rows: DataFrame, key: Sequence[str]) -> list[str]:
     """The columns that a partial update may have."""
     return [name for name in unavailable_columns(rows) if name not in key]
 

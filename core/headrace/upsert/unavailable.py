@@ -32,7 +32,7 @@ _MARK = "<headrace-value-unavailable>"
 
 
 def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
-    """The changes, unread; a task that meets an unavailable value fails, and ``met_unavailable_value`` says so of its error.
+    """The changes, unread; a task that meets an unavailable value fails, and ``is_unavailable_value_error`` says so of its error.
 
     To look for such values costs little. To do what they need would cost every table, and few have them.
     """
@@ -51,7 +51,7 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
     return Changes(changes.frame.withColumn(ERROR, error), changes.envelope)
 
 
-def met_unavailable_value(error: BaseException) -> bool:
+def is_unavailable_value_error(error: BaseException) -> bool:
     """Whether a task failed for an unavailable value."""
     return _MARK in full_text(error)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 
-def told(spark: SparkSession, kind: str, **values: str) -> DataFrame:
+def row_of(spark: SparkSession, kind: str, **values: str) -> DataFrame:
     """A key, and a struct of what was told of it."""
     inner = ", ".join(f"'{name}', cast({value} as {kind})" for name, value in values.items())
     return spark.sql(f"select 'k' as key, named_struct({inner}) as told")
@@ -27,8 +27,8 @@ def told(spark: SparkSession, kind: str, **values: str) -> DataFrame:
 def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
     kept = RowStore(Folder(spark, str(tmp_path)), 3600)
     for batch, value in enumerate(("array(1)", "array(2, null)", "null")):
-        kept.add(told(spark, "array<int>", tags=value), batch, lambda rows: rows)
-    wide = told(spark, "array<bigint>", tags="array(1099511627776)", more="null")
+        kept.add(row_of(spark, "array<int>", tags=value), batch, lambda rows: rows)
+    wide = row_of(spark, "array<bigint>", tags="array(1099511627776)", more="null")
     kept.add(wide, 3, lambda rows: rows)
     # As a kill in the middle leaves it.
     (tmp_path / f"0-4-{int(time.time() * 1000)}-0123abcd" / "_temporary").mkdir(parents=True)
@@ -39,15 +39,15 @@ def test_columns_are_widened_and_added(spark: SparkSession, tmp_path: Path, *, a
         assert rows.schema.simpleString() == wide.schema.simpleString()
         found = [row["told"]["tags"] for row in rows.collect()]
         assert sorted(found, key=str) == sorted([[1], [2, None], None, [2**40]], key=str)
-    narrow = kept.read(spark, told(spark, "array<int>", tags="null").schema, kept.of(0))
+    narrow = kept.read(spark, row_of(spark, "array<int>", tags="null").schema, kept.of(0))
     assert [row["told"]["tags"] for row in narrow.collect()] == [[1]]
 
 
 def test_many_small_folders_become_one(spark: SparkSession, tmp_path: Path) -> None:
     kept = RowStore(Folder(spark, str(tmp_path)), 3600)
     for batch in range(15):
-        kept.add(told(spark, "int", n=str(batch)), batch, lambda rows: rows)
-    wide = told(spark, "bigint", n="1099511627776")
+        kept.add(row_of(spark, "int", n=str(batch)), batch, lambda rows: rows)
+    wide = row_of(spark, "bigint", n="1099511627776")
     kept.add(wide, 15, lambda rows: rows)
     assert len(list(tmp_path.iterdir())) == len(kept.names) == 1
     rows = kept.read(spark, wide.schema, kept.names)

@@ -29,7 +29,7 @@ def module(monkeypatch: pytest.MonkeyPatch, name: str, command: object) -> None:
     monkeypatch.setitem(sys.modules, name, made)
 
 
-def raising(error: BaseException) -> click.Command:
+def command_that_raises(error: BaseException) -> click.Command:
     @click.command()
     def command() -> None:
         raise error
@@ -111,7 +111,9 @@ def test_a_misspelt_command(headrace: Headrace) -> None:
 def test_an_error_says_what_where_and_the_fix(
     headrace: Headrace, plugins: Registry, kind: type[HeadraceError], code: int
 ) -> None:
-    plugins.register(commands(fail=raising(kind("it broke\nin two", where="here:3", fix="mend it"))), "acme 1.0")
+    plugins.register(
+        commands(fail=command_that_raises(kind("it broke\nin two", where="here:3", fix="mend it"))), "acme 1.0"
+    )
     result = headrace("fail")
     assert result.exit_code == code
     assert result.stdout == ""
@@ -119,7 +121,7 @@ def test_an_error_says_what_where_and_the_fix(
 
 
 def test_the_error_is_red_on_a_terminal(headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    plugins.register(commands(fail=raising(ConfigError("it broke"))), "acme 1.0")
+    plugins.register(commands(fail=command_that_raises(ConfigError("it broke"))), "acme 1.0")
     assert headrace("fail", color=True).stderr == "\x1b[31m\x1b[1merror:\x1b[0m \x1b[31mit broke\x1b[0m\n"
     monkeypatch.setenv("NO_COLOR", "1")
     assert headrace("fail", color=True).stderr == "error: it broke\n"
@@ -129,7 +131,7 @@ def test_the_error_is_red_on_a_terminal(headrace: Headrace, plugins: Registry, m
 def test_traceback_on_either_side_of_the_command(
     headrace: Headrace, plugins: Registry, arguments: tuple[str, str]
 ) -> None:
-    plugins.register(commands(fail=raising(ConfigError("it broke"))), "acme 1.0")
+    plugins.register(commands(fail=command_that_raises(ConfigError("it broke"))), "acme 1.0")
     result = headrace(*arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith("Traceback (most recent call last):\n")
@@ -137,7 +139,9 @@ def test_traceback_on_either_side_of_the_command(
 
 
 def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: Registry) -> None:
-    plugins.register(commands(fail=raising(ZeroDivisionError("\n  division by zero\nat many places"))), "acme 1.0")
+    plugins.register(
+        commands(fail=command_that_raises(ZeroDivisionError("\n  division by zero\nat many places"))), "acme 1.0"
+    )
     result = headrace("fail")
     assert result.exit_code == 1
     assert result.stderr == (
@@ -147,7 +151,7 @@ def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: Regist
 
 
 def test_ctrl_c_is_quiet(headrace: Headrace, plugins: Registry) -> None:
-    plugins.register(commands(wait=raising(KeyboardInterrupt())), "acme 1.0")
+    plugins.register(commands(wait=command_that_raises(KeyboardInterrupt())), "acme 1.0")
     result = headrace("wait")
     assert (result.exit_code, result.output) == (130, "")
 

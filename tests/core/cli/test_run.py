@@ -83,7 +83,7 @@ def test_it_goes_on_until_sigterm(sample: Path) -> None:
     assert not any(noise in err for noise in NOISE)
 
 
-def received(terminal: int) -> str:
+def receive(terminal: int) -> str:
     """What has come on a pseudo-terminal; raises EOFError when the other side is closed."""
     try:
         return os.read(terminal, 65536).decode(errors="replace")
@@ -112,12 +112,12 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     until = time.monotonic() + 120
     while not ("waiting for data" in seen and re.search(row, _plain(seen))):
         assert time.monotonic() < until, _plain(seen)[-2000:]
-        seen += received(ours)
+        seen += receive(ours)
     before = len(seen)
     os.write(ours, b"\x03")
     with suppress(EOFError):
         while True:
-            seen += received(ours)
+            seen += receive(ours)
     os.close(ours)
     finish(process)
 

@@ -57,7 +57,7 @@ def text(console: Console) -> list[str]:
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def rendered(screen: Screen, width: int = 100) -> list[str]:
+def render(screen: Screen, width: int = 100) -> list[str]:
     """The part that is updated in place, as it stands now."""
     console = terminal(width)
     console.print(screen._render())
@@ -85,7 +85,7 @@ def test_counts_and_sizes() -> None:
 def test_the_screen_before_the_first_batch() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.step("starting Spark 3.5.7")
-    (line,) = rendered(screen)
+    (line,) = render(screen)
     assert line.split()[1:5] == ["moma", "starting", "Spark", "3.5.7"]
     assert line.endswith("up 0.0 s")
 
@@ -96,7 +96,7 @@ def test_the_screen_while_it_runs() -> None:
     screen.add(batch(1, replace(ARTISTS, rows_in=1, applied=1, late=0, dead_letters=0)))
     now = TableStatus("moma.artists", "iceberg", 2300, 2900, lag=12, lag_seconds=2.5, rows_per_second=20.4)
     screen.show(Status(active=True, message="waiting for data", batch=1, latency_ms=2300, tables=(now,)))
-    head, _, names, artists, works = rendered(screen)
+    head, _, names, artists, works = render(screen)
     assert "moma  waiting for data 0.0 s" in head
     assert head.endswith("Ctrl-C: end after the batch")
     assert names.split()[-5:] == ["lag", "rows/s", "latency", "last", "batch"]
@@ -123,9 +123,9 @@ def test_the_screen_while_it_runs() -> None:
 def test_the_screen_shows_a_table_that_fails_until_it_works_again() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.add(batch(0, FAILED))
-    assert rendered(screen)[-2] == "moma.artists → iceberg: table x: full"
+    assert render(screen)[-2] == "moma.artists → iceberg: table x: full"
     screen.add(batch(1, ARTISTS))
-    assert rendered(screen)[-1].split()[:4] == ["moma.artists", "iceberg", "1,200", "1,190"]
+    assert render(screen)[-1].split()[:4] == ["moma.artists", "iceberg", "1,200", "1,190"]
 
 
 def test_a_table_that_fails_shows_no_lag_and_no_latency_of_an_earlier_batch() -> None:
@@ -135,23 +135,23 @@ def test_a_table_that_fails_shows_no_lag_and_no_latency_of_an_earlier_batch() ->
     progress = [batch(7, ARTISTS), batch(8, FAILED)]
     failures = {("moma.artists", "iceberg"): TableFailure(SINCE, "table x: full", backlog=31)}
     screen.show(describe_run(progress, failures, None, None))
-    names, artists, why = rendered(screen, 120)[-3:]
+    names, artists, why = render(screen, 120)[-3:]
     assert re.split(" {2,}", names)[-4:] == ["lag", "rows/s", "latency", "last batch"]
     assert re.split(" {2,}", artists)[-4:] == ["31 batches", "0", "–", "#7, 0.0 s ago"]
     assert why == f"moma.artists → iceberg: fails since {SINCE}, 31 batches wait for it: table x: full"
     screen.show(describe_run(progress, {}, None, None))
-    artists, why, fix = rendered(screen, 120)[-3:]
+    artists, why, fix = render(screen, 120)[-3:]
     assert (why, fix) == (f"moma.artists → iceberg: fails since {SINCE}: table x: full", "  fix: y")
     assert re.split(" {2,}", artists)[-4:] == ["–", "0", "–", "#7, 0.0 s ago"]
     screen.add(batch(8, ARTISTS))
     screen.show(describe_run([*progress, batch(8, ARTISTS)], {}, None, None))
-    assert re.split(" {2,}", rendered(screen)[-1])[-2:] == ["2.3 s", "#8, 0.0 s ago"]
+    assert re.split(" {2,}", render(screen)[-1])[-2:] == ["2.3 s", "#8, 0.0 s ago"]
 
 
 def test_a_table_that_was_never_written_has_no_last_batch() -> None:
     screen = Screen(Totals("moma"), "moma.yaml", terminal())
     screen.add(batch(0, FAILED))
-    assert re.split(" {2,}", rendered(screen)[-3])[-4:] == ["–", "–", "–", "–"]
+    assert re.split(" {2,}", render(screen)[-3])[-4:] == ["–", "–", "–", "–"]
 
 
 def test_facts_stay_above_the_live_part_and_the_summary_follows_it() -> None:

@@ -20,16 +20,16 @@ def batch(number: int, minutes_ago: float, *tables: TableProgress) -> BatchProgr
     return BatchProgress("shop", number, started.isoformat(timespec="milliseconds"), 0.5, tables)
 
 
-def written(table: str) -> TableProgress:
+def progress_of(table: str) -> TableProgress:
     return TableProgress(table, "iceberg", rows_in=60, applied=60, late=0, latency_ms=900, lag=0)
 
 
 def test_a_table_that_fails_for_minutes_does_not_look_current(capsys: pytest.CaptureFixture[str]) -> None:
     failed = TableProgress("customers", "iceberg", lag=0, error="waits since then: full")
     batches = [
-        batch(812, 14.2, written("customers"), written("orders")),
-        batch(813, 14, failed, written("orders")),
-        batch(2104, 0.1, failed, written("orders")),
+        batch(812, 14.2, progress_of("customers"), progress_of("orders")),
+        batch(813, 14, failed, progress_of("orders")),
+        batch(2104, 0.1, failed, progress_of("orders")),
     ]
     failures = {("customers", "iceberg"): TableFailure(SINCE, "table customers: full", backlog=31)}
     _print(measure_tables(batches, failures), Summary.of("shop", batches), "shop.yaml")

@@ -39,7 +39,7 @@ def problems(schema: dict[str, Any], document: Any) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(document)]
 
 
-def changed(change: Change) -> dict[str, Any]:
+def change_sample(change: Change) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load(SAMPLE)
     change(document)
     return document
@@ -71,7 +71,7 @@ def test_it_takes_the_files_that_are_shipped(schema: dict[str, Any], file: str) 
     ],
 )
 def test_it_takes_what_headrace_takes(schema: dict[str, Any], change: Change) -> None:
-    assert problems(schema, changed(change)) == []
+    assert problems(schema, change_sample(change)) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,9 @@ def test_it_refuses_what_headrace_refuses(schema: dict[str, Any], change: Change
     def leaves(error: Any) -> list[Any]:
         return [error, *(leaf for inner in error.context for leaf in leaves(inner))]
 
-    found = [leaf for error in Draft202012Validator(schema).iter_errors(changed(change)) for leaf in leaves(error)]
+    found = [
+        leaf for error in Draft202012Validator(schema).iter_errors(change_sample(change)) for leaf in leaves(error)
+    ]
     assert any(leaf.json_path.startswith(where) and complaint in leaf.message for leaf in found)
 
 

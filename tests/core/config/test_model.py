@@ -24,7 +24,7 @@ checkpoint: _checkpoints/moma
 """
 
 
-def said(text: str) -> str:
+def error_text(text: str) -> str:
     document = parse(text, "pipeline.yaml")
     with pytest.raises(ValidationError) as raised:
         PipelineConfig.model_validate(document.data)
@@ -53,66 +53,69 @@ class TestFile:
         assert config.transforms == ({"unwrap": {}}, {"rename": None})
 
     def test_an_unknown_key(self) -> None:
-        assert said(SHORTEST + "transform: []\n") == (
+        assert error_text(SHORTEST + "transform: []\n") == (
             "pipeline.yaml:5 transform: unknown key 'transform'\n  fix: did you mean 'transforms'?"
         )
 
     def test_a_missing_key(self) -> None:
-        assert said(instead("checkpoint: _checkpoints/moma", "")) == (
+        assert error_text(instead("checkpoint: _checkpoints/moma", "")) == (
             "pipeline.yaml:1: 'checkpoint' is missing\n  fix: add `checkpoint:`"
         )
 
     def test_an_empty_checkpoint(self) -> None:
-        assert said(instead("_checkpoints/moma", "''")).startswith(
+        assert error_text(instead("_checkpoints/moma", "''")).startswith(
             "pipeline.yaml:4 checkpoint: string should have at least 1"
         )
 
     def test_both_sink_keys(self) -> None:
-        assert said(SHORTEST + "sinks: [console]\n") == "pipeline.yaml:1: write either `sink:` or `sinks:` with a list"
+        assert (
+            error_text(SHORTEST + "sinks: [console]\n")
+            == "pipeline.yaml:1: write either `sink:` or `sinks:` with a list"
+        )
 
     def test_no_sink_key(self) -> None:
-        assert said(instead("sink: {iceberg: {warehouse: lake/}}", "sinks: []")).endswith(
+        assert error_text(instead("sink: {iceberg: {warehouse: lake/}}", "sinks: []")).endswith(
             "write either `sink:` or `sinks:` with a list; there is neither"
         )
 
     def test_two_plugins_in_one_sink(self) -> None:
-        assert said(instead("sink: {", "sink: {console: {}, ")) == (
+        assert error_text(instead("sink: {", "sink: {console: {}, ")) == (
             "pipeline.yaml:3 sink: one item names one plugin, not 'console', 'iceberg': "
             "indent a plugin's options below its name, and give every plugin a '-'"
         )
 
     def test_options_that_are_not_below_their_transform(self) -> None:
         text = SHORTEST + "transforms:\n- rename: {}\n- unwrap:\n  add.fields: op\n"
-        assert said(text).startswith(
+        assert error_text(text).startswith(
             "pipeline.yaml:7 transforms.1: one item names one plugin, not 'unwrap', 'add.fields'"
         )
 
     def test_no_plugin_in_an_item(self) -> None:
-        assert "transforms.0: one item names one plugin, not none" in said(SHORTEST + "transforms: [{}]\n")
+        assert "transforms.0: one item names one plugin, not none" in error_text(SHORTEST + "transforms: [{}]\n")
 
     @pytest.mark.parametrize("source", ["{}", "{value: json}", "{files: {}, kafka: {}}"])
     def test_not_one_source(self, source: str) -> None:
-        text = said(instead("{files: {path: bronze/, format: avro}}", source))
+        text = error_text(instead("{files: {path: bronze/, format: avro}}", source))
         assert text.startswith("pipeline.yaml:2 source: name exactly one source, not ")
 
     def test_a_source_without_its_block(self) -> None:
-        assert said(instead("{files: {path: bronze/, format: avro}}", "files")).startswith(
+        assert error_text(instead("{files: {path: bronze/, format: avro}}", "files")).startswith(
             "pipeline.yaml:2 source: must be a mapping of keys"
         )
 
     @pytest.mark.parametrize("name", ["''", "../moma", "mo ma", ".moma", '"moma\\n"', "a/b"])
     def test_a_name_that_is_none(self, name: str) -> None:
-        assert "pipeline.yaml:1 name: " in (text := said(instead("moma\nsource", f"{name}\nsource")))
+        assert "pipeline.yaml:1 name: " in (text := error_text(instead("moma\nsource", f"{name}\nsource")))
         assert "is not a name: letters, digits, '_', '-' and '.'" in text
 
     def test_a_setting_that_is_not_sparks(self) -> None:
-        assert said(SHORTEST + "spark: {driver.memory: 4g}\n") == (
+        assert error_text(SHORTEST + "spark: {driver.memory: 4g}\n") == (
             "pipeline.yaml:5 spark: 'driver.memory' is not a setting of Spark: they start with 'spark.'"
         )
 
     @pytest.mark.parametrize("key", ["trigger", "min.sync.interval", "delete.retention"])
     def test_an_interval_that_is_none(self, key: str) -> None:
-        assert said(SHORTEST + f"{key}: often\n") == (
+        assert error_text(SHORTEST + f"{key}: often\n") == (
             f"pipeline.yaml:5 {key}: 'often' is not an interval: write it like \"10 seconds\""
         )
 
@@ -157,24 +160,24 @@ class TestTables:
         "target", ["{tabel}", "{}", "{0}", "{", "a{table", "{table[0]}", "{table!r}", "{table:>9}"]
     )
     def test_targets_with_a_field_that_does_not_exist(self, target: str) -> None:
-        text = said(SHORTEST + f"tables:\n- source: x\n  target: '{target}'\n")
+        text = error_text(SHORTEST + f"tables:\n- source: x\n  target: '{target}'\n")
         assert text == (
             f"pipeline.yaml:7 tables.0.target: '{target}' uses a field that does not exist; "
             "there are {topic}, {prefix}, {db}, {schema}, {table}"
         )
 
     def test_a_regular_expression_that_is_none(self) -> None:
-        assert said(SHORTEST + "tables:\n- source: /moma(/\n") == (
+        assert error_text(SHORTEST + "tables:\n- source: /moma(/\n") == (
             "pipeline.yaml:6 tables.0.source: not a regular expression: missing ), unterminated subpattern at position 4"
         )
 
     def test_a_rule_without_a_source(self) -> None:
-        assert said(SHORTEST + "tables:\n- target: x\n") == (
+        assert error_text(SHORTEST + "tables:\n- target: x\n") == (
             "pipeline.yaml:6 tables.0: 'source' is missing\n  fix: add `source:`"
         )
 
     def test_a_rule_that_is_a_name(self) -> None:
-        assert said(SHORTEST + "tables: [moma.public.artists]\n").startswith(
+        assert error_text(SHORTEST + "tables: [moma.public.artists]\n").startswith(
             "pipeline.yaml:5 tables.0: must be a mapping of keys"
         )
 
@@ -187,7 +190,7 @@ class TestPlugins:
     """What a whole file is told, with the plugins found and their blocks checked."""
 
     @staticmethod
-    def refused(tmp_text: str) -> str:
+    def refusal(tmp_text: str) -> str:
         from headrace import Pipeline
         from headrace.config.loader import build
 
@@ -204,40 +207,40 @@ class TestPlugins:
         assert pipeline.transforms[0].config.delete_handling == "rewrite"
 
     def test_a_plugin_that_does_not_exist(self) -> None:
-        assert self.refused(instead("iceberg", "icebreg")) == (
+        assert self.refusal(instead("iceberg", "icebreg")) == (
             "pipeline.yaml:3 sink.icebreg: there is no sink 'icebreg'\n  fix: did you mean 'iceberg'?"
         )
 
     def test_a_format_that_does_not_exist(self) -> None:
-        assert self.refused(instead("format: avro", "format: arvo")) == (
+        assert self.refusal(instead("format: avro", "format: arvo")) == (
             "pipeline.yaml:2 source.files.format: there is no format 'arvo'; did you mean 'avro'?"
         )
 
     def test_an_option_that_does_not_exist(self) -> None:
-        assert self.refused(instead("format: avro", "fromat: avro")) == (
+        assert self.refusal(instead("format: avro", "fromat: avro")) == (
             "pipeline.yaml:2 source.files.fromat: unknown key 'fromat'\n  fix: did you mean 'format'?"
         )
 
     def test_a_mode_that_does_not_exist(self) -> None:
-        text = self.refused(SHORTEST + "transforms:\n- unwrap:\n    delete.tombstone.handling.mode: rewind\n")
+        text = self.refusal(SHORTEST + "transforms:\n- unwrap:\n    delete.tombstone.handling.mode: rewind\n")
         assert text.startswith("pipeline.yaml:7 transforms.0.unwrap.delete.tombstone.handling.mode: must be 'drop', ")
 
     def test_a_field_that_add_fields_cannot_name(self) -> None:
-        text = self.refused(SHORTEST + "transforms:\n- unwrap: {add.fields: 'op,a.b.c'}\n")
+        text = self.refusal(SHORTEST + "transforms:\n- unwrap: {add.fields: 'op,a.b.c'}\n")
         assert text == (
             "pipeline.yaml:6 transforms.0.unwrap.add.fields: 'a.b.c' is not a field: "
             "write `op`, `source.ts_ms` or `source.ts_ms:alias`"
         )
 
     def test_a_mask_without_a_rule(self) -> None:
-        assert self.refused(SHORTEST + "transforms:\n- mask:\n    columns:\n      email: {}\n") == (
+        assert self.refusal(SHORTEST + "transforms:\n- mask:\n    columns:\n      email: {}\n") == (
             "pipeline.yaml:8 transforms.0.mask.columns.email: "
             "say exactly one of sha256, sha512, characters, truncate, replacement, nullify"
         )
 
     def test_a_salt_that_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("NO_SALT", raising=False)
-        text = self.refused(
+        text = self.refusal(
             SHORTEST + 'transforms:\n- mask:\n    columns: {email: {sha256: {salt: "${env:NO_SALT}"}}}\n'
         )
         assert (
@@ -246,12 +249,12 @@ class TestPlugins:
         )
 
     def test_a_new_name_for_two_columns(self) -> None:
-        text = self.refused(SHORTEST + "transforms:\n- rename: {columns: {a: c, b: C}}\n")
+        text = self.refusal(SHORTEST + "transforms:\n- rename: {columns: {a: c, b: C}}\n")
         assert text.startswith("pipeline.yaml:6 transforms.0.rename.columns: two columns would be called 'c'")
 
     def test_a_new_name_that_is_none(self) -> None:
-        assert "'' cannot be a column's name" in self.refused(SHORTEST + "transforms:\n- rename: {columns: {a: ''}}\n")
-        text = self.refused(SHORTEST + "transforms:\n- rename: {columns: {a: _headrace_op}}\n")
+        assert "'' cannot be a column's name" in self.refusal(SHORTEST + "transforms:\n- rename: {columns: {a: ''}}\n")
+        text = self.refusal(SHORTEST + "transforms:\n- rename: {columns: {a: _headrace_op}}\n")
         assert "'_headrace_op' cannot be a column's name" in text
 
     def test_the_same_from_a_mapping(self) -> None:

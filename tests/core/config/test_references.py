@@ -13,14 +13,14 @@ from headrace.errors import ConfigError, RetriableError
 from headrace.sdk.secrets import SecretProvider
 
 
-def resolved(text: str, **providers: SecretProvider) -> object:
+def resolve(text: str, **providers: SecretProvider) -> object:
     document = parse(text, "p.yaml")
     return Resolver({**PROVIDERS, **providers}).resolve(document.data, document.where)
 
 
-def refused(text: str, **providers: SecretProvider) -> str:
+def refusal(text: str, **providers: SecretProvider) -> str:
     with pytest.raises(ConfigError) as raised:
-        resolved(text, **providers)
+        resolve(text, **providers)
     return str(raised.value)
 
 
@@ -31,54 +31,54 @@ def vault(name: str) -> str:
 def test_every_value_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKET", "lake")
     text = "path: s3a://${env:BUCKET}/silver\nitems: [{deep: '${env:BUCKET}-${env:BUCKET}'}, 7, null]\n"
-    assert resolved(text) == {"path": "s3a://lake/silver", "items": [{"deep": "lake-lake"}, 7, None]}
+    assert resolve(text) == {"path": "s3a://lake/silver", "items": [{"deep": "lake-lake"}, 7, None]}
 
 
 def test_a_file_without_the_line_break_at_its_end(tmp_path: Path) -> None:
     (tmp_path / "salt").write_bytes(b"one\r\n\r\n")
-    assert resolved(f"salt: ${{file:{tmp_path}/salt}}") == {"salt": "one\n"}
+    assert resolve(f"salt: ${{file:{tmp_path}/salt}}") == {"salt": "one\n"}
 
 
 def test_a_file_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "salt").write_text("x")
-    assert resolved("salt: ${file:~/salt}") == {"salt": "x"}
+    assert resolve("salt: ${file:~/salt}") == {"salt": "x"}
 
 
 def test_an_empty_value_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NONE", "")
-    assert resolved("a: x${env:NONE}y") == {"a": "xy"}
+    assert resolve("a: x${env:NONE}y") == {"a": "xy"}
 
 
 def test_a_providers_name_may_hold_what_names_hold() -> None:
-    assert resolved("a: ${vault-2:db/moma#pass:word}", **{"vault-2": vault}) == {"a": "<db/moma#pass:word>"}
+    assert resolve("a: ${vault-2:db/moma#pass:word}", **{"vault-2": vault}) == {"a": "<db/moma#pass:word>"}
 
 
 def test_a_reference_in_a_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     (tmp_path / "salt").write_text("pepper\n")
-    assert resolved("a: '[${file:${env:CREDENTIALS_DIRECTORY}/salt}]'") == {"a": "[pepper]"}
+    assert resolve("a: '[${file:${env:CREDENTIALS_DIRECTORY}/salt}]'") == {"a": "[pepper]"}
 
 
 def test_a_value_is_not_read_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A", "${env:B}")
     monkeypatch.setenv("B", "secret")
-    assert resolved("a: ${env:A}") == {"a": "${env:B}"}
+    assert resolve("a: ${env:A}") == {"a": "${env:B}"}
 
 
 @pytest.mark.parametrize("text", ["$", "${", "${}", "${HOME}", "$env:X", "a}b", "{topic}", "$(x)"])
 def test_text_that_is_no_reference_stays(text: str) -> None:
-    assert resolved(f"a: '{text}'") == {"a": text}
+    assert resolve(f"a: '{text}'") == {"a": text}
 
 
 def test_a_reference_that_is_meant_as_text() -> None:
-    assert resolved("a: 'x$${env:NOBODY}y'") == {"a": "x${env:NOBODY}y"}
+    assert resolve("a: 'x$${env:NOBODY}y'") == {"a": "x${env:NOBODY}y"}
 
 
 def test_all_that_are_missing_are_named_with_every_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SALT", raising=False)
     text = f"a: ${{env:SALT}}\nb:\n  - c: ${{env:SALT}}\n    d: x${{file:{tmp_path}/none}}-${{env:OTHER_SALT}}\n"
-    assert refused(text) == (
+    assert refusal(text) == (
         "4 references cannot be resolved:\n"
         "  p.yaml:1 a: ${env:SALT}: the environment has no variable 'SALT'\n"
         "  p.yaml:3 b.0.c: ${env:SALT}: the environment has no variable 'SALT'\n"
@@ -89,7 +89,7 @@ def test_all_that_are_missing_are_named_with_every_place(monkeypatch: pytest.Mon
 
 
 def test_an_inner_reference_that_is_missing_is_told_alone() -> None:
-    text = refused("a: ${file:${env:NO_SUCH_FOLDER}/salt}")
+    text = refusal("a: ${file:${env:NO_SUCH_FOLDER}/salt}")
     assert text.startswith(
         "1 reference cannot be resolved:\n  p.yaml:1 a: ${env:NO_SUCH_FOLDER}: the environment has no"
     )
@@ -97,29 +97,29 @@ def test_an_inner_reference_that_is_missing_is_told_alone() -> None:
 
 
 def test_an_unknown_provider() -> None:
-    assert "p.yaml:1 a: ${enf:SALT}: no secret provider 'enf'; did you mean 'env'?" in refused("a: ${enf:SALT}")
+    assert "p.yaml:1 a: ${enf:SALT}: no secret provider 'enf'; did you mean 'env'?" in refusal("a: ${enf:SALT}")
 
 
 def test_a_reference_that_is_not_closed() -> None:
-    assert "p.yaml:1 a: ${env:SALT: it has no closing brace" in refused("a: 'x${env:SALT'")
+    assert "p.yaml:1 a: ${env:SALT: it has no closing brace" in refusal("a: 'x${env:SALT'")
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "salt").write_bytes(b"\xff")
-    assert "cannot be read: 'utf-8' codec" in refused(f"a: ${{file:{tmp_path}/salt}}")
+    assert "cannot be read: 'utf-8' codec" in refusal(f"a: ${{file:{tmp_path}/salt}}")
 
 
 def test_whatever_a_providers_client_raises_is_told_with_the_others() -> None:
     def busy(name: str) -> str:
         raise RetriableError("the vault is sealed", fix="unseal it")
 
-    def broken(name: str) -> str:
+    def fail(name: str) -> str:
         raise TimeoutError("no answer in 5 s")
 
     def empty(name: str) -> str:
         raise LookupError
 
-    text = refused("a: ${busy:x}\nb: ${broken:y}\nc: ${empty:z}\n", busy=busy, broken=broken, empty=empty)
+    text = refusal("a: ${busy:x}\nb: ${broken:y}\nc: ${empty:z}\n", busy=busy, broken=fail, empty=empty)
     assert "a: ${busy:x}: the vault is sealed; unseal it" in text
     assert "b: ${broken:y}: TimeoutError: no answer in 5 s" in text
     assert "c: ${empty:z}: not found" in text

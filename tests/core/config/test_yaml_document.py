@@ -40,7 +40,7 @@ class Block(Config):
     subscribe: str | list[str] = ""
 
 
-def said(text: str) -> str:
+def error_text(text: str) -> str:
     """What is said about a file whose block is under ``sink:`` and ``hudi:``."""
     document = parse(text, "pipeline.yaml")
     with pytest.raises(ValidationError) as raised:
@@ -48,7 +48,7 @@ def said(text: str) -> str:
     return str(document.invalid(raised.value, ("sink", "hudi")))
 
 
-def refused(text: str) -> str:
+def refusal(text: str) -> str:
     with pytest.raises(ConfigError) as raised:
         parse(text, "pipeline.yaml")
     return str(raised.value)
@@ -101,46 +101,46 @@ class TestBuild:
 
 class TestNotYaml:
     def test_a_duplicate_key(self) -> None:
-        assert refused("name: a\nsink: {}\nname: b\n") == (
+        assert refusal("name: a\nsink: {}\nname: b\n") == (
             "pipeline.yaml:3 name: the key 'name' is there twice, first in line 1\n  fix: keep one of them"
         )
 
     def test_a_duplicate_key_inside(self) -> None:
-        assert refused("sink:\n  hudi:\n    path: a\n    path: b\n").startswith(
+        assert refusal("sink:\n  hudi:\n    path: a\n    path: b\n").startswith(
             "pipeline.yaml:4 sink.hudi.path: the key 'path'"
         )
 
     def test_indentation(self) -> None:
-        assert refused("sink:\n  hudi:\n path: x\n").startswith("pipeline.yaml:3: not valid YAML: ")
+        assert refusal("sink:\n  hudi:\n path: x\n").startswith("pipeline.yaml:3: not valid YAML: ")
 
     def test_a_tab(self) -> None:
-        text = refused("sink:\n\thudi: {}\n")
+        text = refusal("sink:\n\thudi: {}\n")
         assert text == (
             "pipeline.yaml:2: not valid YAML: found character '\\t' that cannot start any token\n"
             "  fix: check the indentation and the quotes there"
         )
 
     def test_a_brace_that_is_left_open(self) -> None:
-        assert refused("sink: {hudi: {path: x}\nname: y").startswith("pipeline.yaml:2: not valid YAML: ")
+        assert refusal("sink: {hudi: {path: x}\nname: y").startswith("pipeline.yaml:2: not valid YAML: ")
 
     def test_two_documents(self) -> None:
-        assert refused("a: 1\n---\nb: 2\n").startswith(
+        assert refusal("a: 1\n---\nb: 2\n").startswith(
             "pipeline.yaml:2: not valid YAML: expected a single document in the stream, but found another document"
         )
 
     def test_a_tag(self) -> None:
-        assert "pipeline.yaml:1: not valid YAML: could not determine a constructor" in refused("a: !secret x\n")
+        assert "pipeline.yaml:1: not valid YAML: could not determine a constructor" in refusal("a: !secret x\n")
 
     def test_a_character_that_no_text_has(self) -> None:
-        assert refused("a: \0\n").startswith("pipeline.yaml: not valid YAML: unacceptable character #x0000")
+        assert refusal("a: \0\n").startswith("pipeline.yaml: not valid YAML: unacceptable character #x0000")
 
     def test_a_date_that_is_none(self) -> None:
-        assert refused("a: 1\nb: 2026-99-01\n") == (
+        assert refusal("a: 1\nb: 2026-99-01\n") == (
             "pipeline.yaml:2 b: '2026-99-01' is not valid: month must be in 1..12\n  fix: put it in quotes if it is text"
         )
 
     def test_a_block_that_holds_itself(self) -> None:
-        assert refused("a: &a [*a]\n").startswith("pipeline.yaml: it is nested too deeply, or holds itself")
+        assert refusal("a: &a [*a]\n").startswith("pipeline.yaml: it is nested too deeply, or holds itself")
 
 
 class TestFiles:
@@ -173,63 +173,65 @@ class TestFiles:
 
 class TestModels:
     def test_an_unknown_key(self) -> None:
-        assert said("sink:\n  hudi:\n    path: x\n    table.tpye: MERGE_ON_READ\n") == (
+        assert error_text("sink:\n  hudi:\n    path: x\n    table.tpye: MERGE_ON_READ\n") == (
             "pipeline.yaml:4 sink.hudi.table.tpye: unknown key 'table.tpye'\n  fix: did you mean 'table.type'?"
         )
 
     def test_an_unknown_key_that_is_like_an_option_of_another_product(self) -> None:
-        assert said("sink: {hudi: {path: x, ignoremissingfile: true}}").endswith(
+        assert error_text("sink: {hudi: {path: x, ignoremissingfile: true}}").endswith(
             "fix: did you mean 'ignoreMissingFiles'?"
         )
 
     def test_an_unknown_key_that_is_like_nothing(self) -> None:
-        assert said("sink: {hudi: {path: x, zzz: 1}}").endswith(
+        assert error_text("sink: {hudi: {path: x, zzz: 1}}").endswith(
             "fix: known here: columns, ignoreMissingFiles, names, path, subscribe, table.type"
         )
 
     def test_a_missing_key(self) -> None:
-        assert said("\nsink:\n  hudi:\n    table.type: x\n") == (
+        assert error_text("\nsink:\n  hudi:\n    table.type: x\n") == (
             "pipeline.yaml:3 sink.hudi: 'path' is missing\n  fix: add `path:`"
         )
 
     def test_a_value_that_must_be_text(self) -> None:
         assert (
-            said("sink:\n  hudi:\n    path: 7\n")
+            error_text("sink:\n  hudi:\n    path: 7\n")
             == "pipeline.yaml:3 sink.hudi.path: must be text\n  fix: put it in quotes"
         )
 
     def test_a_brace_that_yaml_took_for_a_mapping(self) -> None:
-        assert said("sink:\n  hudi:\n    path: {table}\n").endswith("must be text\n  fix: put it in quotes")
+        assert error_text("sink:\n  hudi:\n    path: {table}\n").endswith("must be text\n  fix: put it in quotes")
 
     def test_a_value_that_must_be_a_mapping(self) -> None:
-        assert said("sink:\n  hudi:\n    path: x\n    columns: email\n").startswith(
+        assert error_text("sink:\n  hudi:\n    path: x\n    columns: email\n").startswith(
             "pipeline.yaml:4 sink.hudi.columns: must be a mapping of keys\n  fix: write its keys below it, indented"
         )
 
     def test_a_block_that_must_be_a_mapping(self) -> None:
-        assert "sink.hudi.columns.email: must be a mapping" in said("sink: {hudi: {path: x, columns: {email: stars}}}")
+        assert "sink.hudi.columns.email: must be a mapping" in error_text(
+            "sink: {hudi: {path: x, columns: {email: stars}}}"
+        )
 
     def test_a_value_that_must_be_a_list(self) -> None:
-        assert "sink.hudi.names: must be a list\n  fix: put a '-'" in said("sink: {hudi: {path: x, names: a}}")
+        assert "sink.hudi.names: must be a list\n  fix: put a '-'" in error_text("sink: {hudi: {path: x, names: a}}")
 
     def test_what_a_model_of_its_own_says_comes_without_pydantics_words(self) -> None:
-        assert said("sink:\n  hudi:\n    path: x\n    columns:\n      union_id: {}\n") == (
+        assert error_text("sink:\n  hudi:\n    path: x\n    columns:\n      union_id: {}\n") == (
             "pipeline.yaml:5 sink.hudi.columns.union_id: say exactly one of sha256, characters"
         )
 
     def test_any_other_complaint_of_pydantics(self) -> None:
-        assert said("sink: {hudi: {path: x, columns: {email: {characters: many}}}}").startswith(
+        assert error_text("sink: {hudi: {path: x, columns: {email: {characters: many}}}}").startswith(
             "pipeline.yaml:1 sink.hudi.columns.email.characters: must be a valid integer"
         )
 
     def test_a_value_that_may_be_of_several_types_is_complained_of_once(self) -> None:
-        assert said("sink:\n  hudi:\n    path: x\n    subscribe: 5\n") == (
+        assert error_text("sink:\n  hudi:\n    path: x\n    subscribe: 5\n") == (
             "pipeline.yaml:4 sink.hudi.subscribe: must be text or a list\n"
             "  fix: put it in quotes, or put a '-' before each item"
         )
 
     def test_several_problems_are_told_at_once(self) -> None:
-        assert said("sink:\n  hudi:\n    path: 1\n    table.type: 2\n") == (
+        assert error_text("sink:\n  hudi:\n    path: 1\n    table.type: 2\n") == (
             "2 problems\n"
             "  pipeline.yaml:3 sink.hudi.path: must be text\n"
             "    fix: put it in quotes\n"
@@ -238,7 +240,7 @@ class TestModels:
         )
 
     def test_no_value_is_shown(self) -> None:
-        assert "xyz" not in said("sink: {hudi: {path: x, columns: {email: {sha256: {salt: xyz}}}}}")
+        assert "xyz" not in error_text("sink: {hudi: {path: x, columns: {email: {sha256: {salt: xyz}}}}}")
 
     def test_a_block_without_keys_is_a_block(self) -> None:
         assert Rule.model_validate({"sha256": {"salt": "long"}}).sha256 == Salt(salt="long")

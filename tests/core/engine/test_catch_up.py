@@ -13,7 +13,7 @@ import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, rows, sink_block
 from tests.support.ranged import LinesSource, append
-from tests.support.waiting import stopped, until
+from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.backlog import BacklogEntry
@@ -112,7 +112,7 @@ def errors(query: Query) -> list[str]:
 @pytest.mark.parametrize("kind", ["full", "away"])
 def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSession, kind: str) -> None:
     shop.broken.write_text(kind)
-    with stopped(shop.pipeline().start(spark, "100 milliseconds")) as query:
+    with stop_at_end(shop.pipeline().start(spark, "100 milliseconds")) as query:
         for number in range(4):
             shop.add(number)
             until(lambda number=number: number in shop.ids(GOOD), "the other table")  # type: ignore[misc]
@@ -180,7 +180,7 @@ def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark
 def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("hang")
-    with stopped(
+    with stop_at_end(
         shop.pipeline(settings=Settings(table_timeout="15 seconds")).start(spark, "100 milliseconds")
     ) as query:
         for number in range(3):
@@ -206,7 +206,7 @@ def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> N
 def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("away")
     shop.add(0, topics=(BAD,))
-    with stopped(shop.pipeline().start(spark, "100 milliseconds")) as query:
+    with stop_at_end(shop.pipeline().start(spark, "100 milliseconds")) as query:
         until(lambda: query.recent_progress, "a batch that failed")
         assert query.is_active
         shop.broken.unlink()
@@ -216,7 +216,7 @@ def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, sp
 def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "native")
     shop.broken.write_text("full")
-    with stopped(
+    with stop_at_end(
         shop.pipeline(settings=Settings(dead_letters={RejectReason.UNDECODABLE: "stop"})).start(
             spark, "100 milliseconds"
         )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import ranged
 from tests.support.ranged import HeldSink, LinesSource, append
-from tests.support.waiting import stopped, until
+from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.offset_log import OffsetLog
@@ -90,7 +90,7 @@ class Orders:
         pipeline = self.pipeline(options.pop("source", None))
         return pipeline.start(spark, trigger, **options) if trigger else pipeline.start_available_now(spark, **options)
 
-    def applied(self, sink: str = "out") -> dict[int, list[int]]:
+    def read_batches(self, sink: str = "out") -> dict[int, list[int]]:
         """Batch → the numbers of its orders."""
         batches: dict[int, list[int]] = {}
         for done in (self.folder / sink / ranged.TOPIC.replace(".", "/")).glob("_headrace_batch=*/_SUCCESS"):
@@ -100,7 +100,7 @@ class Orders:
         return dict(sorted(batches.items()))
 
     def ids(self) -> list[int]:
-        return sorted(n for numbers in self.applied().values() for n in numbers)
+        return sorted(n for numbers in self.read_batches().values() for n in numbers)
 
     def in_hand(self) -> None:
         until(self.sink().in_hand.exists, "a batch in the sink's hand")
@@ -124,16 +124,16 @@ def test_after_a_kill_the_batch_brings_the_same_range_again(spark: SparkSession,
     orders.add(*range(1, 7))
     orders.hold.touch()
     arguments = [str(path) for path in (orders.log, orders.checkpoint, orders.folder, orders.hold)]
-    with killed_in_the_end([sys.executable, "-m", "tests.support.ranged", *arguments]) as process:
+    with kill_at_end([sys.executable, "-m", "tests.support.ranged", *arguments]) as process:
         orders.in_hand()
-        until(lambda: orders.applied("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not held")
+        until(lambda: orders.read_batches("first") == {0: [1, 2, 3, 4]}, "the batch in the sink that is not held")
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
     written_down = (orders.checkpoint / "ranged/offsets/0").read_text()
     assert json.loads(written_down) == {"start": {"line": 0}, "end": {"line": 4}}
     assert not (orders.checkpoint / "ranged/commits").exists()
-    assert orders.applied("second") == {}
+    assert orders.read_batches("second") == {}
 
     orders.add(*range(7, 11))
     orders.hold.unlink()
@@ -144,12 +144,14 @@ def test_after_a_kill_the_batch_brings_the_same_range_again(spark: SparkSession,
 
     assert (orders.checkpoint / "ranged/offsets/0").read_text() == written_down
     assert batches == [0, 1, 2]
-    assert orders.applied("first") == orders.applied("second") == {0: [1, 2, 3, 4], 1: [5, 6, 7, 8, 9], 2: [10]}
+    assert (
+        orders.read_batches("first") == orders.read_batches("second") == {0: [1, 2, 3, 4], 1: [5, 6, 7, 8, 9], 2: [10]}
+    )
     assert source.committed == [4, 9, 10]
 
 
 @contextmanager
-def killed_in_the_end(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def kill_at_end(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process group of its own, with its JVM in it."""
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
         try:
@@ -175,7 +177,7 @@ def test_available_now_ends_and_every_run_brings_what_is_new(spark: SparkSession
     assert query.await_termination(60)
     assert not query.is_active
     assert [p.batch for p in query.recent_progress] == [1]
-    assert orders.applied() == {0: [1, 2, 3], 1: [4]}
+    assert orders.read_batches() == {0: [1, 2, 3], 1: [4]}
 
 
 @pytest.mark.spark
@@ -186,13 +188,13 @@ def test_available_now_takes_what_was_there_when_it_began(spark: SparkSession, o
         orders.add(10 + progress.batch)
 
     orders.pipeline(orders.source(limit=2)).run(spark, on_progress=grow)
-    assert orders.applied() == {0: [1, 2], 1: [3]}
+    assert orders.read_batches() == {0: [1, 2], 1: [3]}
 
 
 @pytest.mark.spark
 @both_kinds
 def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
-    with stopped(orders.start(spark)) as query:
+    with stop_at_end(orders.start(spark)) as query:
         assert (query.is_active, query.last_progress, query.exception) == (True, None, None)
         assert query.status == Status(active=True, message="waiting for data", batch=None, latency_ms=None)
         assert query.await_termination(0) is query.await_termination(0.1) is False
@@ -211,7 +213,7 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
     assert replace(query.status, tables=()) == Status(active=False, message="stopped", batch=1, latency_ms=None)
     assert [(table.sink, table.lag, table.latency_ms) for table in query.status.tables] == [("held", None, None)]
     assert query.exception is None
-    assert orders.applied() == {0: [1], 1: [2, 3]}
+    assert orders.read_batches() == {0: [1], 1: [2, 3]}
 
 
 @pytest.mark.spark
@@ -219,25 +221,25 @@ def test_continuous_mode(spark: SparkSession, orders: Orders) -> None:
 def test_batches_keep_their_distance_and_take_what_came_meanwhile(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     pipeline = replace(orders.pipeline(), settings=Settings(min_sync_interval="3 seconds"))
-    with stopped(pipeline.start(spark, TRIGGER)) as query:
+    with stop_at_end(pipeline.start(spark, TRIGGER)) as query:
         until(lambda: query.recent_progress, "the first batch")
         orders.add(2)
         orders.add(3)
         until(lambda: len(query.recent_progress) == 2, "the second batch")
         first, second = (datetime.fromisoformat(batch.started) for batch in query.recent_progress)
         assert (second - first).total_seconds() >= 2.9
-    assert orders.applied() == {0: [1], 1: [2, 3]}
+    assert orders.read_batches() == {0: [1], 1: [2, 3]}
 
 
 @pytest.mark.spark
 @both_kinds
 def test_the_end_does_not_wait_for_the_next_batch_to_be_due(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
-    with stopped(
+    with stop_at_end(
         replace(orders.pipeline(), settings=Settings(min_sync_interval="1 day")).start(spark, TRIGGER)
     ) as query:
         until(lambda: query.recent_progress, "the first batch")
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
 
 
 @pytest.mark.spark
@@ -245,7 +247,7 @@ def test_the_end_does_not_wait_for_the_next_batch_to_be_due(spark: SparkSession,
 def test_an_idle_pipeline_writes_nothing(spark: SparkSession, orders: Orders) -> None:
     orders.add(1)
     source = orders.source()
-    with stopped(orders.start(spark, "50 milliseconds", source=source)) as query:
+    with stop_at_end(orders.start(spark, "50 milliseconds", source=source)) as query:
         until(lambda: query.last_progress, "the only batch")
         assert not query.await_termination(1)
         before = snapshot(orders.checkpoint)
@@ -263,7 +265,7 @@ def test_stop_ends_after_the_batch_under_way(spark: SparkSession, orders: Orders
     orders.add(1)
     orders.hold.touch()
     query = orders.start(spark)
-    with stopped(query):
+    with stop_at_end(query):
         orders.in_hand()
         stopper = threading.Thread(target=query.stop)
         stopper.start()
@@ -274,9 +276,9 @@ def test_stop_ends_after_the_batch_under_way(spark: SparkSession, orders: Orders
         stopper.join(30)
         assert (stopper.is_alive(), query.is_active) == (False, False)
     assert query.await_termination(0)
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
     orders.pipeline().run(spark)
-    assert orders.applied() == {0: [1], 1: [2]}
+    assert orders.read_batches() == {0: [1], 1: [2]}
 
 
 @pytest.mark.spark
@@ -290,21 +292,21 @@ def test_stop_from_inside_a_batch(spark: SparkSession, orders: Orders) -> None:
         assert begun.wait(60)
         started[0].stop()
 
-    with stopped(orders.start(spark, on_progress=first_is_enough)) as query:
+    with stop_at_end(orders.start(spark, on_progress=first_is_enough)) as query:
         started.append(query)
         begun.set()
         assert query.await_termination(60)
     assert query.exception is None
     orders.add(2)
     orders.pipeline().run(spark)
-    assert orders.applied() == {0: [1], 1: [2]}
+    assert orders.read_batches() == {0: [1], 1: [2]}
 
 
 @pytest.mark.spark
 def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> None:
     source = LinesSource(path=str(orders.log))
     query = orders.start(spark, source=source)
-    with stopped(query):
+    with stop_at_end(query):
         source.answers.clear()
         asked = source.asked
         until(lambda: source.asked > asked, "a question")
@@ -315,9 +317,9 @@ def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> 
         source.answers.set()
         stopper.join(20)
         assert not stopper.is_alive()
-    assert orders.applied() == {}
+    assert orders.read_batches() == {}
     orders.pipeline().run(spark)
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
 
 
 @pytest.mark.spark
@@ -327,7 +329,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
 ) -> None:
     second, apply, await_commit = threading.Event(), Query._apply, NativeQuery._await_commit
 
-    def noted(self: Query, frame: DataFrame, batch_id: int) -> None:
+    def apply_and_signal(self: Query, frame: DataFrame, batch_id: int) -> None:
         if batch_id == 1:
             second.set()
         apply(self, frame, batch_id)
@@ -336,7 +338,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
         assert second.wait(60)
         await_commit(self)
 
-    monkeypatch.setattr(Query, "_apply", noted)
+    monkeypatch.setattr(Query, "_apply", apply_and_signal)
     monkeypatch.setattr(NativeQuery, "_await_commit", late)
     orders.add(1)
     orders.add(2)
@@ -350,9 +352,9 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
     stopper.join(20)
     assert not stopper.is_alive()
     assert query.exception is None
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
     orders.pipeline().run(spark)
-    assert orders.applied() == {0: [1], 1: [2]}
+    assert orders.read_batches() == {0: [1], 1: [2]}
 
 
 @pytest.mark.spark
@@ -367,7 +369,7 @@ def test_a_failing_source(spark: SparkSession, orders: Orders, failure: Exceptio
     assert query.status == Status(active=False, message="stopped: the tape is torn", batch=None, latency_ms=None)
     orders.add(1)
     orders.pipeline().run(spark)
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
 
 
 @pytest.mark.spark
@@ -376,7 +378,7 @@ def test_what_fails_outside_a_batch_is_told_by_the_handle(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for the end: the exception is there all the same."""
-    with stopped(orders.start(spark)) as query:
+    with stop_at_end(orders.start(spark)) as query:
         orders.add(1)
         until(lambda: query.last_progress, "the first batch")
         damage(orders)
@@ -384,7 +386,7 @@ def test_what_fails_outside_a_batch_is_told_by_the_handle(
         until(lambda: not query.is_active, "the end")
         assert isinstance(query.exception, HeadraceError)
         assert query.status.message.startswith("stopped: ")
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
 
 
 def damage(orders: Orders) -> None:
@@ -403,7 +405,7 @@ def test_a_source_that_is_worth_another_try(
     source = LinesSource(path=str(orders.log))
     source.failures = [RetriableError("busy"), RetriableError("busy")]
     orders.pipeline(source).run(spark)
-    assert orders.applied() == {0: [1]}
+    assert orders.read_batches() == {0: [1]}
     source.failures = [RetriableError(f"busy {n}") for n in range(10)]
     with pytest.raises(RetriableError, match="busy 3"):
         orders.pipeline(source).run(spark)
@@ -422,7 +424,7 @@ def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
         orders.start(spark, source=source).await_termination(60)
     source.failures = []
     orders.add(1)
-    with stopped(orders.start(spark, source=source)) as query:
+    with stop_at_end(orders.start(spark, source=source)) as query:
         until(lambda: orders.ids() == [1], "the first batch")
         source.failures = [RetriableError(f"busy {n}", fix="wait") for n in range(1000)]
         until(lambda: query.status.message.startswith("trying again: busy "), "the trouble")
@@ -443,7 +445,7 @@ def test_a_stream_from_the_newest_record_starts_where_it_was_started_first(spark
     orders.pipeline(orders.source(startingOffsets="latest")).run(spark)
     orders.add(2)
     orders.pipeline(orders.source(startingOffsets="latest")).run(spark)
-    assert orders.applied() == {0: [2]}
+    assert orders.read_batches() == {0: [2]}
 
 
 @pytest.mark.spark
@@ -459,7 +461,7 @@ def test_what_is_applied_is_committed_again_at_the_next_start(spark: SparkSessio
 @pytest.mark.spark
 @both_kinds
 def test_a_checkpoint_serves_one_run_at_a_time(spark: SparkSession, orders: Orders) -> None:
-    with stopped(orders.start(spark)):
+    with stop_at_end(orders.start(spark)):
         with pytest.raises(ConfigError, match=r"is in use by a run that goes on(.|\n)*fix: "):
             orders.start(spark)
         orders.add(1)
@@ -506,14 +508,14 @@ def test_old_ranges_are_removed(spark: SparkSession, tmp_path: Path, monkeypatch
         assert sorted(names) == ["3", "4"]
     orders.add(5)
     orders.pipeline().run(spark)
-    assert orders.applied() == {n: [n] for n in range(6)}
+    assert orders.read_batches() == {n: [n] for n in range(6)}
 
 
 @pytest.mark.spark
 def test_pipelines_of_both_kinds_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
     pipelines = [Orders(tmp_path / f"{kind}{n}", kind) for kind in KINDS for n in range(2)]
     with ExitStack() as stack:
-        queries = [stack.enter_context(stopped(orders.start(spark))) for orders in pipelines]
+        queries = [stack.enter_context(stop_at_end(orders.start(spark))) for orders in pipelines]
         for n, orders in enumerate(pipelines):
             orders.add(n, n + 10)
         for n, orders in enumerate(pipelines):

@@ -17,7 +17,7 @@ from headrace.runtime.session_builder import (
     merge_session_conf,
     spark_line,
 )
-from headrace.runtime.session_check import missing_conf_lines, missing_jar_lines
+from headrace.runtime.session_check import list_missing_conf, list_missing_jars
 from headrace.sdk.plugin import Plugin
 
 
@@ -99,16 +99,16 @@ def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_session_that_has_everything_lacks_nothing() -> None:
     needed = merge_session_conf([Lake(), Pond()])
-    assert missing_conf_lines([Lake(), Pond()], needed.get) == []
-    assert missing_jar_lines([Lake(), Pond()], "3.5", lambda _: True) == []
+    assert list_missing_conf([Lake(), Pond()], needed.get) == []
+    assert list_missing_jars([Lake(), Pond()], "3.5", lambda _: True) == []
 
 
 def test_the_lines_that_are_missing_keep_what_the_session_has() -> None:
     session = {EXTENSIONS: "Other,LakeExtension", "spark.sql.catalog.lake": "somebody else's"}
-    assert missing_conf_lines([Lake(), Pond()], session.get) == [
+    assert list_missing_conf([Lake(), Pond()], session.get) == [
         f'.config("{EXTENSIONS}", "Other,LakeExtension,PondExtension")',
         '.config("spark.serializer", "kryo")',
     ]
-    assert missing_jar_lines([Lake(), Pond()], "3.5", lambda _: False) == [
+    assert list_missing_jars([Lake(), Pond()], "3.5", lambda _: False) == [
         '.config("spark.jars.packages", "org.lake:lake:1")'
     ]

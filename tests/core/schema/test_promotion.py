@@ -99,15 +99,15 @@ class TestMerged:
 def outcome(first: T.DataType, second: T.DataType) -> object:
     """The merged type whatever the order of its fields, or that there is none."""
     try:
-        return unordered(promote(first, second))
+        return drop_order(promote(first, second))
     except DataError:
         return None
 
 
-def unordered(kind: T.DataType) -> object:
+def drop_order(kind: T.DataType) -> object:
     if isinstance(kind, T.StructType):
-        return {field.name: unordered(field.dataType) for field in kind}
-    return ("array", unordered(kind.elementType)) if isinstance(kind, T.ArrayType) else kind
+        return {field.name: drop_order(field.dataType) for field in kind}
+    return ("array", drop_order(kind.elementType)) if isinstance(kind, T.ArrayType) else kind
 
 
 class TestGrown:

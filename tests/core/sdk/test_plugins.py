@@ -38,7 +38,7 @@ def brings(transforms: Mapping[str, Any]) -> object:
     return Module
 
 
-def having(*targets: tuple[str, Any]) -> Registry:
+def registry_with(*targets: tuple[str, Any]) -> Registry:
     """A registry with a distribution for each name and target."""
     found = Registry()
     for i, (name, target) in enumerate(targets):
@@ -46,7 +46,7 @@ def having(*targets: tuple[str, Any]) -> Registry:
     return found
 
 
-def refused(found: Registry, name: str, kind: str = "transform") -> str:
+def refusal(found: Registry, name: str, kind: str = "transform") -> str:
     with pytest.raises(PluginError) as raised:
         found.get(kind, name)
     return str(raised.value)
@@ -70,18 +70,18 @@ class TestFound:
         assert {r.distribution.split()[0] for r in registry().registrations() if r.kind == "dialect"} == {"headrace"}
 
     def test_a_class_is_given_as_it_is(self) -> None:
-        assert having(("shout", Shout)).get("transform", "shout") is Shout
+        assert registry_with(("shout", Shout)).get("transform", "shout") is Shout
 
     def test_kinds_have_names_of_their_own(self) -> None:
-        assert "there is no sink 'shout'" in refused(having(("shout", Shout)), "shout", "sink")
+        assert "there is no sink 'shout'" in refusal(registry_with(("shout", Shout)), "shout", "sink")
 
     def test_a_wrong_name(self) -> None:
-        assert refused(having(("shout", Shout)), "shuot") == (
+        assert refusal(registry_with(("shout", Shout)), "shuot") == (
             "there is no transform 'shuot'\n  fix: did you mean 'shout'?"
         )
 
     def test_names_and_registrations_are_sorted(self) -> None:
-        found = having(("b", Shout), ("a", Shout))
+        found = registry_with(("b", Shout), ("a", Shout))
         assert found.names("transform") == ["a", "b"]
         assert [(r.name, r.distribution) for r in found.registrations()] == [
             ("a", "headrace-b 1.1"),
@@ -95,7 +95,7 @@ class TestLazy:
     ) -> None:
         (tmp_path / "lazily_imported.py").write_text("from tests.core.sdk.test_plugins import Shout as Whisper\n")
         monkeypatch.syspath_prepend(tmp_path)
-        found = having(("whisper", "lazily_imported:Whisper"))
+        found = registry_with(("whisper", "lazily_imported:Whisper"))
         assert found.names("transform") == ["whisper"]
         assert "lazily_imported" not in sys.modules
         assert found.get("transform", "whisper").name == "shout"
@@ -109,19 +109,19 @@ class TestLazy:
         assert done.stdout == "False\n"
 
     def test_a_module_that_is_not_there(self) -> None:
-        assert refused(having(("shout", "no_such_module:Shout")), "shout") == (
+        assert refusal(registry_with(("shout", "no_such_module:Shout")), "shout") == (
             "the transform 'shout' of headrace-a 1.0 cannot be imported: "
             "ModuleNotFoundError: No module named 'no_such_module'\n  fix: see the error above; reinstall or report it"
         )
 
     def test_the_first_error_is_kept(self) -> None:
         with pytest.raises(PluginError) as raised:
-            having(("shout", "no_such_module:Shout")).get("transform", "shout")
+            registry_with(("shout", "no_such_module:Shout")).get("transform", "shout")
         assert isinstance(raised.value.__cause__, ModuleNotFoundError)
 
     def test_a_class_that_is_not_in_its_module(self) -> None:
-        assert "AttributeError: module 'json' has no attribute 'Shout'" in refused(
-            having(("shout", "json:Shout")), "shout"
+        assert "AttributeError: module 'json' has no attribute 'Shout'" in refusal(
+            registry_with(("shout", "json:Shout")), "shout"
         )
 
     def test_spark_that_is_missing_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -129,13 +129,15 @@ class TestLazy:
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setitem(sys.modules, "pyspark", None)
         monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-        assert refused(having(("shout", "wants_spark:Shout")), "shout").endswith("fix: pip install 'headrace[spark]'")
+        assert refusal(registry_with(("shout", "wants_spark:Shout")), "shout").endswith(
+            "fix: pip install 'headrace[spark]'"
+        )
 
 
 class TestRefused:
     def test_a_duplicate_names_both_distributions(self) -> None:
-        found = having(("shout", Shout), ("shout", Shout))
-        assert refused(found, "shout") == (
+        found = registry_with(("shout", Shout), ("shout", Shout))
+        assert refusal(found, "shout") == (
             "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n  fix: uninstall one of them"
         )
         assert found.all("transform") == []
@@ -144,7 +146,7 @@ class TestRefused:
         class New(Shout):
             api_version = 2
 
-        assert refused(having(("shout", New)), "shout") == (
+        assert refusal(registry_with(("shout", New)), "shout") == (
             "the transform 'shout' of headrace-a 1.0 was written for plugin API 2, this headrace has 1\n"
             "  fix: upgrade the older one of the two"
         )
@@ -156,24 +158,24 @@ class TestRefused:
             def apply(self, changes: Changes) -> Changes:
                 return changes
 
-        assert refused(having(("silent", Silent)), "silent") == (
+        assert refusal(registry_with(("silent", Silent)), "silent") == (
             "the transform 'silent' of headrace-a 1.0 does not say which plugin API it was written for\n"
             "  fix: give it `api_version = 1`"
         )
 
     @pytest.mark.parametrize("target", [dict, 7, "headrace_sinks.console:ConsoleSink"])
     def test_a_class_of_another_kind(self, target: Any) -> None:
-        text = refused(having(("shout", target)), "shout")
+        text = refusal(registry_with(("shout", target)), "shout")
         assert text.startswith("the transform 'shout' of headrace-a 1.0 is not a Transform: ")
         assert text.endswith("fix: derive its class from headrace.sdk.transform.Transform")
 
     @pytest.mark.parametrize("name", ["../up", "", "a b", "'; --", "a\x1b[31mb", "[red]", "a/b", "a\n"])
     def test_a_name_that_no_file_should_have(self, name: str) -> None:
-        text = refused(having((name, "no_such_module:Bad")), name)
+        text = refusal(registry_with((name, "no_such_module:Bad")), name)
         assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has no name that a file could say")
 
     def test_a_bad_plugin_hides_no_other(self) -> None:
-        found = having(("good", Shout), ("bad", "no_such_module:Bad"))
+        found = registry_with(("good", Shout), ("bad", "no_such_module:Bad"))
         assert found.all("transform") == [("good", Shout)]
 
 
@@ -188,7 +190,7 @@ class TestBroken:
         found = Registry.from_entry_points()
         assert found.get("transform", "shout") is Shout
         assert [(b.entry_point, b.distribution) for b in found.broken] == [("bad", "headrace-bad 0.1")]
-        assert refused(found, "whisper") == (
+        assert refusal(found, "whisper") == (
             "there is no transform 'whisper'\n"
             "  fix: known here: shout; "
             "not loaded: headrace-bad 0.1 (ImportError: libfoo.so.3: cannot open shared object file)"
@@ -204,7 +206,7 @@ class TestBroken:
         Installed(monkeypatch, typo=lambda: Module)
         found = Registry.from_entry_points()
         assert found.names("transform") == []
-        assert "not loaded: headrace-typo 0.1 (PluginValidationError: unknown hook 'headrace_transform'" in refused(
+        assert "not loaded: headrace-typo 0.1 (PluginValidationError: unknown hook 'headrace_transform'" in refusal(
             found, "shout"
         )
 
@@ -223,10 +225,10 @@ class TestBroken:
         Installed(monkeypatch, half=lambda: Module)
         found = Registry.from_entry_points()
         assert list(found.registrations()) == []
-        assert "(ValueError: no licence)" in refused(found, "shout")
+        assert "(ValueError: no licence)" in refusal(found, "shout")
 
     def test_a_hook_that_gives_no_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Installed(monkeypatch, odd=lambda: brings(["shout"]))  # type: ignore[arg-type]
-        assert "(AttributeError: 'list' object has no attribute 'items')" in refused(
+        assert "(AttributeError: 'list' object has no attribute 'items')" in refusal(
             Registry.from_entry_points(), "shout"
         )

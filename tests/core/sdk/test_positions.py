@@ -30,7 +30,7 @@ def texts(spark: SparkSession, *columns: Column, of: str, rows: list[tuple[int |
     return [row[0] for row in frame.select(F.concat(*columns)).collect()]
 
 
-def unsigned(number: int | None) -> int:
+def rank(number: int | None) -> int:
     """The order that is wanted: null first."""
     return -1 if number is None else number % 2**64
 
@@ -43,7 +43,7 @@ def test_text_sorts_as_unsigned_numbers_with_null_first(spark: SparkSession, num
     from headrace.sdk.positions import sortable
 
     found = texts(spark, sortable(F.col("n")), of="n bigint", rows=[(n,) for n in numbers])
-    pairs = sorted(zip(map(unsigned, numbers), found, strict=True))
+    pairs = sorted(zip(map(rank, numbers), found, strict=True))
     assert [text for _, text in pairs] == sorted(found)
     assert len(set(found)) == len(set(numbers))
 
@@ -57,7 +57,7 @@ def test_joined_texts_sort_by_their_parts(spark: SparkSession, rows: list[tuple[
 
     parts = [sortable(F.col(name)) for name in "abc"]
     found = texts(spark, position(*parts[:2], place=parts[2]), of="a bigint, b bigint, c bigint", rows=rows)
-    pairs = sorted(zip(([unsigned(n) for n in row] for row in rows), found, strict=True))
+    pairs = sorted(zip(([rank(n) for n in row] for row in rows), found, strict=True))
     assert [text for _, text in pairs] == sorted(found)
     assert len(set(found)) == len(set(rows))
 

@@ -72,13 +72,13 @@ def test_what_is_not_claimed_is_not_collected() -> None:
     class Kit(TestMemory):
         sink_class = Modest
 
-    def collected(kit: type[SinkConformance], test: str) -> bool:
+    def is_collected(kit: type[SinkConformance], test: str) -> bool:
         return callable(getattr(kit, test))
 
-    assert collected(TestMemory, "test_a_late_row_loses")
-    assert not collected(Kit, "test_a_late_row_loses")
-    assert not collected(TestMemory, "test_mode_upsert_is_refused")
-    assert collected(Kit, "test_mode_upsert_is_refused")
+    assert is_collected(TestMemory, "test_a_late_row_loses")
+    assert not is_collected(Kit, "test_a_late_row_loses")
+    assert not is_collected(TestMemory, "test_mode_upsert_is_refused")
+    assert is_collected(Kit, "test_mode_upsert_is_refused")
 
 
 def _run(method: Any, fixtures: Mapping[str, Any]) -> None:

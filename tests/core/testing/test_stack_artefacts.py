@@ -67,7 +67,7 @@ def lock(monkeypatch: pytest.MonkeyPatch, *group: Artefact) -> None:
     monkeypatch.setattr(artefacts, "read_lock", lambda: {"rocket": list(group)})
 
 
-def left(tmp_path: Path) -> list[str]:
+def list_cache(tmp_path: Path) -> list[str]:
     return [path.name for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.name != "lock"]
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_is_not_the_locked_one_is_refused(
     with pytest.raises(ConfigError, match=r"rocket-1\.0\.jar: it has SHA-256 \w+, and artefacts\.lock wants") as raised:
         artefacts.fetch("rocket")
     assert artefact.sha256 in str(raised.value)
-    assert left(tmp_path) == []
+    assert list_cache(tmp_path) == []
 
 
 def test_a_file_that_is_not_there_is_named(
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_there_is_named(
     lock(monkeypatch, Artefact("org.acme:rocket:9.9", "0" * 64, 1))
     with pytest.raises(ConfigError, match=r"/org/acme/rocket/9\.9/rocket-9\.9\.jar: the repository answers 404"):
         artefacts.fetch("rocket")
-    assert left(tmp_path) == []
+    assert list_cache(tmp_path) == []
 
 
 def test_without_a_network_the_error_says_what_to_do(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

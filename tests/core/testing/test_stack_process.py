@@ -59,7 +59,7 @@ def lives(pid: int) -> bool:
     return True
 
 
-def gone(pid: int, folder: Path | None = None) -> bool:
+def is_gone(pid: int, folder: Path | None = None) -> bool:
     deadline = time.monotonic() + 10
     while lives(pid) or (folder and folder.exists()):
         if time.monotonic() > deadline:
@@ -90,7 +90,7 @@ def test_a_server_that_ended_by_itself_starts_again() -> None:
         port, pid = toy.port, toy.pid
         assert pid
         os.kill(pid, signal.SIGKILL)
-        assert gone(pid)
+        assert is_gone(pid)
         socket.create_connection((toy.start().host, port)).close()
         assert Server.running.count(toy) == 1
 
@@ -185,7 +185,7 @@ def test_nothing_outlives_the_test_process(
     process, pid, folder = test_process
     process.send_signal(number)
     process.wait()
-    assert gone(pid, folder)
+    assert is_gone(pid, folder)
 
 
 def test_a_server_does_not_outlive_its_guard(test_process: tuple[subprocess.Popen[str], int, Path]) -> None:
@@ -193,7 +193,7 @@ def test_a_server_does_not_outlive_its_guard(test_process: tuple[subprocess.Pope
     status = Path(f"/proc/{pid}/status").read_text()
     guard = int(status.split("PPid:")[1].split()[0])
     os.kill(guard, signal.SIGKILL)
-    assert gone(pid)
+    assert is_gone(pid)
 
 
 def test_only_a_failing_test_shows_logs(tmp_path: Path) -> None:

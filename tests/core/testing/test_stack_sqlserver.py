@@ -57,7 +57,7 @@ def test_it_keeps_its_address_and_its_rows() -> None:
 
 
 @pytest.fixture(scope="module")
-def refusing(sqlserver: SqlServer) -> SqlServer:
+def one_row_server(sqlserver: SqlServer) -> SqlServer:
     sqlserver.create_table("refusing", ARTISTS, key=["id"])
     sqlserver.insert("refusing", ARP)
     return sqlserver
@@ -75,16 +75,16 @@ def refusing(sqlserver: SqlServer) -> SqlServer:
     ],
 )
 def test_what_a_database_would_not_take_is_refused_and_changes_nothing(
-    refusing: SqlServer, row: dict[str, Any], words: str
+    one_row_server: SqlServer, row: dict[str, Any], words: str
 ) -> None:
     def work() -> None:
-        with refusing.transaction() as changes:
+        with one_row_server.transaction() as changes:
             changes.update("refusing", {"id": 1}, {"name": "Hans"})
             changes.insert("refusing", row)
 
     with pytest.raises(Refused, match=words):
         work()
-    assert refusing.rows("refusing") == [ARP]
+    assert one_row_server.rows("refusing") == [ARP]
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_what_a_database_would_not_take_is_refused_and_changes_nothing(
         ("fee int not null", "only allows columns to be added that can contain nulls or have a default"),
     ],
 )
-def test_a_column_that_it_does_not_know_is_refused(refusing: SqlServer, column: str, words: str) -> None:
+def test_a_column_that_it_does_not_know_is_refused(one_row_server: SqlServer, column: str, words: str) -> None:
     with pytest.raises(Refused, match=words):
-        refusing.add_column("refusing", column)
-    assert refusing.rows("refusing") == [ARP]
+        one_row_server.add_column("refusing", column)
+    assert one_row_server.rows("refusing") == [ARP]
 
 
 def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> None:
@@ -116,7 +116,7 @@ def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: 
 
 
 @pytest.fixture(scope="module")
-def followed(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> Iterator[SqlServer]:
+def painters_server(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> Iterator[SqlServer]:
     """A connector reads ``painters`` into ``following.test.dbo.painters``, and has read one row."""
     sqlserver.create_table("painters", ARTISTS, key=["id"])
     sqlserver.insert("painters", ARP)
@@ -137,10 +137,10 @@ def last_event(kafka: Kafka, count: int) -> dict[str, Any]:
     return event
 
 
-def test_changes_arrive(followed: SqlServer, kafka: Kafka) -> None:
-    followed.update("painters", {"id": 1}, {"name": "Jean Arp"})
-    followed.update("painters", {"id": 1}, {"id": 10})
-    followed.delete("painters", {"id": 10})
+def test_changes_arrive(painters_server: SqlServer, kafka: Kafka) -> None:
+    painters_server.update("painters", {"id": 1}, {"name": "Jean Arp"})
+    painters_server.update("painters", {"id": 1}, {"id": 10})
+    painters_server.delete("painters", {"id": 10})
     records = kafka.read("following.test.dbo.painters", 7)
     events = [json.loads(record.value or b"null") for record in records]
     assert [event and (event["op"], event["source"]["event_serial_no"]) for event in events] == [
@@ -160,9 +160,9 @@ def test_changes_arrive(followed: SqlServer, kafka: Kafka) -> None:
     assert not {name for record in records for name, _ in record.headers} & {"__debezium.newkey", "__debezium.oldkey"}
 
 
-def test_clients_that_go_disturb_nobody(followed: SqlServer, kafka: Kafka) -> None:
+def test_clients_that_go_disturb_nobody(painters_server: SqlServer, kafka: Kafka) -> None:
     def says(data: bytes) -> None:
-        with socket.create_connection((followed.host, followed.port), timeout=30) as client:
+        with socket.create_connection((painters_server.host, painters_server.port), timeout=30) as client:
             client.sendall(data)
 
     count = len(kafka.read("following.test.dbo.painters"))
@@ -175,29 +175,31 @@ def test_clients_that_go_disturb_nobody(followed: SqlServer, kafka: Kafka) -> No
         says(data)
     # TLS's first bytes; their length is taken for TDS's.
     says(b"\x16\x03\x01\x02" + bytes(0x102))
-    followed.insert("painters", {"id": 20 + count})
+    painters_server.insert("painters", {"id": 20 + count})
     assert last_event(kafka, count + 1)["after"]["id"] == 20 + count
-    wait_for(lambda: followed.log_says("a client began with a message of kind 22, and was cut off: set encrypt=false"))
+    wait_for(
+        lambda: painters_server.log_says("a client began with a message of kind 22, and was cut off: set encrypt=false")
+    )
 
 
-def test_the_connector_goes_on_after_a_kill(followed: SqlServer, kafka: Kafka) -> None:
+def test_the_connector_goes_on_after_a_kill(painters_server: SqlServer, kafka: Kafka) -> None:
     count = len(kafka.read("following.test.dbo.painters"))
-    followed.kill()
-    followed.start()
-    followed.insert("painters", {"id": 40 + count})
+    painters_server.kill()
+    painters_server.start()
+    painters_server.insert("painters", {"id": 40 + count})
     assert last_event(kafka, count + 1)["after"]["id"] == 40 + count
 
 
-def test_a_wrong_password_is_refused(followed: SqlServer, connect: Connect, kafka: Kafka) -> None:
-    wrong = {**config(followed, kafka, "wrong", "painters"), "database.password": "guessed"}
+def test_a_wrong_password_is_refused(painters_server: SqlServer, connect: Connect, kafka: Kafka) -> None:
+    wrong = {**config(painters_server, kafka, "wrong", "painters"), "database.password": "guessed"}
     with pytest.raises(ConfigError, match="Login failed for user 'sa'"):
         connect.put("wrong", wrong)
     assert connect.status("wrong") is None
-    assert followed.log_says("login failed for user 'sa'")
+    assert painters_server.log_says("login failed for user 'sa'")
 
 
 def test_a_statement_that_it_does_not_know_is_refused_with_a_sentence(
-    followed: SqlServer, connect: Connect, kafka: Kafka
+    painters_server: SqlServer, connect: Connect, kafka: Kafka
 ) -> None:
     statement = "SELECT [id], [name], [born] FROM dbo.painters WHERE id > 5"
     asking = {
@@ -205,10 +207,10 @@ def test_a_statement_that_it_does_not_know_is_refused_with_a_sentence(
         "snapshot.select.statement.overrides.dbo.painters": statement,
         "errors.max.retries": "0",
     }
-    connect.put("asking", {**config(followed, kafka, "asking", "painters"), **asking})
+    connect.put("asking", {**config(painters_server, kafka, "asking", "painters"), **asking})
     try:
         sentence = f"this stand-in for SQL Server does not know the statement: {statement}"
-        wait_for(lambda: followed.log_says(f"refused: {sentence}"))
+        wait_for(lambda: painters_server.log_says(f"refused: {sentence}"))
         wait_for(lambda: sentence in str(connect.status("asking")))
     finally:
         connect.delete("asking")

@@ -134,10 +134,10 @@ def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> No
         else:
             stream.apply(*batch)
     for table in TABLES:
-        assert _told(stream.rows(table)) == _told(history.database.rows(table))
+        assert _drop_nulls(stream.rows(table)) == _drop_nulls(history.database.rows(table))
 
 
-def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_nulls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows without nulls: a column that came later is null in older rows."""
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 

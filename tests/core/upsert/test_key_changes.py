@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 TABLE = "kit.people"
 
 
-def moved_on(*, keys: tuple[int, ...]) -> Database:
+def move_on(*, keys: tuple[int, ...]) -> Database:
     """A row that goes from key to key, without its text; each change of the key is of its other columns, too."""
     database = Database()
     database.insert(TABLE, {"id": keys[0], "name": "a", "text": "old"})
@@ -33,7 +33,7 @@ def moved_on(*, keys: tuple[int, ...]) -> Database:
     return database
 
 
-def moved_to_a_used_key(*, keys: tuple[int, ...]) -> Database:
+def move_to_a_used_key(*, keys: tuple[int, ...]) -> Database:
     """A row that goes from key to key, without its text; the second had a row before."""
     database = Database()
     database.insert(TABLE, {"id": keys[1], "name": "before", "text": "before"})
@@ -49,7 +49,7 @@ def stream(spark: SparkSession, folder: Path) -> Stream:
 
 
 def test_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
     mine.apply(*database.log)
     assert mine.rows(TABLE) == [{"id": 2, "name": "b", "text": "large"}]
     assert [(t.rows_in, t.applied, t.superseded) for t in mine.progress[-1].tables] == [(4, 2, 2)]
@@ -57,7 +57,7 @@ def test_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("new_first", [False, True])
 def test_in_batches_of_their_own(spark: SparkSession, tmp_path: Path, *, new_first: bool) -> None:
-    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
     insert, update, delete, again = database.log
     for batch in [insert, again, update, delete] if new_first else [insert, update, delete, again]:
         mine.apply(batch)
@@ -67,7 +67,7 @@ def test_in_batches_of_their_own(spark: SparkSession, tmp_path: Path, *, new_fir
 
 
 def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -> None:
-    database = moved_on(keys=(1, 2))
+    database = move_on(keys=(1, 2))
     mine = Stream(IcebergSink(warehouse=str(tmp_path / "lake")), spark, tmp_path)
     insert, update, delete, again = database.log
     mine.apply(insert, update)
@@ -81,14 +81,14 @@ def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_key_that_comes_back(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = moved_on(keys=(1, 2, 1)), stream(spark, tmp_path)
+    database, mine = move_on(keys=(1, 2, 1)), stream(spark, tmp_path)
     database.insert(TABLE, {"id": 2, "name": "other", "text": "other"})
     mine.apply(*database.log)
     assert mine.rows(TABLE) == database.rows(TABLE)
 
 
 def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
     database.update(TABLE, {"id": 2, "name": "d"}, unavailable=["text"])
     *before, delete, again, update, left_out = database.log
@@ -101,7 +101,7 @@ def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSessio
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_gift_comes_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, again: int) -> None:
     """Those of a row that had the key before, and was removed: they come once more."""
-    database, mine = moved_to_a_used_key(keys=(1, 2)), stream(spark, tmp_path)
+    database, mine = move_to_a_used_key(keys=(1, 2)), stream(spark, tmp_path)
     *removed, insert, delete, moved = database.log
     mine.apply(*removed)
     mine.apply(moved)
@@ -127,7 +127,7 @@ def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark:
 @pytest.mark.parametrize("again", [False, True])
 def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
     """A row is moved on, and its new row is there, before it is known what it was given; ``replay``: and has an older row's text."""
-    database, mine = moved_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
+    database, mine = move_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
     before, removed, insert, first, second, leaves, third = database.log
     for batch in [[before, removed], [before, second]] if again else [[before, removed, second]]:
         mine.apply(*batch)
@@ -138,7 +138,7 @@ def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path
 
 
 def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: SparkSession, tmp_path: Path) -> None:
-    database, mine = moved_on(keys=(1, 2)), stream(spark, tmp_path)
+    database, mine = move_on(keys=(1, 2)), stream(spark, tmp_path)
     database.update(TABLE, {"id": 2, "name": "c", "text": "newest"})
     database.rekey(TABLE, 2, 3, unavailable=["text"])
     insert, update, *moved, told, delete, again = database.log
@@ -153,7 +153,7 @@ def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: Spark
 def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    database, mine = moved_on(keys=(1, 2, 3)), stream(spark, tmp_path)
+    database, mine = move_on(keys=(1, 2, 3)), stream(spark, tmp_path)
     insert, update, delete, late, delete_2, third = database.log
     mine.apply(insert, update, delete)
     database.insert(TABLE, {"id": 5, "name": "e", "text": "other"})
@@ -168,7 +168,7 @@ def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice
 @given(data=st.data())
 def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """The changes of each key in their order, as a partition has them; of the keys none in particular."""
-    database = moved_on(keys=(1, 2, 3))
+    database = move_on(keys=(1, 2, 3))
     database.update(TABLE, {"id": 3, "name": "c"}, unavailable=["text"])
     mine = stream(spark, tmp_path_factory.mktemp("moved"))
     left, batch = {key: [change for change in database.log if change.key == key] for key in (1, 2, 3)}, list[Change]()

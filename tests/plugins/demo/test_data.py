@@ -38,7 +38,7 @@ def events() -> dict[tuple[str, str], list[Event]]:
     }
 
 
-def streamed(events: dict[tuple[str, str], list[Event]]) -> Iterator[Event]:
+def iterate_artworks(events: dict[tuple[str, str], list[Event]]) -> Iterator[Event]:
     return (event for date in DATES for event in events[date, ARTWORKS])
 
 
@@ -138,7 +138,7 @@ def test_deletes_are_the_last_events_and_of_the_keys_in_the_manifest(
     last = events[DATES[2], ARTWORKS][-len(deleted) :]
     assert [event["before"]["artwork_id"] for event in last] == deleted
     assert {event["op"] for event in last} == {"d"}
-    assert sum(event["op"] == "d" for event in streamed(events)) == len(deleted)
+    assert sum(event["op"] == "d" for event in iterate_artworks(events)) == len(deleted)
 
 
 def test_updates_exist_at_both_later_dates_for_the_same_rows(events: dict[tuple[str, str], list[Event]]) -> None:
@@ -149,7 +149,7 @@ def test_updates_exist_at_both_later_dates_for_the_same_rows(events: dict[tuple[
 
 
 def test_positions_order_the_events_as_they_are(events: dict[tuple[str, str], list[Event]]) -> None:
-    found = [event["source"] for event in streamed(events)]
+    found = [event["source"] for event in iterate_artworks(events)]
     positions = [tuple(int(lsn or 0) for lsn in json.loads(source["sequence"])) for source in found]
     snapshot = topic_of(DATES[0], ARTWORKS)["events"]
     assert len(set(positions[:snapshot])) == 1

@@ -37,7 +37,7 @@ def write(path: Path, lines: Iterable[Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def remade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fresh_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     moma, out = tmp_path_factory.mktemp("moma"), tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(DEMO))
@@ -67,18 +67,18 @@ def remade(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("date", "table"), [*((date, "artworks") for date in DATES), (DATES[2], "artists")])
-def test_events_are_those_shipped(remade: Path, date: str, table: str) -> None:
-    assert events(remade, date, table) == events(DATA, date, table)
+def test_events_are_those_shipped(fresh_data: Path, date: str, table: str) -> None:
+    assert events(fresh_data, date, table) == events(DATA, date, table)
 
 
-def test_files_and_schemas_are_those_shipped(remade: Path) -> None:
-    assert schemas(remade) == schemas(DATA)
+def test_files_and_schemas_are_those_shipped(fresh_data: Path) -> None:
+    assert schemas(fresh_data) == schemas(DATA)
 
 
-def test_the_rows_are_those_shipped(remade: Path) -> None:
-    def said(data: Path) -> list[Any]:
+def test_the_rows_are_those_shipped(fresh_data: Path) -> None:
+    def read_manifest(data: Path) -> list[Any]:
         manifest = json.loads((data / "manifest.json").read_text(encoding="utf-8"))
         topics = [topic for topics in manifest["dates"].values() for topic in topics.values()]
         return [manifest["deleted"], [(topic["rows_after"], topic["rows_sha256"]) for topic in topics]]
 
-    assert said(remade) == said(DATA)
+    assert read_manifest(fresh_data) == read_manifest(DATA)

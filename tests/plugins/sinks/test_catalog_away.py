@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows
-from tests.support.waiting import stopped, until
+from tests.support.waiting import stop_at_end, until
 
 from headrace.engine import retry
 from headrace.testing.stack import Metastore
@@ -44,7 +44,7 @@ def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monke
         for name, value in conf.items():
             spark.conf.set(f"spark.sql.catalog.{CATALOG}{name}", value)
         job = pipeline(tmp_path, sinks=[{"iceberg": {"catalog": CATALOG}}])
-        with stopped(job.start(spark, "200 ms")) as query:
+        with stop_at_end(job.start(spark, "200 ms")) as query:
             until(lambda: query.recent_progress, "the first batch")
             metastore.kill()
             artists.update(ARP, {**ARP, "name": "Hans Arp"})

@@ -7,7 +7,7 @@ import pytest
 from headrace import ConfigError
 from headrace.sdk.sink import Table
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, gone, put
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.console import ConsoleSink
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 def test_rows_are_printed(clones: Sessions, capsys: pytest.CaptureFixture[str]) -> None:
     target = Target(ConsoleSink(numRows=2, truncate=False), clones.of("one"), name="moma.artists")
-    written = target.write("id int, name string", put(1, 1, "a" * 30), gone(2, 2, "b"), put(3, 3, "c"))
+    written = target.write("id int, name string", put(1, 1, "a" * 30), remove(2, 2, "b"), put(3, 3, "c"))
     printed = capsys.readouterr().out
     assert printed.splitlines()[0] == "moma.artists, batch 0: 3 rows"
     assert "a" * 30 in printed

@@ -11,7 +11,7 @@ from headrace import DataError, RetriableError
 from headrace.sdk.sink import Batch, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
-from headrace.testing.tables import Target, gone, put
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink, timeline as hudi_timeline
 
 pytestmark = pytest.mark.spark
@@ -110,8 +110,8 @@ def test_rows_stay_right_when_logs_are_compacted(tmp_path: Path, clones: Session
     table = target(tmp_path, clones, **{"hoodie.compact.inline.max.delta.commits": 1})
     schema = "id int, tags array<string>, born date"
     table.write(schema, put(5, 1, ["a", None], None), put(1, 2, [None], None), put(1, 3, [], None))
-    table.write(schema, put(4, 1, ["late"], None), gone(2, 2, None, None), put(2, 4, None, None))
-    table.write(schema, put(3, 1, ["later"], None), gone(0, 3, None, None), put(3, 4, ["x", None], None))
+    table.write(schema, put(4, 1, ["late"], None), remove(2, 2, None, None), put(2, 4, None, None))
+    table.write(schema, put(3, 1, ["later"], None), remove(0, 3, None, None), put(3, 4, ["x", None], None))
     assert [(row["id"], row["tags"]) for row in table.rows()] == [(1, ["a", None]), (3, []), (4, ["x", None])]
     timeline = tmp_path / table.name.replace(".", "/") / ".hoodie" / "timeline"
     assert list(timeline.glob("*.compaction.requested"))

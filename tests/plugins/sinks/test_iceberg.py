@@ -20,7 +20,7 @@ from headrace.runtime.session_check import check_session
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
-from headrace.testing.tables import Target, gone, put
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.catalog import catalog_of_folder, load_table
 
@@ -127,7 +127,7 @@ def during(work: Callable[[], object]) -> Iterator[Callable[[DataFrame], DataFra
             connection.recv(1)
         return value
 
-    def contended(rows: DataFrame) -> DataFrame:
+    def interleave(rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
         return rows.coalesce(1).withColumn("name", F.udf(wait)("name"))
@@ -135,15 +135,15 @@ def during(work: Callable[[], object]) -> Iterator[Callable[[DataFrame], DataFra
     thread = Thread(target=serve)
     thread.start()
     with server:
-        yield contended
+        yield interleave
         thread.join()
 
 
 def test_a_commit_in_between_is_retriable(target: Target, clones: Sessions) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     other = Target(target.sink, clones.of("other"), name=target.name)
-    with during(lambda: other.write(PEOPLE, put(2, 2, "b"))) as contended:
-        error = target.refusal(lambda: target.apply(contended(target.frame(PEOPLE, put(3, 1, "A")))))
+    with during(lambda: other.write(PEOPLE, put(2, 2, "b"))) as interleave:
+        error = target.refusal(lambda: target.apply(interleave(target.frame(PEOPLE, put(3, 1, "A")))))
     assert isinstance(error, RetriableError)
     assert "conflicting" in str(error)
     target.write(PEOPLE, put(3, 1, "A"))
@@ -162,8 +162,8 @@ def test_a_pipeline_tries_again_after_a_commit_in_between(
                 return super().write(table, rows, batch)
             columns = "artist_id int, name string, nationality string"
             other = Target(sink, clones.of("other"), ("artist_id",), pipelines.TABLE)
-            with during(lambda: other.write(columns, put(1, 9, "other", None))) as contended:
-                return super().write(table, contended(rows), batch)
+            with during(lambda: other.write(columns, put(1, 9, "other", None))) as interleave:
+                return super().write(table, interleave(rows), batch)
 
     sink = IcebergSink(warehouse=str(tmp_path / "lake" / "iceberg"))
     bronze = Bronze(tmp_path / "bronze")
@@ -280,7 +280,7 @@ def test_a_table_that_somebody_else_made(target: Target, tmp_path: Path) -> None
     session.sql(f"CREATE TABLE {catalog}.kit.theirs (id INT, name STRING) USING iceberg")
     session.sql(f"INSERT INTO {catalog}.kit.theirs VALUES (1, 'a'), (2, 'b')")
     theirs = Target(target.sink, session, name="kit.theirs")
-    theirs.write(PEOPLE, put(1, 1, "A"), gone(2, 2, None), put(3, 3, "c"))
+    theirs.write(PEOPLE, put(1, 1, "A"), remove(2, 2, None), put(3, 3, "c"))
     theirs.write(PEOPLE, put(0, 1, "late"), put(4, 3, "C"))
     assert theirs.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "C"}]
 

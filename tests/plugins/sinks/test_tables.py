@@ -11,7 +11,7 @@ from tests.support import pipelines
 from headrace import ConfigError
 from headrace.sdk import Sink
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, gone, put
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks import HudiSink, IcebergSink
 
 pytestmark = pytest.mark.spark
@@ -45,10 +45,10 @@ def target(folder: Path, clones: Sessions, table_format: tuple[str, str], **opti
 
 def test_counts_and_sizes_come_from_the_commit(tmp_path: Path, clones: Sessions, table_format: tuple[str, str]) -> None:
     table = target(tmp_path, clones, table_format)
-    first = table.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), gone(1, 9, None))
+    first = table.write(PEOPLE, put(1, 1, "a"), put(5, 2, "b"), remove(1, 9, None))
     assert first.upserted == 2
     assert first.bytes
-    second = table.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), gone(1, 8, None))
+    second = table.write(PEOPLE, put(2, 1, "A"), put(4, 2, "late"), put(1, 3, "c"), remove(1, 8, None))
     assert second.upserted == MERGED[table_format[1]]
     assert second.bytes
     if table_format[1] == "merge-on-read":
@@ -61,8 +61,8 @@ def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, tabl
     schema = "id int, city string, name string"
     table.write(schema, put(1, 1, "x", "a"), put(1, 2, "x", "b"), put(1, 3, None, "c"), put(9, 4, "y", "d"))
     # A move, a delete that says no partition, a move from no city, and one that is late.
-    table.write(schema, put(2, 1, "y", "A"), gone(2, 2, None, None), put(2, 3, "y", "C"), put(8, 4, "x", "late"))
-    table.write(schema, gone(8, 4, None, None), put(3, 1, "z", "AA"))
+    table.write(schema, put(2, 1, "y", "A"), remove(2, 2, None, None), put(2, 3, "y", "C"), put(8, 4, "x", "late"))
+    table.write(schema, remove(8, 4, None, None), put(3, 1, "z", "AA"))
     assert [(row["id"], row["city"], row["name"]) for row in table.rows()] == [
         (1, "z", "AA"),
         (3, "y", "C"),
@@ -85,6 +85,6 @@ def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
     assert error.where == WHERE[name]
     assert f"the table {table.name!r} has no column 'city' to be partitioned by; it has id, name" in str(error)
     # What only removes rows need not have it.
-    table.write("id int", gone(2, 1))
+    table.write("id int", remove(2, 1))
     table.write("id int, city string", put(3, 2, "x"))
     assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]

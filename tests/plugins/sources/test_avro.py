@@ -28,7 +28,7 @@ def record(**fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": "Value", "fields": [{"name": n, "type": kind} for n, kind in fields.items()]}
 
 
-def written(folder: Path, *files: tuple[dict[str, Any], list[dict[str, Any]]]) -> Path:
+def write_files(folder: Path, *files: tuple[dict[str, Any], list[dict[str, Any]]]) -> Path:
     """One topic; each file with a schema and records."""
     for i, (schema, records) in enumerate(files):
         write_avro(folder / TOPIC / f"{TOPIC}+0+{i:010}.avro", schema, records)
@@ -60,7 +60,7 @@ class TestWriterSchemas:
         assert [row["before"] for row in rows] == [None, None, {"id": 1, "name": None, "country": None}]
 
     def test_types_that_grew(self, spark: SparkSession, tmp_path: Path) -> None:
-        written(
+        write_files(
             tmp_path,
             (record(n="int", x="float", d=decimal(6, 2)), [{"n": 2**31 - 1, "x": 0.5, "d": Decimal("12.34")}]),
             (record(n="long", x="double", d=decimal(12, 2)), [{"n": 2**40, "x": 0.1, "d": Decimal("1234567890.12")}]),
@@ -74,7 +74,7 @@ class TestWriterSchemas:
         def items(**fields: Any) -> Any:
             return record(items={"type": "array", "items": {**record(**fields), "name": "Item"}})
 
-        written(
+        write_files(
             tmp_path,
             (items(a="int"), [{"items": [{"a": 1}]}]),
             (items(a="long", b="string"), [{"items": [{"a": 2**40, "b": "x"}]}]),
@@ -101,7 +101,7 @@ class TestWriterSchemas:
 
     def test_files_of_one_schema_are_one_scan(self, spark: SparkSession, tmp_path: Path) -> None:
         one, other = record(n="int"), record(n="int", m="int")
-        written(tmp_path, (one, [{"n": 1}]), (other, [{"n": 2, "m": 3}]), (one, [{"n": 4}]))
+        write_files(tmp_path, (one, [{"n": 1}]), (other, [{"n": 2, "m": 3}]), (one, [{"n": 4}]))
         files = sorted(f"file:{path}" for path in tmp_path.rglob("*.avro"))
         scans = AvroFormat().scans(spark, files, {})
         assert [scan.files for scan in scans] == [(files[0], files[2]), (files[1],)]
@@ -141,7 +141,7 @@ class TestBadFiles:
         records = [{"n": n} for n in range(300)]
         return write_avro(folder / TOPIC / f"{TOPIC}+0+0.avro", record(n="int"), records, sync_interval=200)
 
-    def refused(self, spark: SparkSession, folder: Path) -> str:
+    def refusal(self, spark: SparkSession, folder: Path) -> str:
         with pytest.raises(DataError) as raised:
             events_of(spark, folder, "avro")
         return str(raised.value)
@@ -158,19 +158,19 @@ class TestBadFiles:
     def test_what_is_no_avro_file(self, spark: SparkSession, tmp_path: Path, content: bytes, what: str) -> None:
         bad = self.good(tmp_path).with_name(f"{TOPIC}+0+300.avro")
         bad.write_bytes(content)
-        assert self.refused(spark, tmp_path) == f"file:{bad}: {what}{self.FIX}"
+        assert self.refusal(spark, tmp_path) == f"file:{bad}: {what}{self.FIX}"
 
     def test_a_head_that_breaks_off(self, spark: SparkSession, tmp_path: Path) -> None:
         path = self.good(tmp_path)
         path.write_bytes(path.read_bytes()[:20])
-        assert self.refused(spark, tmp_path).startswith(f"file:{path}: the Avro file's head cannot be read: ")
+        assert self.refusal(spark, tmp_path).startswith(f"file:{path}: the Avro file's head cannot be read: ")
 
     @pytest.mark.parametrize("cut", [1, 15, 17, 100])
     def test_a_file_that_breaks_off(self, spark: SparkSession, tmp_path: Path, cut: int) -> None:
         """Spark reads a block that breaks off as the end of the file."""
         path = self.good(tmp_path)
         path.write_bytes(path.read_bytes()[:-cut])
-        assert self.refused(spark, tmp_path) == (
+        assert self.refusal(spark, tmp_path) == (
             f"file:{path}: the file is cut short or damaged: it does not end where a block ends{self.FIX}"
         )
 
@@ -206,7 +206,7 @@ class TestBadFiles:
         assert events_of(spark, tmp_path, "avro", files=[bad], ignoreCorruptFiles=True) == []
 
     def test_a_file_without_records_is_a_file(self, spark: SparkSession, tmp_path: Path) -> None:
-        written(tmp_path, (record(n="int"), []), (record(n="int"), [{"n": 1}]))
+        write_files(tmp_path, (record(n="int"), []), (record(n="int"), [{"n": 1}]))
         assert in_order(spark, the_only(events_of(spark, tmp_path, "avro")), "n") == [1]
 
 

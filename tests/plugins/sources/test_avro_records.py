@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedRegistry]:
+def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedRegistry]:
     monkeypatch.setattr(registry, "PAUSES", (0.01,))
     server = PlayedRegistry()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -132,8 +132,10 @@ def images(frame: DataFrame) -> list[tuple[int, str | None, dict[str, Any] | Non
 
 
 @pytest.mark.parametrize("prefix", ["pg_avro_confluent", "pg_avro_apicurio", "pg_avro_headers"])
-def test_a_table_that_is_altered_while_it_is_read(session: SparkSession, played: PlayedRegistry, prefix: str) -> None:
-    avro = AvroFormat(registry=played.url + API[prefix])
+def test_a_table_that_is_altered_while_it_is_read(
+    session: SparkSession, fake_registry: PlayedRegistry, prefix: str
+) -> None:
+    avro = AvroFormat(registry=fake_registry.url + API[prefix])
     found = images(read(session, avro, topic(session, prefix, "customers")))
     assert {error for *_, error in found} == {None}
     assert [(key, op) for key, op, *_ in found][3:9] == [
@@ -154,16 +156,16 @@ def test_a_table_that_is_altered_while_it_is_read(session: SparkSession, played:
 
 
 @pytest.mark.parametrize("prefix", ["pg_avro_apicurio_v3", "pg_avro_apicurio_v3_8byte"])
-def test_schemas_that_refer_to_others(session: SparkSession, played: PlayedRegistry, prefix: str) -> None:
-    avro = AvroFormat(registry=played.url + API[prefix])
+def test_schemas_that_refer_to_others(session: SparkSession, fake_registry: PlayedRegistry, prefix: str) -> None:
+    avro = AvroFormat(registry=fake_registry.url + API[prefix])
     found = images(read(session, avro, topic(session, prefix, "customers")))
     assert [(op, error) for _, op, _, error in found] == [("r", None)] * len(found)
     assert {after["first_name"] for _, _, after, _ in found if after} >= {"Sally", "George", "Edward", "Dropped"}
 
 
 @pytest.mark.parametrize("prefix", sorted(API))
-def test_every_type_of_postgresql(session: SparkSession, played: PlayedRegistry, prefix: str) -> None:
-    avro = AvroFormat(registry=played.url + API[prefix])
+def test_every_type_of_postgresql(session: SparkSession, fake_registry: PlayedRegistry, prefix: str) -> None:
+    avro = AvroFormat(registry=fake_registry.url + API[prefix])
     rows = {key: after for key, _, after, _ in images(read(session, avro, topic(session, prefix, "all_types")))}
     full, empty, edge = (rows[key] or {} for key in (1, 2, 3))
     assert (full["c_small"], edge["c_small"]) == (-32768, 32767)
@@ -178,9 +180,9 @@ def test_every_type_of_postgresql(session: SparkSession, played: PlayedRegistry,
     assert {name for name, value in empty.items() if value is not None} <= {"id", "c_serial", "c_bigserial"}
 
 
-def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, played: PlayedRegistry) -> None:
+def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """What the engine does: the task fails, the format explains, and the batch is planned again."""
-    avro, log = AvroFormat(registry=played.url), SchemaLog()
+    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
     name, records = next(iter(topic(session, "pg_avro_confluent", "customers").items()))
     read(session, avro, {name: lambda s: records(s).where("offset < 3")}, log).collect()
     known = set(log.writers(Subject(name, "value")))
@@ -196,11 +198,11 @@ def test_a_schema_that_comes_later_is_looked_up(session: SparkSession, played: P
             log.note_unknown(explained.schemas)
     assert len(log.writers(Subject(name, "value"))) > len(known) == 1
     assert {error for *_, error in found} == {None}
-    asked = [path for path, _ in played.asked]
+    asked = [path for path, _ in fake_registry.asked]
     assert len(asked) == len(set(asked)), "each schema is asked for once"
 
 
-def test_records_that_are_damaged_are_dead_letters_alone(session: SparkSession, played: PlayedRegistry) -> None:
+def test_records_that_are_damaged_are_dead_letters_alone(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     good = next(r for r in SAMPLES if r["topic"].endswith("confluent.inventory.customers"))
     raw = base64.b64decode(good["value"])
     bad = [raw[:20], b"{}", b"", b"\x00\x00", raw[:5]]
@@ -208,7 +210,7 @@ def test_records_that_are_damaged_are_dead_letters_alone(session: SparkSession, 
         {"key": good["key"], "value": base64.b64encode(body).decode(), "offset": 100 + i, "headers": []}
         for i, body in enumerate(bad)
     ]
-    avro = AvroFormat(registry=played.url)
+    avro = AvroFormat(registry=fake_registry.url)
     found = images(read(session, avro, topic(session, "pg_avro_confluent", "customers", *more)))
     assert [error for *_, error in found][-5:] == ["undecodable"] * 5
     assert {error for *_, error in found[:-5]} == {None}
@@ -240,7 +242,7 @@ ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}
 GUID = "6f1d3c1e-5b1c-4b8a-9c7e-0f1e2d3c4b5a"
 
 
-def encoded(schema: Any, value: Any) -> bytes:
+def encode(schema: Any, value: Any) -> bytes:
     """Bare Avro."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
@@ -248,21 +250,25 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 def body(id: int, name: str) -> bytes:  # noqa: A002
-    return encoded(ROW, {"id": id, "name": name})
+    return encode(ROW, {"id": id, "name": name})
 
 
-def framed(session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None) -> dict[str, Records]:
+def make_topic(
+    session: SparkSession, *records: bytes, headers: Mapping[str, bytes] | None = None
+) -> dict[str, Records]:
     # As Spark has them: none are null.
     held = list(headers.items()) if headers else None
     rows = [(None, value, "rows", 0, i, held) for i, value in enumerate(records)]
     return {"rows": partial(move_to_session, session.createDataFrame(rows, KAFKA))}
 
 
-def test_guids_in_front(session: SparkSession, played: PlayedRegistry) -> None:
+def test_guids_in_front(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """Confluent's own registry cannot be had here: its answer is as its documentation has it."""
-    played.answers[f"/schemas/guids/{GUID}"] = {"schema": json.dumps(ROW), "schemaType": "AVRO", "guid": GUID}
+    fake_registry.answers[f"/schemas/guids/{GUID}"] = {"schema": json.dumps(ROW), "schemaType": "AVRO", "guid": GUID}
     frame = b"\x01" + uuid.UUID(GUID).bytes
-    found = read(session, AvroFormat(registry=played.url), framed(session, frame + body(1, "a"), frame + body(2, "é")))
+    found = read(
+        session, AvroFormat(registry=fake_registry.url), make_topic(session, frame + body(1, "a"), frame + body(2, "é"))
+    )
     assert [tuple(row) for row in found.orderBy("offset").select("value.*").collect()] == [(1, "a"), (2, "é")]
 
 
@@ -270,31 +276,33 @@ def test_guids_in_front(session: SparkSession, played: PlayedRegistry) -> None:
     ("held", "path"),
     [(b"\x01" + uuid.UUID(GUID).bytes, f"/schemas/guids/{GUID}"), (b"\x00\x00\x00\x00\x07", "/schemas/ids/7")],
 )
-def test_ids_in_confluents_header(session: SparkSession, played: PlayedRegistry, held: bytes, path: str) -> None:
-    played.answers[path] = {"schema": json.dumps(ROW)}
-    topics = framed(session, body(1, "a"), headers={"__value_schema_id": held})
-    found = read(session, AvroFormat(registry=played.url), topics)
+def test_ids_in_confluents_header(session: SparkSession, fake_registry: PlayedRegistry, held: bytes, path: str) -> None:
+    fake_registry.answers[path] = {"schema": json.dumps(ROW)}
+    topics = make_topic(session, body(1, "a"), headers={"__value_schema_id": held})
+    found = read(session, AvroFormat(registry=fake_registry.url), topics)
     assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
 
 
-def test_headers_that_hold_no_id(session: SparkSession, played: PlayedRegistry) -> None:
-    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
-    good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
+def test_headers_that_hold_no_id(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
     for held in (b"", b"7", b"\1\0\0\0\7", b"\0" * 30):
         for name in ("__value_schema_id", "apicurio.value.globalId"):
-            bad = framed(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: held, "other": b"1"})
+            bad = make_topic(session, b"\0\0\0\0\7" + body(2, "b"), headers={name: held, "other": b"1"})
             both = move_to_session(good["rows"](session).union(bad["rows"](session)), session)
-            found = read(session, AvroFormat(registry=played.url), {"rows": partial(move_to_session, both)})
+            found = read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, both)})
             said = {row["value"] and row["value"][0]: row["error"] for row in found.collect()}
             assert said == {1: None, None: "undecodable"}, held
 
 
-def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, played: PlayedRegistry) -> None:
+def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """Every record of Debezium 3.6 has some, and reading ids out of headers takes a plan many times as large."""
-    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     own = {"__debezium.context.connectorName": b"postgres", "__debezium.context.taskId": b"0"}
-    plain = read(session, AvroFormat(registry=played.url), framed(session, b"\0\0\0\0\7" + body(1, "a")))
-    found = read(session, AvroFormat(registry=played.url), framed(session, b"\0\0\0\0\7" + body(1, "a"), headers=own))
+    plain = read(session, AvroFormat(registry=fake_registry.url), make_topic(session, b"\0\0\0\0\7" + body(1, "a")))
+    found = read(
+        session, AvroFormat(registry=fake_registry.url), make_topic(session, b"\0\0\0\0\7" + body(1, "a"), headers=own)
+    )
     assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
     assert len(found.columns) == len(plain.columns)
     steps = [str(frame._jdf.queryExecution().analyzed().toString()).count("Project") for frame in (plain, found)]
@@ -314,17 +322,17 @@ def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, played: Play
 )
 def test_a_record_unlike_those_before(
     session: SparkSession,
-    played: PlayedRegistry,
+    fake_registry: PlayedRegistry,
     late: bytes,
     headers: dict[str, bytes] | None,
     said: dict[int | None, str | None],
 ) -> None:
     """The first batch has ids in front alone, and the plan of the second looks nowhere else until it has to."""
-    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
-    avro, log = AvroFormat(registry=played.url), SchemaLog()
-    good = framed(session, b"\0\0\0\0\7" + body(1, "a"))
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
+    good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
     assert len(read(session, avro, good, log).collect()) == 1
-    other = framed(session, late, headers=headers)
+    other = make_topic(session, late, headers=headers)
     both = move_to_session(good["rows"](session).union(other["rows"](session)), session)
     for again in (False, True):
         try:
@@ -338,12 +346,12 @@ def test_a_record_unlike_those_before(
     assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
 
 
-def test_a_batch_of_damaged_records_alone(session: SparkSession, played: PlayedRegistry) -> None:
+def test_a_batch_of_damaged_records_alone(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """Of a topic that had good ones before."""
-    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
-    avro, log = AvroFormat(registry=played.url), SchemaLog()
-    read(session, avro, framed(session, b"\0\0\0\0\7" + body(1, "a")), log).collect()
-    bad = framed(session, b"{}", b"")
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    avro, log = AvroFormat(registry=fake_registry.url), SchemaLog()
+    read(session, avro, make_topic(session, b"\0\0\0\0\7" + body(1, "a")), log).collect()
+    bad = make_topic(session, b"{}", b"")
     with pytest.raises((PySparkException, Py4JJavaError)) as caught:
         read(session, avro, bad, log).collect()
     explained = avro.explain(caught.value)
@@ -375,8 +383,8 @@ def test_aws_glue(session: SparkSession, glue: Any) -> None:
         packed + b"no zlib",
         packed + zlib.compress(whole),
     )
-    found = read(session, AvroFormat(registry="glue", region="eu-west-1"), framed(session, *records)).orderBy("offset")
-    rows = [(row["value"] and tuple(row["value"]), row["error"]) for row in found.collect()]
+    found = read(session, AvroFormat(registry="glue", region="eu-west-1"), make_topic(session, *records))
+    rows = [(row["value"] and tuple(row["value"]), row["error"]) for row in found.orderBy("offset").collect()]
     assert rows == [((1, "a"), None), ((2, "é" * 5000), None), *[(None, "undecodable")] * 3]
 
 
@@ -398,18 +406,18 @@ def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
     assert frame.select(F.length(inflate(session, frame["cell"]))).first() == (MAX_BYTES,)
 
 
-def test_what_aws_glue_refuses(session: SparkSession, glue: Any, played: PlayedRegistry) -> None:
-    unknown = framed(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
+def test_what_aws_glue_refuses(session: SparkSession, glue: Any, fake_registry: PlayedRegistry) -> None:
+    unknown = make_topic(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
     with pytest.raises(DataError, match="it has no such schema") as caught:
         read(session, AvroFormat(registry="glue", region="eu-west-1"), unknown)
     assert GUID in str(caught.value)
     with pytest.raises(DataError, match="which is none of this registry's"):
-        read(session, AvroFormat(registry=played.url), unknown)
+        read(session, AvroFormat(registry=fake_registry.url), unknown)
     with pytest.raises(DataError, match="which is none of AWS Glue's"):
         read(
             session,
             AvroFormat(registry="glue", region="eu-west-1"),
-            framed(session, b"\x00\x00\x00\x00\x07" + body(1, "a")),
+            make_topic(session, b"\x00\x00\x00\x00\x07" + body(1, "a")),
         )
 
 
@@ -419,7 +427,7 @@ def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
-    record = framed(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
+    record = make_topic(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
     with pytest.raises(ConfigError, match="no region is named"):
         read(session, AvroFormat(registry="glue"), record)
     with pytest.raises(ConfigError, match="AWS lets nobody in"):
@@ -429,16 +437,16 @@ def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest
 # The registry
 
 
-def test_logins(played: PlayedRegistry, session: SparkSession) -> None:
+def test_logins(fake_registry: PlayedRegistry, session: SparkSession) -> None:
     for options, said in (
         ({"basic.auth.user.info": "me:secret"}, "Basic bWU6c2VjcmV0"),
         ({"bearer.auth.token": "abc"}, "Bearer abc"),
     ):
-        avro = AvroFormat({"registry": played.url, **options})
+        avro = AvroFormat({"registry": fake_registry.url, **options})
         read(session, avro, topic(session, "pg_avro_confluent", "customers"))
-        assert {authorization for _, authorization in played.asked} == {said}
+        assert {authorization for _, authorization in fake_registry.asked} == {said}
         assert "secret" not in repr(avro.config)
-        played.asked.clear()
+        fake_registry.asked.clear()
 
 
 @pytest.mark.parametrize(
@@ -451,13 +459,13 @@ def test_logins(played: PlayedRegistry, session: SparkSession) -> None:
     ],
 )
 def test_what_a_registry_refuses(
-    session: SparkSession, played: PlayedRegistry, status: int, body: str, kind: type[Exception], says: str
+    session: SparkSession, fake_registry: PlayedRegistry, status: int, body: str, kind: type[Exception], says: str
 ) -> None:
-    played.status, played.body = status, body
+    fake_registry.status, fake_registry.body = status, body
     with pytest.raises(kind, match=says) as caught:
-        read(session, AvroFormat(registry=played.url), topic(session, "pg_avro_confluent", "customers"))
-    assert f"{played.url}/schemas/ids/" in str(caught.value)
-    assert len(played.asked) == (2 if kind is RetriableError else 1)
+        read(session, AvroFormat(registry=fake_registry.url), topic(session, "pg_avro_confluent", "customers"))
+    assert f"{fake_registry.url}/schemas/ids/" in str(caught.value)
+    assert len(fake_registry.asked) == (2 if kind is RetriableError else 1)
 
 
 def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,10 +474,10 @@ def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest
         read(session, AvroFormat(registry="http://127.0.0.1:1"), topic(session, "pg_avro_confluent", "customers"))
 
 
-def test_records_of_another_format(session: SparkSession, played: PlayedRegistry) -> None:
+def test_records_of_another_format(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     frame = session.createDataFrame([(None, b'{"id": 1}', "rows", 0, 0, None)], KAFKA)
     with pytest.raises(DataError, match="none of its records begins with a schema's id"):
-        read(session, AvroFormat(registry=played.url), {"rows": partial(move_to_session, frame)})
+        read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, frame)})
 
 
 def test_nothing_says_which_schema(session: SparkSession) -> None:

@@ -45,7 +45,7 @@ def decimal(scale: int, precision: int | None = None) -> dict[str, Any]:
     return block("bytes", f"{C}Decimal", parameters={"scale": str(scale), **said})
 
 
-def unscaled(number: int) -> bytes:
+def encode_integer(number: int) -> bytes:
     """As Java's BigInteger.toByteArray."""
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
@@ -230,11 +230,13 @@ class TestDecimals:
         }
         numbers = sorted(n for n in edges if abs(n) <= most)
         tree = parse_connect_schema(decimal(scale, precision))
-        found = read(session, tree, [unscaled(n) for n in numbers])
+        found = read(session, tree, [encode_integer(n) for n in numbers])
         assert found == [Decimal(n).scaleb(-scale, _exact) for n in numbers]
 
     def test_what_does_not_fit_is_not_null_in_silence(self, session: SparkSession) -> None:
-        assert table_of(session, decimal(2, 4), unscaled(9999), unscaled(10000), b"", unscaled(2**140))[1] == [
+        assert table_of(
+            session, decimal(2, 4), encode_integer(9999), encode_integer(10000), b"", encode_integer(2**140)
+        )[1] == [
             Decimal("99.99"),
             "LOST",
             "LOST",
@@ -245,7 +247,7 @@ class TestDecimals:
     @given(st.lists(st.integers(min_value=-(10**38) + 1, max_value=10**38 - 1), min_size=50, max_size=200))
     def test_every_decimal(self, session: SparkSession, numbers: list[int]) -> None:
         tree = parse_connect_schema(decimal(10, 38))
-        found = read(session, tree, [unscaled(n) for n in numbers])
+        found = read(session, tree, [encode_integer(n) for n in numbers])
         assert found == [Decimal(n).scaleb(-10, _exact) for n in numbers]
 
     @few
@@ -260,11 +262,11 @@ class TestDecimals:
         fields = [{"field": "scale", **block("int32")}, {"field": "value", **block("bytes")}]
         tree = parse_connect_schema(block("struct", "io.debezium.data.VariableScaleDecimal", fields=fields))
         pairs += [(0, 0), (0, 2), (0, -2), (-1, 20), (10**65 - 1, 0), (-(2**119), 0), (2**119, 3)]
-        found = read(session, tree, [(scale, unscaled(number)) for number, scale in pairs])
+        found = read(session, tree, [(scale, encode_integer(number)) for number, scale in pairs])
         assert found == [_text(number, scale) for number, scale in pairs]
 
     def test_more_digits_than_spark_has(self, session: SparkSession) -> None:
-        assert table_of(session, decimal(1, 65), unscaled(10**65 - 1), unscaled(-7)) == (
+        assert table_of(session, decimal(1, 65), encode_integer(10**65 - 1), encode_integer(-7)) == (
             "string",
             ["9" * 64 + ".9", "-0.7"],
         )
@@ -318,10 +320,10 @@ class TestOtherTypes:
         kind, found = table_of(
             session,
             block("array", items=block("struct", fields=fields)),
-            [(0, [unscaled(150), None], {"a": unscaled(-1)}), None],
+            [(0, [encode_integer(150), None], {"a": encode_integer(-1)}), None],
             [(None, None, None)],
-            [(0, [unscaled(10**9)], None)],
-            [(0, None, {"a": unscaled(10**9)})],
+            [(0, [encode_integer(10**9)], None)],
+            [(0, None, {"a": encode_integer(10**9)})],
             [],
         )
         assert kind == "array<struct<day:date,prices:array<decimal(9,2)>,named:map<string,decimal(9,2)>>>"
@@ -364,22 +366,22 @@ class TestAvro:
         return parse_avro_schema(text), make_reader_schema(text)
 
     @staticmethod
-    def named(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
+    def type_block(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
         return {"type": kind, **({"connect.name": name, "connect.version": 1} if name else {}), **more}
 
     def test_types(self) -> None:
-        money = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
+        money = self.type_block("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
         vast = {**money, "precision": 65, "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"}}
         tree, _ = self.tree(
             ("id", "int"),
-            ("small", ["null", self.named("int", **{"connect.type": "int16"})]),
-            ("day", self.named("int", f"{D}Date")),
-            ("day2", self.named("int", f"{C}Date", logicalType="date")),
-            ("at", self.named("long", f"{D}MicroTimestamp")),
-            ("at2", self.named("long", f"{C}Timestamp", logicalType="timestamp-millis")),
-            ("instant", self.named("long", logicalType="timestamp-micros")),
-            ("zoned", self.named("string", f"{D}ZonedTimestamp")),
-            ("price", self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=12, scale=2)),
+            ("small", ["null", self.type_block("int", **{"connect.type": "int16"})]),
+            ("day", self.type_block("int", f"{D}Date")),
+            ("day2", self.type_block("int", f"{C}Date", logicalType="date")),
+            ("at", self.type_block("long", f"{D}MicroTimestamp")),
+            ("at2", self.type_block("long", f"{C}Timestamp", logicalType="timestamp-millis")),
+            ("instant", self.type_block("long", logicalType="timestamp-micros")),
+            ("zoned", self.type_block("string", f"{D}ZonedTimestamp")),
+            ("price", self.type_block("bytes", f"{C}Decimal", logicalType="decimal", precision=12, scale=2)),
             ("money", money),
             ("vast", vast),
             ("mood", {"type": "enum", "name": "Mood", "symbols": ["sad"]}),
@@ -397,20 +399,20 @@ class TestAvro:
         assert table_type(tree).simpleString() == f"struct<before:{row},after:{row}>"
 
     def test_it_is_what_spark_reads(self, session: SparkSession) -> None:
-        money = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
+        money = self.type_block("bytes", f"{C}Decimal", logicalType="decimal", precision=64, scale=2)
         vast = {**money, "precision": 65, "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"}}
         # As PostgreSQL's connector writes numeric(5,-2).
-        rounded = self.named("bytes", f"{C}Decimal", logicalType="decimal", precision=5, scale=2046)
+        rounded = self.type_block("bytes", f"{C}Decimal", logicalType="decimal", precision=5, scale=2046)
         tree, reader = self.tree(
-            ("at", self.named("long", f"{C}Timestamp", logicalType="timestamp-millis")),
-            ("day", self.named("int", f"{C}Date", logicalType="date")),
+            ("at", self.type_block("long", f"{C}Timestamp", logicalType="timestamp-millis")),
+            ("day", self.type_block("int", f"{C}Date", logicalType="date")),
             ("money", ["null", money]),
             ("vast", ["null", vast]),
             ("rounded", ["null", rounded]),
-            ("wall", self.named("long", logicalType="local-timestamp-micros")),
+            ("wall", self.type_block("long", logicalType="local-timestamp-micros")),
             ("fixed", {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}),
-            ("uuid", self.named("string", logicalType="uuid")),
-            ("time", self.named("int", f"{C}Time", logicalType="time-millis")),
+            ("uuid", self.type_block("string", logicalType="uuid")),
+            ("time", self.type_block("int", f"{C}Time", logicalType="time-millis")),
             ("nested", {"type": {"type": "string"}}),
             ("union", {"type": ["null", {"type": {"type": "long"}}]}),
         )

@@ -25,7 +25,7 @@ MYSQL = "connector string, sequence string, file string, pos bigint, row int"
 SQLSERVER = "connector string, sequence string, commit_lsn string, change_lsn string, event_serial_no bigint"
 
 
-def ordered(spark: SparkSession, schema: str, *blocks: tuple[Any, ...], places: list[int] | None = None) -> list[int]:
+def order(spark: SparkSession, schema: str, *blocks: tuple[Any, ...], places: list[int] | None = None) -> list[int]:
     """The numbers of the blocks in the order of their positions; by default the later a block the earlier its place."""
     from pyspark.sql import functions as F
 
@@ -55,7 +55,7 @@ def the_only(found: dict[str, Changes]) -> Changes:
 
 class TestPositions:
     def test_postgres_by_commit_then_by_event_not_by_lsn(self, spark: SparkSession) -> None:
-        assert ordered(
+        assert order(
             spark,
             POSTGRES,
             ('[null,"900"]', 900),  # the snapshot: before any commit
@@ -66,7 +66,7 @@ class TestPositions:
         ) == [0, 1, 2, 3, 4]
 
     def test_postgres_half_a_sequence(self, spark: SparkSession) -> None:
-        assert ordered(
+        assert order(
             spark,
             POSTGRES,
             (None, 5),  # an old connector has none
@@ -78,10 +78,10 @@ class TestPositions:
         ) == [0, 1, 2, 3, 4, 5]
 
     def test_postgres_without_a_sequence(self, spark: SparkSession) -> None:
-        assert ordered(spark, "connector string, lsn bigint", (9,), (10,), (100,), (2**62,), (-1,)) == [0, 1, 2, 3, 4]
+        assert order(spark, "connector string, lsn bigint", (9,), (10,), (100,), (2**62,), (-1,)) == [0, 1, 2, 3, 4]
 
     def test_mysql_by_numbers_not_by_text(self, spark: SparkSession) -> None:
-        assert ordered(
+        assert order(
             spark,
             MYSQL,
             (None, "binlog.000009", 4, 0),
@@ -95,13 +95,13 @@ class TestPositions:
         ) == list(range(8))
 
     def test_mysql_whatever_the_file_is_called(self, spark: SparkSession) -> None:
-        assert ordered(spark, MYSQL, (None, "mysql-bin-2.000001", 9, 0), (None, "mysql-bin-1.000002", 4, 0)) == [0, 1]
+        assert order(spark, MYSQL, (None, "mysql-bin-2.000001", 9, 0), (None, "mysql-bin-1.000002", 4, 0)) == [0, 1]
 
     def test_sqlserver(self, spark: SparkSession) -> None:
         def lsn(n: int) -> str:
             return f"{n:08x}:{n:08x}:{n:04x}"
 
-        assert ordered(
+        assert order(
             spark,
             SQLSERVER,
             (None, lsn(9), None, None),  # a snapshot's row has no change LSN
@@ -125,7 +125,7 @@ class TestPositions:
     def test_what_the_database_does_not_order_the_place_does(
         self, spark: SparkSession, schema: str, block: tuple[Any, ...]
     ) -> None:
-        assert ordered(spark, schema, block, block, block, places=[300, 20, 100]) == [1, 2, 0]
+        assert order(spark, schema, block, block, block, places=[300, 20, 100]) == [1, 2, 0]
 
     def test_real_events_lie_in_the_order_of_their_offsets(self, spark: SparkSession) -> None:
         found = changes_of(spark, samples("pg_envelope"), keyed=False)

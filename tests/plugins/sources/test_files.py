@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.bronze import Bronze, write_avro, write_lines
-from tests.support.files import events_of, in_order, offsets, written_at
+from tests.support.files import events_of, in_order, offsets, set_mtime
 
 from headrace.errors import ConfigError
 from headrace.sdk.events import ERROR, FILE, PARTITION, RAW, VALUE
@@ -52,7 +52,7 @@ class TestOrder:
     def test_by_the_offsets_in_the_names(self, spark: SparkSession, tmp_path: Path) -> None:
         folder = tmp_path / "t"
         for second, offset in enumerate((1000, 0, 999)):
-            written_at(numbers(folder / f"t+0+{offset}.avro", offset, offset + 1, offset + 2), 1_700_000_000 + second)
+            set_mtime(numbers(folder / f"t+0+{offset}.avro", offset, offset + 1, offset + 2), 1_700_000_000 + second)
         [events] = events_of(spark, tmp_path, "avro")
         assert events.topic == "t"
         assert in_order(spark, events, "n") == [0, 1, 2, 999, 1000, 1001, 1000, 1001, 1002]
@@ -60,7 +60,7 @@ class TestOrder:
 
     def test_else_by_time_and_then_by_name(self, spark: SparkSession, tmp_path: Path) -> None:
         for name, second in (("b", 10.5), ("a", 10.5), ("z", 10.25), ("m", 2000)):
-            written_at(numbers(tmp_path / "t" / f"{name}.json", ord(name)), second)
+            set_mtime(numbers(tmp_path / "t" / f"{name}.json", ord(name)), second)
         [events] = events_of(spark, tmp_path, "json")
         assert in_order(spark, events, "n") == [ord(name) for name in "zabm"]
         assert offsets(spark, events) == {None}
@@ -137,7 +137,7 @@ class TestStream:
     def test_a_batchs_files_come_from_the_streams_own_log(self, spark: SparkSession, tmp_path: Path) -> None:
         """Also from the tenth entry, which Spark writes together with those before it, and with empty files."""
         for n in range(12):
-            written_at(numbers(tmp_path / "bronze" / "t" / f"t+0+{n}.json", *range(n % 3)), 1_700_000_000 + n)
+            set_mtime(numbers(tmp_path / "bronze" / "t" / f"t+0+{n}.json", *range(n % 3)), 1_700_000_000 + n)
         source = FilesSource(path=str(tmp_path / "bronze"), format="json", maxFilesPerTrigger=1)
         planned: list[list[str] | None] = []
 
@@ -167,7 +167,7 @@ class TestStream:
         source = FilesSource(path=str(tmp_path / "b"), format="json")
         seen: list[str] = []
         for name, second in (("new", 1_700_000_000), ("old", 1_600_000_000)):
-            written_at(numbers(tmp_path / "b" / "t" / f"{name}.json", 1), second)
+            set_mtime(numbers(tmp_path / "b" / "t" / f"{name}.json", 1), second)
             stream = source.stream(spark).writeStream.trigger(availableNow=True)
             stream = stream.foreachBatch(lambda frame, _: seen.extend(row["path"] for row in frame.collect()))
             stream.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()

@@ -48,7 +48,7 @@ def job(folder: Path, *batches: list[str], columns: dict[str, str] = COLUMNS, **
     )
 
 
-def printed(pipeline: Pipeline, spark: SparkSession) -> dict[int, dict[str, str | None]]:
+def read_texts(pipeline: Pipeline, spark: SparkSession) -> dict[int, dict[str, str | None]]:
     frame = pipeline.read("shop.orders", spark=spark)
     rows = frame.selectExpr(*[f"cast(`{name}` as string) as `{name}`" for name in frame.columns]).collect()
     return {int(row["id"]): row.asDict() for row in rows}
@@ -77,7 +77,7 @@ def test_columns_have_the_types_that_the_file_gives_them(tmp_path: Path, spark: 
         "seen": "timestamp",
         "n": "bigint",
     }
-    rows = printed(pipeline, spark)
+    rows = read_texts(pipeline, spark)
     assert rows[1]["price"] == "1234567890123456.7891"
     assert (rows[1]["at"], rows[1]["born"]) == ("2026-01-02 03:04:05.678901", "1886-09-16")
     assert (rows[2]["price"], rows[2]["at"], rows[2]["born"]) == ("12.5000", None, None)
@@ -96,14 +96,14 @@ def test_what_does_not_fit_its_type_is_a_dead_letter(tmp_path: Path, spark: Spar
     pipeline = job(tmp_path, [FIRST, *wrong])
     (summary,) = pipeline.run(spark).tables
     assert (summary.rows_in, summary.applied, summary.dead_letters) == (8, 1, 7)
-    assert set(printed(pipeline, spark)) == {1}
+    assert set(read_texts(pipeline, spark)) == {1}
 
 
 def test_a_later_batch_has_the_same_types_and_new_columns(tmp_path: Path, spark: SparkSession) -> None:
     job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)]).run(spark)
     pipeline = job(tmp_path, [event("c", 1, id=1, price="1.5", n=1)], [FIRST.replace('"lsn": 1,', '"lsn": 9,')])
     pipeline.run(spark)
-    assert printed(pipeline, spark)[1]["at"] == "2026-01-02 03:04:05.678901"
+    assert read_texts(pipeline, spark)[1]["at"] == "2026-01-02 03:04:05.678901"
     assert pipeline.read("shop.orders", spark=spark).select("price").head() == (Decimal("1234567890123456.7891"),)
 
 
@@ -116,7 +116,7 @@ def test_a_table_that_is_there_gives_its_types(tmp_path: Path, spark: SparkSessi
     pipeline = job(tmp_path, first, later, last, columns={}, checkpoint=str(tmp_path / "another"))
     (summary,) = pipeline.run(spark).tables
     assert summary.dead_letters == 1
-    assert {id_: (row["price"], row["n"], row["weight"]) for id_, row in printed(pipeline, spark).items()} == {
+    assert {id_: (row["price"], row["n"], row["weight"]) for id_, row in read_texts(pipeline, spark).items()} == {
         1: ("2.2500", "2.0", "1.00"),
         3: ("7.0000", "3.0", "1.00"),
     }

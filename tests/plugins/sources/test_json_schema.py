@@ -41,7 +41,7 @@ def samples(name: str, table: str) -> list[dict[str, Any]]:
     found = json.loads((SAMPLES / f"{name}.json").read_text())
 
     def whole(half: list[Any] | None) -> bytes | None:
-        return None if half is None else written(found["schemas"][half[0]], half[1])
+        return None if half is None else encode(found["schemas"][half[0]], half[1])
 
     return [
         record(whole(r["value"]), key=whole(r["key"]), topic=r["topic"], offset=r["offset"])
@@ -50,7 +50,7 @@ def samples(name: str, table: str) -> list[dict[str, Any]]:
     ]
 
 
-def written(schema: str, payload: str) -> bytes:
+def encode(schema: str, payload: str) -> bytes:
     """As JsonConverter writes it."""
     return f'{{"schema":{schema},"payload":{payload}}}'.encode()
 
@@ -62,7 +62,7 @@ def struct(**fields: Any) -> dict[str, Any]:
 
 
 def value(schema: Any, payload: Any) -> bytes:
-    return written(json.dumps(schema, separators=(",", ":")), json.dumps(payload, separators=(",", ":")))
+    return encode(json.dumps(schema, separators=(",", ":")), json.dumps(payload, separators=(",", ":")))
 
 
 def decimal(scale: int, precision: int) -> dict[str, Any]:
@@ -436,12 +436,12 @@ class TestRecords:
     def test_decimals_as_numbers(self, session: SparkSession) -> None:
         schema = json.dumps(struct(a=decimal(20, 38), b=decimal(10, 60)), separators=(",", ":"))
         found = Reader(session).read(
-            written(schema, '{"a":123456789012345678.12345678901234567891,"b":-0.0000000001}'),
-            written(schema, '{"a":1,"b":null}'),
-            written(schema, '{"a":"AQ==","b":"AQ=="}'),
+            encode(schema, '{"a":123456789012345678.12345678901234567891,"b":-0.0000000001}'),
+            encode(schema, '{"a":1,"b":null}'),
+            encode(schema, '{"a":"AQ==","b":"AQ=="}'),
         )
         price = json.dumps(struct(a=decimal(2, 9)), separators=(",", ":"))
-        assert Reader(session).read(written(price, '{"a":1.25}'), written(price, '{"a":1.255}')) == [
+        assert Reader(session).read(encode(price, '{"a":1.25}'), encode(price, '{"a":1.255}')) == [
             {"a": Decimal("1.25")},
             "undecodable",
         ]
@@ -517,7 +517,7 @@ def jobs(session: SparkSession) -> Any:
     from contextlib import contextmanager
 
     @contextmanager
-    def counted() -> Iterator[list[int]]:
+    def count_jobs() -> Iterator[list[int]]:
         context = session.sparkContext
         context.setJobGroup("counted", "counted")
         found: list[int] = []
@@ -525,4 +525,4 @@ def jobs(session: SparkSession) -> Any:
         found.extend(context.statusTracker().getJobIdsForGroup("counted"))
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
-    return counted()
+    return count_jobs()

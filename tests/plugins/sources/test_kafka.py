@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
-from tests.plugins.sources.test_avro_records import ROW, PlayedRegistry, body, encoded, played
+from tests.plugins.sources.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
 from tests.support import pipelines
 from tests.support.waiting import until
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.dist]
 
-__all__ = ["played"]
+__all__ = ["fake_registry"]
 
 
 @pytest.fixture(scope="module")
@@ -303,14 +303,14 @@ def test_topics_that_hold_no_rows_become_no_tables(
 
 
 def test_a_history_of_schemas_is_json_among_topics_of_avro(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
 ) -> None:
-    played.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/subjects": ["rows"]}
+    fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/subjects": ["rows"]}
     server = prefix.split(".", 1)[0]
     kafka.produce(f"{prefix}.orders", Record(b"\0\0\0\0\7" + body(1, "a")))
     kafka.produce(f"{server}.schema-history", *map(Record, HISTORIES))
     topics = {"bootstrap.servers": kafka.bootstrap_servers, "subscribePattern": f"{server}[.].*"}
-    source = {"kafka": topics, "value": {"avro": {"registry": played.url}}}
+    source = {"kafka": topics, "value": {"avro": {"registry": fake_registry.url}}}
     tables = [{"source": f"{prefix}.orders", "key": ["id"]}]
     pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables)
     batches: list[BatchProgress] = []
@@ -324,15 +324,15 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
 
 @pytest.mark.one_spark
 def test_a_schema_that_no_registry_has(
-    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, played: PlayedRegistry
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
 ) -> None:
     topic = f"{prefix}.orders"
-    played.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     one, three, four = (Record(b"\0\0\0\0\7" + body(number, "a")) for number in (1, 3, 4))
     lost = Record(b"\0\0\0\0\x09" + body(2, "b"))
     kafka.produce(topic, one, lost, three)
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
-    source = {"kafka": block, "value": {"avro": {"registry": played.url}}}
+    source = {"kafka": block, "value": {"avro": {"registry": fake_registry.url}}}
     tables = [{"source": topic, "key": ["id"]}]
     with pytest.raises(DataError, match="answers 404 Not Found"):
         pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables).run(spark)
@@ -345,14 +345,14 @@ def test_a_schema_that_no_registry_has(
     kafka.produce(topic, four, lost)
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 3: "a", 4: "a"}
-    played.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
+    fake_registry.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
     assert [done.again for done in replay(pipeline.plan, spark)] == [0, 0]
     assert names(pipeline, spark, topic) == {1: "a", 2: "b", 3: "a", 4: "a"}
 
 
 def avro_of(kind: str, value: Any, number: int) -> bytes:
     schema = {**ROW, "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]}
-    return (b"\0\0\0\0\7" if kind == "string" else b"\0\0\0\0\x08") + encoded(schema, {"id": number, "name": value})
+    return (b"\0\0\0\0\7" if kind == "string" else b"\0\0\0\0\x08") + encode(schema, {"id": number, "name": value})
 
 
 def json_of(kind: str, value: Any, number: int) -> bytes:
@@ -363,17 +363,17 @@ def json_of(kind: str, value: Any, number: int) -> bytes:
 @pytest.mark.one_spark
 @pytest.mark.parametrize("wire", ["avro", "json"])
 def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
-    wire: str, kafka: Kafka, prefix: str, played: PlayedRegistry, tmp_path: Path, spark: SparkSession
+    wire: str, kafka: Kafka, prefix: str, fake_registry: PlayedRegistry, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = f"{prefix}.orders"
     for id_, kind in ((7, "string"), (8, "int")):
         fields = [{"name": "id", "type": "int"}, {"name": "name", "type": kind}]
-        played.answers[f"/schemas/ids/{id_}"] = {"schema": json.dumps({**ROW, "fields": fields})}
+        fake_registry.answers[f"/schemas/ids/{id_}"] = {"schema": json.dumps({**ROW, "fields": fields})}
     of = avro_of if wire == "avro" else json_of
     changed = Record(of("int", 2, 2))
     kafka.produce(topic, Record(of("string", "a", 1)))
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
-    source = {"kafka": block, "value": {"avro": {"registry": played.url}} if wire == "avro" else "json"}
+    source = {"kafka": block, "value": {"avro": {"registry": fake_registry.url}} if wire == "avro" else "json"}
     config: dict[str, Any] = {"source": source, "tables": [{"source": topic, "key": ["id"]}]}
     pipelines.pipeline(tmp_path, "iceberg", **config).run(spark)
     kafka.produce(topic, changed, Record(of("string", "c", 3)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.plugins.sources.test_kafka import change, job, names
-from tests.support.waiting import stopped, until
+from tests.support.waiting import stop_at_end, until
 
 from headrace.engine import query as engine
 from headrace.testing.stack.kafka import Kafka
@@ -40,7 +40,7 @@ def test_the_run_goes_on_where_it_was(
     monkeypatch.setattr(engine, "AWAY", (0.2, 1.0))
     kafka.produce(TOPIC, change("c", 1, "a", lsn=1))
     pipeline = job(kafka, tmp_path, {"subscribe": TOPIC, **IMPATIENT})
-    with stopped(pipeline.start(spark, "200 ms")) as query:
+    with stop_at_end(pipeline.start(spark, "200 ms")) as query:
         until(lambda: query.recent_progress, "the first batch")
         kafka.kill()
         until(lambda: "no broker answers" in (query.status.error or ""), "the trouble")

@@ -87,7 +87,7 @@ def test_a_dead_letter_is_the_record_as_it_came(kafka: Kafka, prefix: str, tmp_p
     assert (letter["topic"], letter["partition"], letter["offset"], letter["plugin"]) == (topic, 0, 1, "json")
 
 
-def priced(number: int, price: float, *, lsn: int) -> Record:
+def price_record(number: int, price: float, *, lsn: int) -> Record:
     said = json.loads(change("c", number, f"lsn {lsn}", lsn=lsn).value or b"")
     said["after"]["price"] = price
     return Record(json.dumps(said).encode(), key=json.dumps({"id": number}).encode())
@@ -114,7 +114,13 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
         rule = {"source": topic, "columns": {"price": price}}
         return job(kafka, tmp_path, {"subscribe": topic}, tables=[rule], **kept)
 
-    kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11), priced(1, 1234.5, lsn=5), Record(b"{cut"))
+    kafka.produce(
+        topic,
+        price_record(1, 1.5, lsn=10),
+        price_record(2, 1234.5, lsn=11),
+        price_record(1, 1234.5, lsn=5),
+        Record(b"{cut"),
+    )
     narrow, wide = pipeline("decimal(5,2)"), pipeline("decimal(9,2)")
     narrow.run(spark)
     assert names(narrow, spark, topic) == {1: "lsn 10"}
@@ -140,7 +146,7 @@ def test_a_replay_that_was_cut_short_goes_on(
 ) -> None:
     topic = f"{prefix}.orders"
     pipeline = partial(changelog, kafka, topic, tmp_path, kept)
-    kafka.produce(topic, priced(1, 1.5, lsn=10), priced(2, 1234.5, lsn=11))
+    kafka.produce(topic, price_record(1, 1.5, lsn=10), price_record(2, 1234.5, lsn=11))
     pipeline("decimal(5,2)").run(spark)
     wide = pipeline("decimal(9,2)")
     delete = Folder.delete
@@ -161,7 +167,7 @@ def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
 ) -> None:
     topic = f"{prefix}.orders"
     pipeline = partial(changelog, kafka, topic, tmp_path, IN_TABLE)
-    kafka.produce(topic, priced(1, 1234.5, lsn=10), Record(b"{cut"))
+    kafka.produce(topic, price_record(1, 1234.5, lsn=10), Record(b"{cut"))
     pipeline("decimal(5,2)").run(spark)
     wide = pipeline("decimal(9,2)")
     with monkeypatch.context() as patched:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def written(folder: Path, *files: Any, **options: Any) -> list[Path]:
+def write_files(folder: Path, *files: Any, **options: Any) -> list[Path]:
     """One topic; each file a pyarrow table."""
     (folder / "t").mkdir(exist_ok=True)
     paths = [folder / "t" / f"t+0+{i}.parquet" for i in range(len(files))]
@@ -36,7 +36,7 @@ def the_only(found: list[Events]) -> Events:
 
 def test_a_column_that_came_and_one_that_went(spark: SparkSession, tmp_path: Path) -> None:
     rows = [[{"after": {"id": 1, "name": "Arp"}}], [{"after": {"id": 2, "country": "FR"}}]]
-    written(tmp_path, *map(pa.Table.from_pylist, rows))
+    write_files(tmp_path, *map(pa.Table.from_pylist, rows))
     assert in_order(spark, the_only(events_of(spark, tmp_path, "parquet")), "after") == [
         {"id": 1, "name": "Arp", "country": None},
         {"id": 2, "name": None, "country": "FR"},
@@ -45,7 +45,7 @@ def test_a_column_that_came_and_one_that_went(spark: SparkSession, tmp_path: Pat
 
 def test_types_that_grew(spark: SparkSession, tmp_path: Path) -> None:
     """Spark alone merges no int with a bigint."""
-    written(
+    write_files(
         tmp_path, pa.table({"n": pa.array([2**31 - 1], pa.int32())}), pa.table({"n": pa.array([2**40], pa.int64())})
     )
     events = the_only(events_of(spark, tmp_path, "parquet"))
@@ -54,7 +54,7 @@ def test_types_that_grew(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_types_that_are_another_kind(spark: SparkSession, tmp_path: Path) -> None:
-    written(tmp_path, pa.table({"n": [1]}), pa.table({"n": ["one"]}))
+    write_files(tmp_path, pa.table({"n": [1]}), pa.table({"n": ["one"]}))
     with pytest.raises(DataError, match=r"^topic t: the column 'n' is bigint in some records and string in others"):
         events_of(spark, tmp_path, "parquet")
 
@@ -64,7 +64,7 @@ class TestBadFiles:
 
     @pytest.mark.parametrize("content", [b"", b"id,name\n1,Arp\n", b"PAR1" * 10])
     def test_what_is_no_parquet_file(self, spark: SparkSession, tmp_path: Path, content: bytes) -> None:
-        [good] = written(tmp_path, pa.table({"n": [1]}))
+        [good] = write_files(tmp_path, pa.table({"n": [1]}))
         bad = good.with_name("t [1] ä.parquet")
         bad.write_bytes(content)
         with pytest.raises(DataError) as raised:
@@ -72,7 +72,7 @@ class TestBadFiles:
         assert str(raised.value) == f"file:{bad}: this is not a whole Parquet file{self.FIX}"
 
     def test_a_file_that_breaks_off(self, spark: SparkSession, tmp_path: Path) -> None:
-        _, path = written(tmp_path, pa.table({"n": [1]}), pa.table({"n": list(range(1000))}))
+        _, path = write_files(tmp_path, pa.table({"n": [1]}), pa.table({"n": list(range(1000))}))
         path.write_bytes(path.read_bytes()[:-10])
         with pytest.raises(DataError, match="this is not a whole Parquet file") as raised:
             events_of(spark, tmp_path, "parquet")
@@ -80,7 +80,7 @@ class TestBadFiles:
 
     def test_a_damaged_page_is_found_when_it_is_read(self, spark: SparkSession, tmp_path: Path) -> None:
         texts = pa.table({"n": [f"row {i}" for i in range(1000)]})
-        _, path = written(tmp_path, pa.table({"n": ["x"]}), texts, compression="gzip")
+        _, path = write_files(tmp_path, pa.table({"n": ["x"]}), texts, compression="gzip")
         content = bytearray(path.read_bytes())
         content[4:400] = bytes(396)
         path.write_bytes(content)
@@ -93,7 +93,7 @@ class TestBadFiles:
         assert (found.what, found.where) == ("the file is cut short or damaged", f"file:{path}")
 
     def test_a_file_that_is_gone(self, spark: SparkSession, tmp_path: Path) -> None:
-        [good] = written(tmp_path, pa.table({"n": [1]}))
+        [good] = write_files(tmp_path, pa.table({"n": [1]}))
         source = FilesSource(path=str(tmp_path), format="parquet")
         gone = good.with_name("gone.parquet")
         with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
@@ -104,5 +104,5 @@ class TestBadFiles:
 
 
 def test_a_file_without_rows_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
-    written(tmp_path, pa.table({"n": pa.array([], pa.int64())}), pa.table({"n": [1]}))
+    write_files(tmp_path, pa.table({"n": pa.array([], pa.int64())}), pa.table({"n": [1]}))
     assert in_order(spark, the_only(events_of(spark, tmp_path, "parquet")), "n") == [1]

@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
-from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, played
+from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, fake_registry
 
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
@@ -38,7 +38,7 @@ from headrace_sources.registries.json_schema import to_connect_block
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["played"]
+__all__ = ["fake_registry"]
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 SAMPLES = Path(__file__).parents[2] / "data/debezium"
@@ -91,15 +91,15 @@ class Wire:
         self.name = name
         self.interface = "" if name == "confluent" else "/apis/registry/v2"
 
-    def register(self, played: PlayedRegistry, number: int, schema: Block) -> None:
+    def register(self, fake_registry: PlayedRegistry, number: int, schema: Block) -> None:
         if self.name == "confluent":
             answer = {"schema": json.dumps(confluents(schema)), "schemaType": "JSON"}
-            played.answers[f"/schemas/ids/{number}"] = answer
+            fake_registry.answers[f"/schemas/ids/{number}"] = answer
         else:
-            played.answers[f"/apis/registry/v2/ids/globalIds/{number}"] = schema
-            played.answers[f"/apis/registry/v2/ids/globalIds/{number}/references"] = []
+            fake_registry.answers[f"/apis/registry/v2/ids/globalIds/{number}"] = schema
+            fake_registry.answers[f"/apis/registry/v2/ids/globalIds/{number}/references"] = []
 
-    def framed(self, number: int, payload: bytes) -> bytes:
+    def frame(self, number: int, payload: bytes) -> bytes:
         if self.name == "pretty":
             return b'{"schemaId":%d,"payload":%s}' % (number, payload)
         return b"\0" + number.to_bytes(4 if self.name == "confluent" else 8, "big") + payload
@@ -167,21 +167,21 @@ class Reader:
 
 @every_wire
 def test_every_type_is_that_of_records_that_bring_their_schema(
-    session: SparkSession, played: PlayedRegistry, wire: Wire
+    session: SparkSession, fake_registry: PlayedRegistry, wire: Wire
 ) -> None:
     """The same bodies of a real connector, once as JsonConverter framed them."""
     sample = json.loads((SAMPLES / "pg_schema.json").read_text())
     records = [r for r in sample["records"] if r["topic"].endswith(".all_types") and r["value"]]
     for number, schema in enumerate(sample["schemas"], 1):
-        wire.register(played, number, json.loads(schema))
+        wire.register(fake_registry, number, json.loads(schema))
     own = [
         b'{"schema":%s,"payload":%s}' % (sample["schemas"][n].encode(), body.encode()) for n, body in _values(records)
     ]
-    framed = [wire.framed(n + 1, body.encode()) for n, body in _values(records)]
+    framed = [wire.frame(n + 1, body.encode()) for n, body in _values(records)]
     context = SourceContext(session, SchemaLog())
     [wanted] = RecordDecoder(JsonFormat()).decode(context, topic(session, *own))
     context = SourceContext(session, SchemaLog())
-    decoder = RecordDecoder(JsonFormat(registry=played.url + wire.interface))
+    decoder = RecordDecoder(JsonFormat(registry=fake_registry.url + wire.interface))
     [found] = decoder.decode(context, topic(session, *framed))
     assert found.schema.simpleString() == wanted.schema.simpleString()
     tables = [
@@ -199,14 +199,14 @@ def _values(records: list[dict[str, Any]]) -> list[tuple[int, str]]:
 
 
 @every_wire
-def test_many_schemas_in_one_batch(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
-    wire.register(played, 7, ROW)
-    wire.register(played, 300, struct(id=block("int64", optional=False), price=decimal(9, 2)))
-    reader = Reader(session, played.url + wire.interface)
+def test_many_schemas_in_one_batch(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+    wire.register(fake_registry, 7, ROW)
+    wire.register(fake_registry, 300, struct(id=block("int64", optional=False), price=decimal(9, 2)))
+    reader = Reader(session, fake_registry.url + wire.interface)
     assert reader.read(
-        wire.framed(7, b'{"id":1,"name":"\xc3\xa9"}'),
-        wire.framed(300, b'{"id":1099511627776,"price":"/w=="}'),
-        wire.framed(300, b'{"id":2,"price":0.25}'),
+        wire.frame(7, b'{"id":1,"name":"\xc3\xa9"}'),
+        wire.frame(300, b'{"id":1099511627776,"price":"/w=="}'),
+        wire.frame(300, b'{"id":2,"price":0.25}'),
         None,
     ) == [
         {"id": 1, "name": "é", "price": None},
@@ -217,29 +217,31 @@ def test_many_schemas_in_one_batch(session: SparkSession, played: PlayedRegistry
 
 
 @every_wire
-def test_a_schema_that_comes_later(session: SparkSession, played: PlayedRegistry, wire: Wire, tmp_path: Path) -> None:
-    wire.register(played, 7, ROW)
-    wire.register(played, 8, struct(id=block("int32"), name=block("string"), city=block("string")))
-    reader = Reader(session, played.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
-    first, later = wire.framed(7, b'{"id":1,"name":"a"}'), wire.framed(8, b'{"id":2,"name":null,"city":"Ulm"}')
+def test_a_schema_that_comes_later(
+    session: SparkSession, fake_registry: PlayedRegistry, wire: Wire, tmp_path: Path
+) -> None:
+    wire.register(fake_registry, 7, ROW)
+    wire.register(fake_registry, 8, struct(id=block("int32"), name=block("string"), city=block("string")))
+    reader = Reader(session, fake_registry.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
+    first, later = wire.frame(7, b'{"id":1,"name":"a"}'), wire.frame(8, b'{"id":2,"name":null,"city":"Ulm"}')
     assert reader.read(first) == [{"id": 1, "name": "a"}]
     wanted = [{"id": 1, "name": "a", "city": None}, {"id": 2, "name": None, "city": "Ulm"}]
     assert reader.read(first, later) == wanted
     assert reader.attempts == 2
-    asked = [path for path, _ in played.asked]
+    asked = [path for path, _ in fake_registry.asked]
     assert len(asked) == len(set(asked)), "each schema is asked for once"
-    played.answers.clear()
-    again = Reader(session, played.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
+    fake_registry.answers.clear()
+    again = Reader(session, fake_registry.url + wire.interface, SchemaLog(Folder(session, str(tmp_path))))
     assert again.read(first, later) == wanted, "from the checkpoint"
 
 
-def test_runs_of_one_format_do_not_mix(session: SparkSession, played: PlayedRegistry) -> None:
+def test_runs_of_one_format_do_not_mix(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """Same topic, same format object, two logs: each run knows the schemas that its own records had."""
-    WIRES[0].register(played, 7, ROW)
-    WIRES[0].register(played, 8, struct(city=block("string")))
-    decoder = RecordDecoder(JsonFormat(registry=played.url))
+    WIRES[0].register(fake_registry, 7, ROW)
+    WIRES[0].register(fake_registry, 8, struct(city=block("string")))
+    decoder = RecordDecoder(JsonFormat(registry=fake_registry.url))
     logs = SchemaLog(), SchemaLog()
-    records = WIRES[0].framed(7, b'{"id":1,"name":"a"}'), WIRES[0].framed(8, b'{"city":"Ulm"}')
+    records = WIRES[0].frame(7, b'{"id":1,"name":"a"}'), WIRES[0].frame(8, b'{"city":"Ulm"}')
     runs = zip(logs, records, strict=True)
     opened = [decoder.decode(SourceContext(session, log), topic(session, framed))[0] for log, framed in runs]
     rows = [events.load(session, events.schema).select("value.*").first() for events in opened]
@@ -253,9 +255,9 @@ def test_runs_of_one_format_do_not_mix(session: SparkSession, played: PlayedRegi
     assert [events.schema.names for events in opened] == [["id", "name", "city"], ["city"]]
 
 
-def test_heartbeats_beside_records_with_ids(session: SparkSession, played: PlayedRegistry) -> None:
+def test_heartbeats_beside_records_with_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """Their converter is another one; the dialect knows them by their topic."""
-    decoder = RecordDecoder(JsonFormat(registry=played.url), metadata_topic=DebeziumDialect().metadata_topic)
+    decoder = RecordDecoder(JsonFormat(registry=fake_registry.url), metadata_topic=DebeziumDialect().metadata_topic)
     [records] = topic(session, b'{"ts_ms":1}').values()
     [events] = decoder.decode(SourceContext(session, SchemaLog()), {"__debezium-heartbeat.shop": records})
     assert events.schema.names == ["ts_ms"]
@@ -264,30 +266,30 @@ def test_heartbeats_beside_records_with_ids(session: SparkSession, played: Playe
 
 
 @every_wire
-def test_a_delete_without_a_row(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
+def test_a_delete_without_a_row(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
     """Null bodies: Kafka's, and what a converter makes of one that still has its schema."""
-    wire.register(played, 7, ROW)
-    reader = Reader(session, played.url + wire.interface)
-    good = wire.framed(7, b'{"id":1,"name":null}')
-    assert reader.read(None, good, wire.framed(7, b"null")) == [None, {"id": 1, "name": None}, None]
-    assert Reader(session, played.url + wire.interface).read(None, None) == []
+    wire.register(fake_registry, 7, ROW)
+    reader = Reader(session, fake_registry.url + wire.interface)
+    good = wire.frame(7, b'{"id":1,"name":null}')
+    assert reader.read(None, good, wire.frame(7, b"null")) == [None, {"id": 1, "name": None}, None]
+    assert Reader(session, fake_registry.url + wire.interface).read(None, None) == []
 
 
 @every_wire
-def test_keys(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
-    wire.register(played, 7, ROW)
-    wire.register(played, 8, struct(id=block("int32", optional=False)))
-    wire.register(played, 9, block("int64", optional=False))
-    json_format = JsonFormat(registry=played.url + wire.interface)
-    value = wire.framed(7, b'{"id":1,"name":"a"}')
-    topics = topic(session, value, None, keys=[wire.framed(8, b'{"id":1}')] * 2)
+def test_keys(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+    wire.register(fake_registry, 7, ROW)
+    wire.register(fake_registry, 8, struct(id=block("int32", optional=False)))
+    wire.register(fake_registry, 9, block("int64", optional=False))
+    json_format = JsonFormat(registry=fake_registry.url + wire.interface)
+    value = wire.frame(7, b'{"id":1,"name":"a"}')
+    topics = topic(session, value, None, keys=[wire.frame(8, b'{"id":1}')] * 2)
     [events] = RecordDecoder(json_format, json_format).decode(SourceContext(session, SchemaLog()), topics)
     rows = events.load(session, events.schema).orderBy("offset").collect()
     assert [(row["key"]["id"], row["value"] is None, row["error"]) for row in rows] == [
         (1, False, None),
         (1, True, None),
     ]
-    topics = topic(session, value, keys=[wire.framed(9, b"1")])
+    topics = topic(session, value, keys=[wire.frame(9, b"1")])
     [events] = RecordDecoder(json_format, json_format).decode(SourceContext(session, SchemaLog()), topics)
     assert events.key_schema is not None
     assert events.key_schema.fields == [], "a value without a name is no column"
@@ -329,7 +331,7 @@ def test_any_schemas_in_any_order(
         text = json.dumps(confluents(schema) if wire.name == "confluent" else schema)
         log.add_writer(Subject("rows", "value"), f"globalId/{number}" if wire.name == "pretty" else f"{number}", text)
     bodies = [json.dumps(row, ensure_ascii=False).encode() for _, row in rows]
-    records = [wire.framed(i + 1, body) for (i, _), body in zip(rows, bodies, strict=True)]
+    records = [wire.frame(i + 1, body) for (i, _), body in zip(rows, bodies, strict=True)]
     columns = list(dict.fromkeys(name for names in versions for name in names))
     assert reader.read(*records) == [{name: row.get(name) for name in columns} for _, row in rows]
 
@@ -377,40 +379,40 @@ BAD = {
 
 
 @every_wire
-def test_a_body_that_its_schema_does_not_fit(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
-    wire.register(played, 7, FULL)
-    reader = Reader(session, played.url + wire.interface)
-    found = reader.read(*[wire.framed(7, body) for body in (GOOD, *BAD.values(), GOOD)])
+def test_a_body_that_its_schema_does_not_fit(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+    wire.register(fake_registry, 7, FULL)
+    reader = Reader(session, fake_registry.url + wire.interface)
+    found = reader.read(*[wire.frame(7, body) for body in (GOOD, *BAD.values(), GOOD)])
     row = {"id": 1, "name": "a", "price": Decimal("0.01"), "at": None, "raw": b"\0\xff", "many": [1, None]}
     assert dict(zip(BAD, found[1:-1], strict=True)) == dict.fromkeys(BAD, "undecodable")
     assert [{**row, **item, "raw": bytes(item["raw"])} for item in (found[0], found[-1])] == [row, row]
 
 
 @every_wire
-def test_what_only_looks_broken(session: SparkSession, played: PlayedRegistry, wire: Wire) -> None:
-    wire.register(played, 7, ROW)
-    reader = Reader(session, played.url + wire.interface)
+def test_what_only_looks_broken(session: SparkSession, fake_registry: PlayedRegistry, wire: Wire) -> None:
+    wire.register(fake_registry, 7, ROW)
+    reader = Reader(session, fake_registry.url + wire.interface)
     texts = ["\ufffd", "😀中", '}{"', '"}, {"a":1', "],null]", ',"payload":{}', "null}", "\\u0000", "\t"]
     rows = [{"id": i, "name": text} for i, text in enumerate(texts)]
     dumped = [json.dumps(row, ensure_ascii=escaped).encode() for row in rows for escaped in (False, True)]
     spaced = json.dumps(rows[0], indent=2).encode()
-    found = reader.read(*[wire.framed(7, body) for body in (*dumped, spaced)])
+    found = reader.read(*[wire.frame(7, body) for body in (*dumped, spaced)])
     assert found == [row for row in rows for _ in range(2)] + [rows[0]]
 
 
-def test_a_text_takes_any_json_and_a_field_may_be_missing(session: SparkSession, played: PlayedRegistry) -> None:
-    WIRES[0].register(played, 7, ROW)
+def test_a_text_takes_any_json_and_a_field_may_be_missing(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+    WIRES[0].register(fake_registry, 7, ROW)
     bodies = b'{"id":1,"name":{"a":[1]}}', b'{"id":2,"name":5}', b'{"id":3}', b'{"id":4,"name":"a","more":1}'
-    found = Reader(session, played.url).read(*[WIRES[0].framed(7, body) for body in bodies])
+    found = Reader(session, fake_registry.url).read(*[WIRES[0].frame(7, body) for body in bodies])
     assert [(row["id"], row["name"]) for row in found] == [(1, '{"a":[1]}'), (2, "5"), (3, None), (4, "a")]
 
 
-def test_decimals_that_say_no_precision(session: SparkSession, played: PlayedRegistry) -> None:
+def test_decimals_that_say_no_precision(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     money = block("bytes", name=DECIMAL, version=1, parameters={"scale": "2"})
     long = decimal(60, 10)
-    WIRES[0].register(played, 7, struct(fee=money, total=long))
+    WIRES[0].register(fake_registry, 7, struct(fee=money, total=long))
     bodies = b'{"fee":12.3,"total":-0.0000000001}', b'{"fee":1e40,"total":1}', b'{"fee":"BNI=","total":"AQ=="}'
-    assert Reader(session, played.url).read(*[WIRES[0].framed(7, body) for body in bodies]) == [
+    assert Reader(session, fake_registry.url).read(*[WIRES[0].frame(7, body) for body in bodies]) == [
         {"fee": Decimal("12.30"), "total": "-0.0000000001"},
         "undecodable",
         {"fee": Decimal("12.34"), "total": "0.0000000001"},
@@ -430,20 +432,22 @@ def test_decimals_that_say_no_precision(session: SparkSession, played: PlayedReg
         b"x",
     ],
 )
-def test_records_without_an_id_among_those_with_one(session: SparkSession, played: PlayedRegistry, late: bytes) -> None:
+def test_records_without_an_id_among_those_with_one(
+    session: SparkSession, fake_registry: PlayedRegistry, late: bytes
+) -> None:
     wire = Wire("pretty")
-    wire.register(played, 7, ROW)
-    reader = Reader(session, played.url + wire.interface)
-    good = wire.framed(7, b'{"id":1,"name":"a"}')
+    wire.register(fake_registry, 7, ROW)
+    reader = Reader(session, fake_registry.url + wire.interface)
+    good = wire.frame(7, b'{"id":1,"name":"a"}')
     assert reader.read(good) == [{"id": 1, "name": "a"}]
     assert reader.read(good, late) == [{"id": 1, "name": "a"}, "undecodable"]
 
 
-def test_a_record_of_no_row_among_rows(session: SparkSession, played: PlayedRegistry) -> None:
+def test_a_record_of_no_row_among_rows(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     wire = Wire("confluent")
-    wire.register(played, 7, ROW)
-    wire.register(played, 8, block("int64", optional=False))
-    found = Reader(session, played.url).read(wire.framed(7, b'{"id":1,"name":"a"}'), wire.framed(8, b"1"))
+    wire.register(fake_registry, 7, ROW)
+    wire.register(fake_registry, 8, block("int64", optional=False))
+    found = Reader(session, fake_registry.url).read(wire.frame(7, b'{"id":1,"name":"a"}'), wire.frame(8, b"1"))
     assert found == [{"id": 1, "name": "a"}, "undecodable"]
 
 
@@ -518,11 +522,11 @@ def test_json_schema_of_other_producers(spark: SparkSession, schema: Block, kind
         True,
     ],
 )
-def test_parts_that_are_no_columns(session: SparkSession, played: PlayedRegistry, part: Any) -> None:
+def test_parts_that_are_no_columns(session: SparkSession, fake_registry: PlayedRegistry, part: Any) -> None:
     schema = json.dumps({"type": "object", "properties": {"c": part}})
-    played.answers["/schemas/ids/7"] = {"schema": schema, "schemaType": "JSON"}
+    fake_registry.answers["/schemas/ids/7"] = {"schema": schema, "schemaType": "JSON"}
     with pytest.raises(DataError) as caught:
-        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+        Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert str(caught.value) == (
         f"topic rows, schema 7: its JSON Schema has a part that is no column's type: {json.dumps(part)}\n"
         "  fix: leave the topic out, or write the records with Confluent's JsonSchemaConverter"
@@ -532,47 +536,52 @@ def test_parts_that_are_no_columns(session: SparkSession, played: PlayedRegistry
 # What is refused
 
 
-def test_a_registry_that_has_it_not(session: SparkSession, played: PlayedRegistry) -> None:
+def test_a_registry_that_has_it_not(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     with pytest.raises(DataError, match="answers 404 Not Found") as caught:
-        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
-    assert caught.value.where == f"{played.url}/schemas/ids/7"
-    played.status = 500
+        Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
+    assert caught.value.where == f"{fake_registry.url}/schemas/ids/7"
+    fake_registry.status = 500
     with pytest.raises(RetriableError, match="answers 500"):
-        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
-    played.status = 401
+        Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
+    fake_registry.status = 401
     with pytest.raises(ConfigError, match="answers 401"):
-        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+        Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_a_login(session: SparkSession, played: PlayedRegistry) -> None:
-    WIRES[0].register(played, 7, ROW)
-    reader = Reader(session, played.url)
-    reader.format = JsonFormat({"registry": played.url, "basic.auth.user.info": "me:secret"})
-    assert reader.read(WIRES[0].framed(7, b'{"id":1,"name":null}')) == [{"id": 1, "name": None}]
-    assert {authorization for _, authorization in played.asked} == {"Basic bWU6c2VjcmV0"}
+def test_a_login(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+    WIRES[0].register(fake_registry, 7, ROW)
+    reader = Reader(session, fake_registry.url)
+    reader.format = JsonFormat({"registry": fake_registry.url, "basic.auth.user.info": "me:secret"})
+    assert reader.read(WIRES[0].frame(7, b'{"id":1,"name":null}')) == [{"id": 1, "name": None}]
+    assert {authorization for _, authorization in fake_registry.asked} == {"Basic bWU6c2VjcmV0"}
     assert "secret" not in repr(reader.format.config)
 
 
-def test_what_check_tries(session: SparkSession, played: PlayedRegistry) -> None:
-    played.answers["/subjects"] = ["a", "b"]
-    assert list(JsonFormat(registry=played.url).connect(session)) == [(f"registry {played.url}", "answers, 2 subjects")]
+def test_what_check_tries(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+    fake_registry.answers["/subjects"] = ["a", "b"]
+    assert list(JsonFormat(registry=fake_registry.url).connect(session)) == [
+        (f"registry {fake_registry.url}", "answers, 2 subjects")
+    ]
     assert list(JsonFormat().connect(session)) == []
 
 
-def test_global_ids_where_nobody_knows_them(session: SparkSession, played: PlayedRegistry) -> None:
+def test_global_ids_where_nobody_knows_them(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     with pytest.raises(DataError) as caught:
-        Reader(session, f"{played.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
+        Reader(session, f"{fake_registry.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
     assert str(caught.value) == (
-        f"{played.url}/apis/ccompat/v7: a record's schema has Apicurio's global id 7, which cannot be asked for at this "
-        "address\n  fix: set `registry:` to Apicurio's own interface, which ends in /apis/registry/v2 or /apis/registry/v3"
+        f"{fake_registry.url}/apis/ccompat/v7: a record's schema has Apicurio's global id 7, which cannot be asked for "
+        "at this address\n"
+        "  fix: set `registry:` to Apicurio's own interface, which ends in /apis/registry/v2 or /apis/registry/v3"
     )
-    assert played.asked == []
+    assert fake_registry.asked == []
 
 
-def test_the_newer_interface_of_apicurio(session: SparkSession, played: PlayedRegistry) -> None:
-    played.answers["/apis/registry/v3/ids/globalIds/7"] = ROW
-    played.answers["/apis/registry/v3/ids/globalIds/7/references"] = []
-    found = Reader(session, f"{played.url}/apis/registry/v3").read(b'{"schemaId":7,"payload":{"id":1,"name":"a"}}')
+def test_the_newer_interface_of_apicurio(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+    fake_registry.answers["/apis/registry/v3/ids/globalIds/7"] = ROW
+    fake_registry.answers["/apis/registry/v3/ids/globalIds/7/references"] = []
+    found = Reader(session, f"{fake_registry.url}/apis/registry/v3").read(
+        b'{"schemaId":7,"payload":{"id":1,"name":"a"}}'
+    )
     assert found == [{"id": 1, "name": "a"}]
 
 
@@ -584,25 +593,27 @@ def test_the_newer_interface_of_apicurio(session: SparkSession, played: PlayedRe
         ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "the schema 7 refers to others"),
     ],
 )
-def test_schemas_that_are_not_read(session: SparkSession, played: PlayedRegistry, answer: Any, says: str) -> None:
-    played.answers["/schemas/ids/7"] = answer
+def test_schemas_that_are_not_read(
+    session: SparkSession, fake_registry: PlayedRegistry, answer: Any, says: str
+) -> None:
+    fake_registry.answers["/schemas/ids/7"] = answer
     with pytest.raises(DataError, match=says):
-        Reader(session, played.url).read(WIRES[0].framed(7, b"{}"))
+        Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
-def test_records_without_ids(session: SparkSession, played: PlayedRegistry) -> None:
+def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     with pytest.raises(DataError) as caught:
-        Reader(session, played.url).read(b'{"id":1}', b'{"id":2}')
+        Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')
     assert str(caught.value) == (
         "topic rows: none of its records begins with a schema's id, and none has one in its headers\n"
         "  fix: leave `registry:` out: JSON without ids brings its schema itself, or has none"
     )
 
 
-def test_types_that_the_file_gives(session: SparkSession, played: PlayedRegistry) -> None:
+def test_types_that_the_file_gives(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     log = SchemaLog(file_types=lambda topic: {"price": "decimal(10,2)"})
     with pytest.raises(ConfigError, match="the records bring their own"):
-        Reader(session, played.url, log).read(WIRES[0].framed(7, b"{}"))
+        Reader(session, fake_registry.url, log).read(WIRES[0].frame(7, b"{}"))
 
 
 def test_aws_glue() -> None:
@@ -610,17 +621,17 @@ def test_aws_glue() -> None:
         JsonFormat(registry="glue")
 
 
-def test_no_python_touches_a_row(session: SparkSession, played: PlayedRegistry) -> None:
-    WIRES[2].register(played, 7, FULL)
-    json_format = JsonFormat(registry=played.url + WIRES[2].interface)
-    topics = topic(session, WIRES[2].framed(7, GOOD))
+def test_no_python_touches_a_row(session: SparkSession, fake_registry: PlayedRegistry) -> None:
+    WIRES[2].register(fake_registry, 7, FULL)
+    json_format = JsonFormat(registry=fake_registry.url + WIRES[2].interface)
+    topics = topic(session, WIRES[2].frame(7, GOOD))
     [events] = RecordDecoder(json_format).decode(SourceContext(session, SchemaLog()), topics)
     frame: Any = events.load(session, events.schema)
     assert "Python" not in frame._jdf.queryExecution().executedPlan().toString().replace("ExistingRDD", "")
 
 
-def test_times(session: SparkSession, played: PlayedRegistry) -> None:
+def test_times(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     at = block("int64", name="io.debezium.time.MicroTimestamp", version=1)
-    WIRES[0].register(played, 7, struct(at=at))
-    found = Reader(session, played.url).read(WIRES[0].framed(7, b'{"at":1767323045678901}'))
+    WIRES[0].register(fake_registry, 7, struct(at=at))
+    found = Reader(session, fake_registry.url).read(WIRES[0].frame(7, b'{"at":1767323045678901}'))
     assert found == [{"at": datetime(2026, 1, 2, 3, 4, 5, 678901)}]  # noqa: DTZ001 - a wall clock's

@@ -20,7 +20,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
-from tests.plugins.sources.test_avro_records import ROW, body, framed, read, session
+from tests.plugins.sources.test_avro_records import ROW, body, make_topic, read, session
 
 from headrace.errors import ConfigError, RetriableError
 from headrace.testing.stack import Registry, certificates
@@ -121,7 +121,7 @@ def avro(url: str, pem: Path, ca: str, certificate: str | None = None, key: str 
 
 
 def records(session: SparkSession, avro: AvroFormat) -> list[tuple[int, str]]:
-    found = read(session, avro, framed(session, b"\0\0\0\0\1" + body(1, "a")))
+    found = read(session, avro, make_topic(session, b"\0\0\0\0\1" + body(1, "a")))
     return [tuple(row) for row in found.select("value.*").collect()]
 
 

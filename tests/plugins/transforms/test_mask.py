@@ -183,21 +183,21 @@ class TestKeys:
 
 class TestSecrecy:
     @pytest.fixture
-    def masked(self, spark: SparkSession) -> DataFrame:
+    def mask_result(self, spark: SparkSession) -> DataFrame:
         """Masked in a session of headrace's own, as the engine does it."""
         session = Sessions(spark).of("mask")
         frame = session.createDataFrame([("x", SALT[:4])], f"email string, {RAW} string")
         return Mask(columns={"email": RULES["sha256"]}).apply(Changes(frame, envelope=False)).frame
 
-    def test_the_salt_is_in_no_plan(self, masked: DataFrame) -> None:
-        assert masked.collect()[0]["email"] == digest("x")
+    def test_the_salt_is_in_no_plan(self, mask_result: DataFrame) -> None:
+        assert mask_result.collect()[0]["email"] == digest("x")
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
-            masked.explain(extended=True)
-            masked.explain(mode="formatted")
-            masked.explain(mode="codegen")
-            masked.explain(mode="cost")
-        execution: Any = masked._jdf.queryExecution()
+            mask_result.explain(extended=True)
+            mask_result.explain(mode="formatted")
+            mask_result.explain(mode="codegen")
+            mask_result.explain(mode="cost")
+        execution: Any = mask_result._jdf.queryExecution()
         plans = [execution.logical(), execution.analyzed(), execution.optimizedPlan()]
         texts = [shown.getvalue(), execution.toString(), execution.executedPlan().treeString()]
         texts += [text for plan in plans for text in (plan.treeString(), plan.toJSON())]
@@ -208,22 +208,22 @@ class TestSecrecy:
             guess = hashlib.new(algorithm, SALT.encode()).hexdigest()[:12]
             assert not [text for text in texts if guess in text]
 
-    def test_the_salt_is_in_no_error(self, masked: DataFrame) -> None:
+    def test_the_salt_is_in_no_error(self, mask_result: DataFrame) -> None:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import AnalysisException, PySparkException
         from pyspark.sql import functions as F
 
         with pytest.raises((Py4JJavaError, PySparkException)) as failed:  # which of them: Spark 3 or 4
-            masked.select(F.raise_error(F.col("email"))).collect()
+            mask_result.select(F.raise_error(F.col("email"))).collect()
         assert digest("x") in str(failed.value)
         assert SALT not in str(failed.value)
         with pytest.raises(AnalysisException) as refused:
-            masked.select("nobody")
+            mask_result.select("nobody")
         assert SALT not in str(refused.value)
 
-    def test_the_salt_is_in_no_catalog(self, masked: DataFrame) -> None:
-        masked.collect()
-        described = [row for table in masked.sparkSession.catalog.listTables() for row in (table, repr(table))]
+    def test_the_salt_is_in_no_catalog(self, mask_result: DataFrame) -> None:
+        mask_result.collect()
+        described = [row for table in mask_result.sparkSession.catalog.listTables() for row in (table, repr(table))]
         assert SALT not in repr(described)
 
     def test_masking_again_makes_no_second_view(self, spark: SparkSession) -> None:

@@ -51,7 +51,7 @@ def envelopes(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture(scope="module")
-def rewritten(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
+def rows_by_table(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
     options = unwrap("rewrite", add_fields="op,table,source.ts_ms")
     events = [r for r in samples("pg_envelope") if r["topic"].endswith((".customers", ".composite_key", ".no_pk"))]
     found = {}
@@ -85,16 +85,16 @@ class TestRealEvents:
     """The same statements, once as envelopes and once as the real ExtractNewRecordState left them."""
 
     @pytest.mark.parametrize("table", ["customers", "composite_key", "no_pk"])
-    def test_the_rows_are_the_same(self, rewritten: dict[str, list[dict[str, Any]]], table: str) -> None:
+    def test_the_rows_are_the_same(self, rows_by_table: dict[str, list[dict[str, Any]]], table: str) -> None:
         theirs = [r["value"] for r in samples("pg_unwrap") if r["topic"].endswith(f".{table}")]
-        assert len(rewritten[table]) == len(theirs) > 2
-        for mine, real in zip(rewritten[table], theirs, strict=True):
+        assert len(rows_by_table[table]) == len(theirs) > 2
+        for mine, real in zip(rows_by_table[table], theirs, strict=True):
             # JSON without a schema forgets what it does not hold: a column that came later is null in earlier rows.
             assert {name: mine[name] for name in real} == real
             assert all(mine[name] is None for name in mine.keys() - real.keys())
 
-    def test_the_added_fields_come_last(self, rewritten: dict[str, list[dict[str, Any]]]) -> None:
-        assert list(rewritten["no_pk"][0]) == ["a", "b", "__deleted", "__op", "__table", "__source_ts_ms"]
+    def test_the_added_fields_come_last(self, rows_by_table: dict[str, list[dict[str, Any]]]) -> None:
+        assert list(rows_by_table["no_pk"][0]) == ["a", "b", "__deleted", "__op", "__table", "__source_ts_ms"]
 
 
 class TestPlainDataFrames:
@@ -248,13 +248,13 @@ class TestInAPipeline:
         frame = spark.createDataFrame([(1, False), (2, True)], f"id int, {DELETED} boolean")
         flat = Changes(frame, envelope=False)
 
-        def done(mode: str) -> list[tuple[Any, ...]]:
+        def apply_mode(mode: str) -> list[tuple[Any, ...]]:
             return [tuple(row) for row in unwrap(mode).apply(flat).frame.collect()]
 
-        assert done("tombstone") == [(1, False), (2, True)]
-        assert done("drop") == [(1, False)]
-        assert done("rewrite") == [(1, False, "false"), (2, False, "true")]
-        assert done("rewrite-with-tombstone") == [(1, False, "false"), (2, True, "true")]
+        assert apply_mode("tombstone") == [(1, False), (2, True)]
+        assert apply_mode("drop") == [(1, False)]
+        assert apply_mode("rewrite") == [(1, False, "false"), (2, False, "true")]
+        assert apply_mode("rewrite-with-tombstone") == [(1, False, "false"), (2, True, "true")]
 
     def test_flat_rows_keep_the_flag_they_have(self, spark: SparkSession) -> None:
         frame = spark.createDataFrame([("true", True)], f"__deleted string, {DELETED} boolean")

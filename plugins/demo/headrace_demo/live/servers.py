@@ -49,19 +49,19 @@ class Servers:
             server.fetch()
         with _Step(console, "PostgreSQL") as step:
             stack.enter_context(postgres)
-            step.done(f"{postgres.host}:{postgres.port}")
+            step.finish(f"{postgres.host}:{postgres.port}")
         with _Step(console, "Pagila, loaded") as step:
             connection = postgres.connect()
             stack.callback(connection.close)
             pagila.load(connection)
             counts = pagila.counts(postgres)
-            step.done(f"{len(counts)} tables, {sum(counts.values()):,} rows")
+            step.finish(f"{len(counts)} tables, {sum(counts.values()):,} rows")
         with _Step(console, "Kafka") as step:
             stack.enter_context(kafka)
-            step.done(kafka.bootstrap_servers)
+            step.finish(kafka.bootstrap_servers)
         with _Step(console, "Connect with Debezium") as step:
             connect = stack.enter_context(Connect(kafka, ("postgres",)))
-            step.done(connect.url)
+            step.finish(connect.url)
         return cls(postgres, kafka, connect)
 
     def snapshot(self, console: Console) -> None:
@@ -80,7 +80,7 @@ class Servers:
                         f"{', '.join(waiting)} lack rows after {_PATIENCE} s", where="Debezium", fix="start it again"
                     )
                 time.sleep(0.2)
-            step.done(f"{sum(expected.values()):,} events in {len(expected)} topics")
+            step.finish(f"{sum(expected.values()):,} events in {len(expected)} topics")
 
     def _has_rows(self, topic: str, rows: int) -> bool:
         return sum(self.kafka.end_offsets(topic).values()) >= rows
@@ -98,7 +98,7 @@ class _Step:
         self._status.start()
         return self
 
-    def done(self, result: str) -> None:
+    def finish(self, result: str) -> None:
         self._status.stop()
         self._console.print(f"{self._what:<22}{result:<48}[dim]{time.monotonic() - self._clock:5.1f} s[/]")
 

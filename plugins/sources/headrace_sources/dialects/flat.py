@@ -76,7 +76,7 @@ class FlatDialect(Dialect):
                     source_position(fields, source_field, F.lit("")),
                     has_unavailable=bool(fields and self.unavailable_tests(events.schema)),
                 ),
-                _committed(value, names).alias(C.COMMITTED),
+                _commit_time(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
@@ -101,7 +101,7 @@ def _equals(value: Column, names: Collection[str], name: str, text: str) -> Colu
     return F.coalesce(_text(value, names, name) == text, F.lit(False))
 
 
-def _committed(value: Column, names: Collection[str]) -> Column:
+def _commit_time(value: Column, names: Collection[str]) -> Column:
     from pyspark.sql import functions as F
 
     committed = next((value.getField(name) for name in ("__source_ts_ms", "__ts_ms") if name in names), F.lit(None))

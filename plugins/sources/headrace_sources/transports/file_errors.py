@@ -26,11 +26,11 @@ def explain_read_error(error: BaseException) -> DataError | None:
             fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
         )
     if match := _DAMAGED.search(text):
-        return damaged_file_error(re.sub("^file:/+", "file:/", unquote(match[1] or match[2])))
+        return error_of_damaged_file(re.sub("^file:/+", "file:/", unquote(match[1] or match[2])))
     return None
 
 
-def damaged_file_error(file: str) -> DataError:
+def error_of_damaged_file(file: str) -> DataError:
     """Of a file that cannot be read to its end."""
     move = "move it out of the folder and set `ignoreMissingFiles: true` beside `path:`"
     fix = f"replace it by a whole one, or {move}; nothing of this batch was written"

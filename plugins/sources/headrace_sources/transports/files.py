@@ -25,7 +25,7 @@ from headrace.sdk import (
     registry,
 )
 from headrace_sources.transports.container_files import open_container_files
-from headrace_sources.transports.file_errors import damaged_file_error, explain_read_error
+from headrace_sources.transports.file_errors import error_of_damaged_file, explain_read_error
 from headrace_sources.transports.file_listing import drop_missing, find_topic, group_by_topic, read_planned_files
 from headrace_sources.transports.line_files import open_line_files
 
@@ -66,7 +66,7 @@ class FilesConfig(Config):
 
     @field_validator("format")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _check_format(cls, value: str) -> str:
         try:
             registry().get("format", value)
         except PluginError as error:
@@ -158,7 +158,7 @@ class FilesSource(NativeSource):
         if self._last_batch is None:
             return None
         file = self._format.find_damaged_file(*self._last_batch, error)
-        return damaged_file_error(file) if file else None
+        return error_of_damaged_file(file) if file else None
 
     def _open_files(self, context: SourceContext, files: Iterable[str]) -> list[Events]:
         if self.config.options().get("ignoreMissingFiles") == "true":
@@ -173,7 +173,7 @@ class FilesSource(NativeSource):
         try:
             return open_files(self._format, context, topic, files, self._reader_options())
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others go on
-            return Events.failed(topic, error)
+            return Events.of_failure(topic, error)
 
     def _reader_options(self) -> dict[str, str]:
         options = {k: v for k, v in self.config.options().items() if k not in _STREAM_OPTIONS + _LISTING_OPTIONS}

@@ -79,7 +79,7 @@ class AcmeCsv(Sink):
         if batch.mode == "append":
             rows = rows.withColumn(DELETED, F.lit(False))
         if versions:
-            rows = _joined(_read(rows.sparkSession, versions[-1]), rows)
+            rows = _join_rows(_read(rows.sparkSession, versions[-1]), rows)
         if batch.mode == "upsert":
             rows = _newest(rows, table.key)
         version = self._folder(table) / f"{int(versions[-1].name) + 1 if versions else 0:010d}"
@@ -124,7 +124,7 @@ def _read(spark: SparkSession, version: Path) -> DataFrame:
     return frame.select([_value(field).alias(field.name) for field in schema])
 
 
-def _joined(stored: DataFrame, rows: DataFrame) -> DataFrame:
+def _join_rows(stored: DataFrame, rows: DataFrame) -> DataFrame:
     from pyspark.errors import AnalysisException
 
     for name in set(stored.columns) & set(rows.columns):

@@ -210,37 +210,37 @@ def login_answer(database: str) -> bytes:
             _token(_Token.CHANGED, b"\x07" + bytes([len(COLLATION)]) + COLLATION + b"\0"),
             _token(_Token.LOGIN_ACK, ack),
             _token(_Token.CHANGED, b"\x04" + _short_text(str(_PACKET)) + _short_text("4096")),
-            _done(_Token.DONE),
+            _end_token(_Token.DONE),
         )
     )
 
 
 def rows(result: Result) -> bytes:
     """The answer to a batch that gives rows."""
-    return _rows(result) + _done(_Token.DONE, _COUNTED, _SELECT, len(result.rows))
+    return _rows(result) + _end_token(_Token.DONE, _COUNTED, _SELECT, len(result.rows))
 
 
 def empty_answer() -> bytes:
     """The answer to a batch that gives none."""
-    return _done(_Token.DONE)
+    return _end_token(_Token.DONE)
 
 
 def call_answer(result: Result | None, handle: int | None = None) -> bytes:
     """The answer to a call; ``handle``: of the statement that it prepared."""
     rows_answer = b""
     if result is not None:
-        rows_answer = _rows(result) + _done(_Token.DONE_IN_CALL, _COUNTED | _MORE, _SELECT, len(result.rows))
+        rows_answer = _rows(result) + _end_token(_Token.DONE_IN_CALL, _COUNTED | _MORE, _SELECT, len(result.rows))
     status = bytes([_Token.RETURN_STATUS]) + bytes(4)
     value = b""
     if handle is not None:
         # An output parameter without a name, of type INTN.
         value = bytes([_Token.RETURN_VALUE, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x26, 4, 4]) + struct.pack("<i", handle)
-    return rows_answer + status + value + _done(_Token.DONE_CALL)
+    return rows_answer + status + value + _end_token(_Token.DONE_CALL)
 
 
 def attention_answer() -> bytes:
     """The answer to an attention."""
-    return _done(_Token.DONE, _ATTENTION)
+    return _end_token(_Token.DONE, _ATTENTION)
 
 
 def error(words: str, number: int, severity: int = 16) -> bytes:
@@ -254,7 +254,7 @@ def error(words: str, number: int, severity: int = 16) -> bytes:
         + _short_text("")
         + struct.pack("<I", 1)
     )
-    return _token(_Token.ERROR, body) + _done(_Token.DONE, _ERROR)
+    return _token(_Token.ERROR, body) + _end_token(_Token.DONE, _ERROR)
 
 
 def _rows(result: Result) -> bytes:
@@ -271,7 +271,7 @@ def _rows(result: Result) -> bytes:
     return b"".join(out)
 
 
-def _done(token: _Token, status: int = 0, command: int = 0, count: int = 0) -> bytes:
+def _end_token(token: _Token, status: int = 0, command: int = 0, count: int = 0) -> bytes:
     return struct.pack("<BHHQ", token, status, command, count)
 
 

@@ -1,0 +1,39 @@
+"""Changes whose types a table's columns cannot hold, on a few rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.engine.compatibility import reject_incompatible
+from headrace.sdk.changes import Changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+SCHEMA = "id int, amount string, _headrace_error string"
+
+
+def test_a_value_that_no_wider_type_holds_is_rejected(spark: SparkSession) -> None:
+    table = spark.createDataFrame([], "id int, AMOUNT timestamp").schema
+    rows = spark.createDataFrame([(1, "twelve", None), (2, None, None), (3, "x", "op-missing")], SCHEMA)
+    made = reject_incompatible(table, Changes(rows, envelope=False)).frame
+    assert sorted(tuple(row) for row in made.collect()) == [
+        (1, None, "schema-incompatible"),
+        (2, None, None),
+        (3, None, "op-missing"),
+    ]
+
+
+def test_what_can_be_widened_stays(spark: SparkSession) -> None:
+    table = spark.createDataFrame([], "id bigint, amount string").schema
+    changes = Changes(spark.createDataFrame([(1, "a", None)], SCHEMA), envelope=False)
+    assert reject_incompatible(table, changes) is changes
+
+
+def test_envelopes_are_kept_as_they_are(spark: SparkSession) -> None:
+    changes = Changes(spark.createDataFrame([(1, "a", None)], SCHEMA), envelope=True)
+    assert reject_incompatible(spark.createDataFrame([], "id date").schema, changes) is changes

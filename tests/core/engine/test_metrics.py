@@ -1,0 +1,84 @@
+"""What is counted of a table's rows, and what progress is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.engine.metrics import Counts, RowCounter, table_progress
+from headrace.sdk.sink import TableMode, WriteResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHANGES = "id int, _headrace_deleted boolean, _headrace_error string, _headrace_committed_ms bigint"
+
+
+@pytest.mark.spark
+@pytest.mark.steps
+@pytest.mark.one_spark
+class TestRowCounter:
+    """Counts are taken while something else reads the rows."""
+
+    def test_arrivals_and_what_is_left_of_each_key(self, spark: SparkSession) -> None:
+        changes = spark.createDataFrame(
+            [(1, False, None, 500), (1, True, None, 700), (None, False, "key-missing", 900)], CHANGES
+        )
+        counter = RowCounter(["upsert"])
+        arrived = counter.count_arrivals(changes).where("_headrace_error is null")
+        assert counter.count_upserts(arrived.where("_headrace_deleted")).count() == 1
+        assert counter.collect(was_read=True) == Counts(
+            rows_in=3, errors=1, newest_ms=700, oldest_ms=500, upserts=1, upsert_deletes=1
+        )
+
+    def test_partial_updates_are_rows_of_other_changes(self, spark: SparkSession) -> None:
+        rows = spark.createDataFrame(
+            [(1, False, False), (2, False, True)], "id int, _headrace_deleted boolean, _headrace_partial boolean"
+        )
+        counter = RowCounter(["upsert"])
+        counter.count_arrivals(spark.createDataFrame([], CHANGES)).count()
+        assert counter.count_upserts(rows).count() == 2
+        assert counter.collect(was_read=True).upserts == 1
+
+    def test_deletes_that_are_appended_are_counted_as_they_arrive(self, spark: SparkSession) -> None:
+        counter = RowCounter(["append"])
+        counter.count_arrivals(spark.createDataFrame([(1, True, None, 5), (2, False, None, 5)], CHANGES)).count()
+        assert counter.collect(was_read=True).deletes_in == 1
+
+
+def test_what_was_not_read_is_not_known() -> None:
+    assert Counts().rows_accepted is None
+    assert Counts(rows_in=5, errors=2).rows_accepted == 3
+
+
+def progress(mode: TableMode, result: WriteResult, counts: Counts) -> dict[str, Any]:
+    made = table_progress(
+        "shop.orders", "memory", mode, result, counts, dead_letters=1, dropped=2, readable=10.0, seconds=1.23456
+    )
+    return {name: value for name, value in asdict(made).items() if value is not None}
+
+
+COUNTS = Counts(rows_in=9, errors=3, newest_ms=9_000, oldest_ms=4_000, upserts=4, upsert_deletes=1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "result", "expected"),
+    [
+        ("upsert", WriteResult(upserted=2), {"applied": 3, "late": 1, "superseded": 2}),
+        ("upsert", WriteResult(), {"applied": 4, "superseded": 2}),
+        ("append", WriteResult(upserted=6), {"applied": 6, "late": 0, "superseded": 0}),
+        ("upsert", WriteResult(skipped=True), {"applied": 0, "superseded": 2, "skipped": True}),
+    ],
+)
+def test_progress_of_a_write(mode: TableMode, result: WriteResult, expected: dict[str, Any]) -> None:
+    same = {"table": "shop.orders", "sink": "memory", "rows_in": 9, "dead_letters": 1, "dropped": 2, "seconds": 1.235}
+    latencies = {"latency_ms": 1_000, "latency_max_ms": 6_000, "skipped": False}
+    assert progress(mode, result, COUNTS) == same | latencies | expected
+
+
+def test_progress_of_a_batch_that_was_applied_before() -> None:
+    made = progress("upsert", WriteResult(skipped=True), Counts())
+    assert "rows_in" not in made
+    assert (made["applied"], made["skipped"]) == (0, True)

@@ -1,0 +1,133 @@
+"""Changes that are no rows, without a pipeline: kept, left out, or the end of the run."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.memory_sink import MemorySink
+
+from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters import file_store
+from headrace.engine.plan import Plan
+from headrace.engine.rejects import Rejected, Rejects
+from headrace.engine.routing import Routes
+from headrace.engine.sink_writer import SinkWriter
+from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.errors import RuleError
+from headrace.sdk.changes import Changes
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.events import Events
+from headrace.sdk.sink import Batch, Table
+from headrace.spark.sessions import Sessions
+from headrace.spark.storage import Folder
+from headrace.upsert.truncates import TruncateMarker
+from headrace_sources import FilesSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from headrace.config.settings import Settings
+
+pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+TABLE = Table("shop.orders", ("id",))
+CHANGES = (
+    "id int, name string, _headrace_key struct<id: int>, _headrace_position string, _headrace_error string, "
+    "_headrace_topic string, _headrace_partition int, _headrace_offset bigint, _headrace_file string, "
+    "_headrace_place string, _headrace_raw binary"
+)
+
+
+class Anything(Dialect):
+    """Matches every shape; these tests begin with its changes."""
+
+    name = "anything"
+    api_version = 1
+
+    @classmethod
+    def matches(cls, schema: StructType) -> bool:
+        return True
+
+    def changes(self, *_: Any) -> Changes:
+        raise NotImplementedError
+
+
+class Room:
+    """What the step needs, over a table that has the rows 1 (old) and 2 (new)."""
+
+    def __init__(self, spark: SparkSession, folder: Path, **settings: Any) -> None:
+        from headrace.config.settings import Settings
+
+        self.spark, self.sink = spark, MemorySink(store=uuid.uuid4().hex)
+        self.settings: Settings = Settings(**settings)
+        source = FilesSource(path="x", format="json")
+        plan = Plan("shop", source, (self.sink,), str(folder), Routes([]), (Anything(),), settings=self.settings)
+        self.checkpoint = Checkpoint(spark, str(folder), "shop")
+        self.rejects = Rejects(plan, self.checkpoint, SinkWriter(plan, Sessions(spark)))
+        self.marker = TruncateMarker(Folder(spark, str(folder)).folder("truncated"), "shop.orders")
+        stored = spark.createDataFrame(
+            [(1, "old", False, "0A"), (2, "new", False, "0D")],
+            "id int, name string, _headrace_deleted boolean, _headrace_position string",
+        )
+        self.sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
+
+    def handle(self, *reasons: str | None, truncates: bool = True) -> Rejected:
+        """Handles changes with these reasons at the positions 0A, 0B …, of which each has the bytes of its reason."""
+        rows = [
+            (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", 0, n, None, f"{n:03}", bytearray(str(why), "utf-8"))
+            for n, why in enumerate(reasons)
+        ]
+        changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
+        sinks = (self.sink,) if truncates else ()
+        job = TableBatch(
+            TABLE, BatchMarks("checkpoint", 7), {self.sink: "upsert"}, ("id", "name"), truncated_sinks=sinks
+        )
+        events = Events("shop.orders", changes.frame.schema, lambda session, _: session.range(0))
+        return self.rejects.handle(changes, job, events, self.marker)
+
+    @property
+    def rows(self) -> list[int]:
+        return sorted(row["id"] for row in self.sink.read_back(self.spark, TABLE).collect())
+
+    @property
+    def dead_letters(self) -> list[tuple[Any, ...]]:
+        kept = file_store.read(self.spark, self.checkpoint.dead_letters, None)
+        return [] if kept is None else sorted(tuple(row) for row in kept.select("reason", "offset", "value").collect())
+
+
+def test_a_record_that_is_no_row_is_kept_with_its_bytes_and_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    room = Room(spark, tmp_path)
+    for _ in range(2):  # a batch that is repeated leaves them once
+        assert room.handle(None, "key-missing", "undecodable") == Rejected(dead_letters=2)
+        assert room.dead_letters == [("key-missing", 1, b"key-missing"), ("undecodable", 2, b"undecodable")]
+
+
+def test_what_the_file_drops_is_counted_and_not_kept(spark: SparkSession, tmp_path: Path) -> None:
+    room = Room(spark, tmp_path, **{"dead.letters": {"key-missing": "drop"}})
+    assert room.handle("key-missing", "key-missing", "undecodable") == Rejected(dead_letters=1, dropped=2)
+    assert [reason for reason, *_ in room.dead_letters] == ["undecodable"]
+
+
+def test_a_reason_that_stops_the_run_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    room = Room(spark, tmp_path, **{"dead.letters": {"key-missing": "stop"}})
+    with pytest.raises(RuleError, match="1 record: key-missing"):
+        room.handle("key-missing", "undecodable")
+    assert room.dead_letters == []
+
+
+def test_a_truncate_empties_the_table_up_to_its_position(spark: SparkSession, tmp_path: Path) -> None:
+    room = Room(spark, tmp_path)
+    assert room.handle(None, "truncated", "undecodable") == Rejected(dead_letters=1)
+    assert (room.rows, room.marker.position) == ([2], "0B")
+    assert [reason for reason, *_ in room.dead_letters] == ["undecodable"]
+
+
+def test_a_truncate_of_a_table_that_keeps_deleted_rows_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    room = Room(spark, tmp_path)
+    assert room.handle("truncated", truncates=False) == Rejected(dead_letters=1)
+    assert (room.rows, room.marker.position) == ([1, 2], None)

@@ -1,0 +1,105 @@
+"""Rows into sinks, without a pipeline: sinks in this process stand for tables."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.memory_sink import MemorySink
+
+from headrace.engine.plan import Plan
+from headrace.engine.routing import Routes
+from headrace.engine.sink_writer import SinkWriter
+from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.errors import RetriableError
+from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
+from headrace.spark.sessions import Sessions
+from headrace.spark.storage import Folder
+from headrace.upsert.truncates import TruncateMarker
+from headrace_sources import FilesSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+TABLE = Table("shop.orders", ("id",))
+ROWS = "id int, name string, _headrace_deleted boolean, _headrace_position string"
+
+
+class BusySink(MemorySink):
+    """Answers at the second try."""
+
+    name = "busy"
+    tries: list[str]
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        self.tries.append(batch.pipeline)
+        if len(self.tries) < 2:
+            raise RetriableError("is busy")
+        return super().write(table, rows, batch)
+
+
+def memory(kind: type[MemorySink] = MemorySink) -> MemorySink:
+    return kind(store=uuid.uuid4().hex)
+
+
+def writer(spark: SparkSession, *sinks: Sink) -> SinkWriter:
+    source = FilesSource(path="x", format="json")
+    return SinkWriter(Plan("shop", source, sinks, "checkpoint", Routes([]), ()), Sessions(spark))
+
+
+def job(modes: dict[Sink, TableMode], **changed: Any) -> TableBatch:
+    values: dict[str, Any] = {"table": TABLE, "marks": BatchMarks("checkpoint", 7), "columns": ("id", "name")}
+    return TableBatch(modes=modes, **{**values, **changed})
+
+
+def rows_of(spark: SparkSession, sink: Sink) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in sink.read_back(spark, TABLE).select("id", "name").collect())
+
+
+def test_each_sink_gets_the_rows_of_its_mode_and_what_is_repeated_is_skipped(spark: SparkSession) -> None:
+    table, log = memory(), memory()
+    rows = spark.createDataFrame([(1, "a", False, "0A"), (2, "b", False, "0B")], ROWS)
+    modes: dict[Sink, TableMode] = {table: "upsert", log: "changelog"}
+    frames: dict[TableMode, DataFrame] = {"upsert": rows.where("id = 1"), "changelog": rows}
+    write = writer(spark, table, log).write
+    assert [result.skipped for result in write(job(modes), frames)] == [False, False]
+    assert (rows_of(spark, table), rows_of(spark, log)) == ([(1, "a")], [(1, "a"), (2, "b")])
+    assert [result.skipped for result in write(job(modes), frames)] == [True, True]
+
+
+def test_a_write_is_tried_again_while_its_sink_says_that_it_is_worth_it(spark: SparkSession) -> None:
+    sink = memory(BusySink)
+    assert isinstance(sink, BusySink)
+    sink.tries = []
+    rows = spark.createDataFrame([(1, "a", False, "0A")], ROWS)
+    writer(spark, sink).write(job({sink: "upsert"}), {"upsert": rows})
+    assert (sink.tries, rows_of(spark, sink)) == (["checkpoint"] * 2, [(1, "a")])
+
+
+def test_unavailable_values_are_those_of_each_sinks_own_table(spark: SparkSession) -> None:
+    one, other = memory(), memory()
+    write = writer(spark, one, other).write
+    for sink, name in ((one, "one"), (other, "other")):
+        stored = spark.createDataFrame([(1, name, False, "0A")], ROWS)
+        sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
+    update = spark.createDataFrame(
+        [(1, None, False, "0B", {"name": ""})], f"{ROWS}, _headrace_origin map<string,string>"
+    )
+    write(job({one: "upsert", other: "upsert"}, unavailable=("name",)), {"upsert": update})
+    assert (rows_of(spark, one), rows_of(spark, other)) == ([(1, "one")], [(1, "other")])
+
+
+def test_a_truncate_removes_what_is_older_once(spark: SparkSession, tmp_path: Path) -> None:
+    sink = memory()
+    stored = spark.createDataFrame([(1, "old", False, "0A"), (2, "new", False, "0C")], ROWS)
+    sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
+    marker = TruncateMarker(Folder(spark, str(tmp_path)), "shop.orders")
+    marker.advance("0B")
+    for _ in range(2):
+        writer(spark, sink).truncate(job({sink: "upsert"}, truncated_sinks=(sink,)), marker)
+        assert rows_of(spark, sink) == [(2, "new")]

@@ -1,7 +1,8 @@
 """The checkpoint folder. docs/checkpoint.md describes its layout.
 
 ``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
-``epochs.json``    the epochs that the user began
+``epochs.json``    the epochs that were raised
+``orders.json``    what the changes of each topic are ordered by
 ``stream/``        Spark's own checkpoint of a native source
 ``ranged/``        offsets/ and commits/ of a ranged source
 ``schemas/``       the schema of each topic
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.epochs import Epochs
+from headrace.checkpoint.orders import Orders
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.schema_log import SchemaLog
@@ -47,6 +49,7 @@ class Checkpoint:
         self.schemas = schemas(self.folder.folder("schemas"))
         self.progress = ProgressLog(self.folder.folder("progress"))
         self.epochs = Epochs(self.folder)
+        self.orders = Orders(self.folder)
 
     @property
     def stream(self) -> Folder:

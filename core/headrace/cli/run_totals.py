@@ -45,7 +45,7 @@ class Totals:
         self.batches, self.seconds = 0, 0.0
         self.unrouted: dict[str, None] = {}
         self._notices: dict[str, str] = {}
-        self._tables_with_note: set[tuple[str, str]] = set()
+        self._known_notes: set[tuple[str, str, str | None]] = set()
         self._tables: dict[tuple[str, str], TableTotal] = {}
 
     @property
@@ -72,8 +72,8 @@ class Totals:
         return [*self._new_notes(progress), *self._new_topics(progress)]
 
     def _new_notes(self, progress: BatchProgress) -> list[str]:
-        tables = [t for t in progress.tables if t.note and (t.table, t.sink) not in self._tables_with_note]
-        self._tables_with_note |= {(table.table, table.sink) for table in tables}
+        tables = [t for t in progress.tables if t.note and (t.table, t.sink, t.note) not in self._known_notes]
+        self._known_notes |= {(table.table, table.sink, table.note) for table in tables}
         return [f"{table.table} → {table.sink}: {table.note}" for table in tables]
 
     def _new_topics(self, progress: BatchProgress) -> list[str]:

@@ -15,6 +15,7 @@ from headrace.engine.catch_up import CatchUp
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.error_translation import translate
 from headrace.engine.failure_policy import error_that_stops
+from headrace.engine.order_watch import OrderWatch
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.replan import until_schemas_known
 from headrace.engine.routing import Target, route
@@ -38,12 +39,14 @@ Listener = Callable[[BatchProgress], None]
 class RoutedBatch:
     """A batch's events by the tables that they are for.
 
-    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream.
+    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream; ``notes``:
+    table → what to say of it.
     """
 
     targets: tuple[Target, ...]
     unrouted: tuple[str, ...]
     notices: dict[str, str]
+    notes: dict[str, str]
 
 
 class BatchRunner:
@@ -65,6 +68,7 @@ class BatchRunner:
         self._names_checked = names_checked
         self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
         self._reader, self._writer = ChangeReader(plan), TableWriter(plan, checkpoint, sessions)
+        self._order_watch = OrderWatch(plan, checkpoint)
         self._state = state or RunState()
         self._state.note_outcomes((t.table for batch in checkpoint.progress.all() for t in batch.tables), ())
         self._dead_letters = DeadLetterCounter(plan.dead_letter_policy, plan.sinks[0].name)
@@ -80,7 +84,7 @@ class BatchRunner:
         context.schemas.missing.clear()
         routed, outcomes = self._apply_tables(context, frame, batch)
         error = self._handle_failures(outcomes, routed.targets, context, batch)
-        tables = self._with_lags(self._progress_of(outcomes), routed.targets, context)
+        tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
         self._record(batch, started, clock, tables, routed.unrouted, routed.notices)
         if error is not None:
             raise error
@@ -91,7 +95,7 @@ class BatchRunner:
     ) -> tuple[RoutedBatch, dict[str, TableOutcome]]:
         """What came of every table; those that meet unknown writer schemas are planned again, they alone."""
         outcomes: dict[str, TableOutcome] = {}
-        routed = RoutedBatch((), (), {})
+        routed = RoutedBatch((), (), {}, {})
 
         def route_and_apply() -> None:
             nonlocal routed
@@ -117,9 +121,10 @@ class BatchRunner:
             notices = {e.topic: what for e in events if (what := self._plan.metadata_topic(e.topic, e.schema))}
             targets, unrouted = route([e for e in events if e.topic not in notices], self._plan.routes)
             self._check_names(batch, targets)
+            notes = self._order_watch.check(context, targets, batch)
         except Exception as error:
             raise translate(error, self._plan) from error
-        return RoutedBatch(tuple(targets), unrouted, notices)
+        return RoutedBatch(tuple(targets), unrouted, notices, notes)
 
     def _apply_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
         """A table's part of the batch, or a note in its backlog when it is set aside. Raises nothing."""
@@ -238,3 +243,7 @@ class BatchRunner:
             return
         self._plan.check_names(seen)
         self._names_checked = True
+
+
+def _with_notes(tables: tuple[TableProgress, ...], notes: dict[str, str]) -> tuple[TableProgress, ...]:
+    return tuple(replace(table, note=notes.get(table.table, table.note)) for table in tables)

@@ -72,7 +72,7 @@ class TableWriter:
     def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
         started = time.monotonic()
         changes = self._read(target, state)
-        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch))
+        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
         job = TableBatch.decide(self._plan, target.name, changes, marks)
         counter = RowCounter(job.modes.values())
         with ExitStack() as scope:

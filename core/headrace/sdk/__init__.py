@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
     from headrace.sdk.plugin import API_VERSION as API_VERSION, Plugin as Plugin
     from headrace.sdk.plugins import registry as registry
-    from headrace.sdk.positions import position as position, sortable as sortable
+    from headrace.sdk.positions import PLACE_ORDER as PLACE_ORDER, position as position, sortable as sortable
     from headrace.sdk.reject_reason import RejectReason as RejectReason
     from headrace.sdk.schema_log import SchemaLog as SchemaLog, Subject as Subject
     from headrace.sdk.secrets import SecretProvider as SecretProvider
@@ -134,6 +134,7 @@ _NAMES = {
         "Plugin",
     ),
     "sdk.positions": (
+        "PLACE_ORDER",
         "position",
         "sortable",
     ),

@@ -42,6 +42,14 @@ class Dialect(Plugin, ABC):
         """
         return {}
 
+    def order(self, events: Events) -> str:
+        """What the positions of a topic's changes are made of, as words for people; ``PLACE_ORDER`` where none is the database's.
+
+        When it is no longer what it was, positions from before and from now on cannot be compared, and the table gets an epoch
+        of its own. An empty text: it never changes.
+        """
+        return ""
+
     @abstractmethod
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.

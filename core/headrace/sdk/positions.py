@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
+#: What ``Dialect.order`` says of a topic whose changes have no position of the database's.
+PLACE_ORDER = "the record's place"
+
+
 def sortable(number: Column) -> Column:
     """A bigint, read as unsigned, as text of its own length that sorts numerically; null sorts before zero.
 

@@ -73,6 +73,13 @@ class Source(Plugin, ABC):
         """
         return None
 
+    def place_origin(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
+        """Topic → from where the places of its records are counted, as a text that is another when they begin anew.
+
+        Asked for topics whose changes are ordered by place, before a batch is applied. Empty: they never begin anew.
+        """
+        return {}
+
     def lag(self, context: SourceContext) -> Mapping[str, int]:
         """Topic → records that are there and that came after the batch. Asked when a batch is done; empty when not known."""
         return {}

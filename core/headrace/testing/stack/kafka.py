@@ -25,6 +25,7 @@ from confluent_kafka import (
 # Its type information does not say that it exports them; its documentation does.
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
+    NewPartitions,
     NewTopic,
     ScramCredentialInfo,
     ScramMechanism,
@@ -94,6 +95,10 @@ class Kafka(Server):
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         admin = self._admin()
         admin.create_topics([topic])[name].result(_TIMEOUT)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        admin = self._admin()
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(_TIMEOUT)
 
     def delete_topic(self, name: str) -> None:
         admin = self._admin()

@@ -18,7 +18,7 @@ from headrace.sdk import (
     did_you_mean,
     events as E,
 )
-from headrace_sources.dialects.positions import source_position
+from headrace_sources.dialects.positions import name_order, source_position
 from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
@@ -89,6 +89,9 @@ class DebeziumDialect(Dialect):
         rows = [_type_of(schema, image) for image in C.IMAGES]
         fields = {field.name: field.dataType for row in rows for field in getattr(row, "fields", ())}
         return placeholder_tests(fields, self.config.unavailable_value_placeholder)
+
+    def order(self, events: Events) -> str:
+        return name_order(_names_in(events.schema, "source"))
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Changes, DataError, Dialect, changes as C, did_you_mean, events as E
+from headrace.sdk import PLACE_ORDER, Changes, DataError, Dialect, changes as C, did_you_mean, events as E
 from headrace_sources.dialects.debezium import DebeziumConfig
-from headrace_sources.dialects.positions import POSITION_FIELDS, source_position
+from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, source_position
 from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
 from headrace_sources.dialects.unavailable import placeholder_tests
 
@@ -42,12 +42,16 @@ class FlatDialect(Dialect):
         fields = {field.name: field.dataType for field in schema}
         return placeholder_tests(fields, self.config.unavailable_value_placeholder)
 
+    def order(self, events: Events) -> str:
+        has_tombstones = _has_tombstones(events.schema.names, getattr(events.key_schema, "names", ()))
+        return PLACE_ORDER if has_tombstones else name_order(_position_fields(events.schema.names))
+
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
         value, names = F.col(E.VALUE), events.schema.names
         key_names = record_key_names(frame)
-        has_tombstones = bool(key_names) and _DELETED not in names
+        has_tombstones = _has_tombstones(names, key_names)
         is_tombstone = value.isNull() & F.col(E.ERROR).isNull() & F.lit(has_tombstones)
 
         is_deleted = is_tombstone | _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
@@ -82,6 +86,11 @@ class FlatDialect(Dialect):
             ),
             envelope=False,
         )
+
+
+def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
+    """Whether a tombstone is the only way in which these rows can say that they are gone."""
+    return bool(key_names) and _DELETED not in names
 
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:

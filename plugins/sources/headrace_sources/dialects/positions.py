@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from headrace.sdk import position, sortable
+from headrace.sdk import PLACE_ORDER, position, sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -13,8 +13,20 @@ if TYPE_CHECKING:
     #: A source block's field by its name.
     GetField = Callable[[str], Column]
 
+#: What events are ordered by, beside PLACE_ORDER.
+MYSQL_ORDER, SQLSERVER_ORDER, POSTGRES_ORDER = "MySQL's binlog", "SQL Server's LSNs", "PostgreSQL's LSNs"
 #: What the order of a connector's events is told by.
 POSITION_FIELDS = ("sequence", "lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no")
+
+
+def name_order(fields: Collection[str]) -> str:
+    """What events are ordered by whose source block has ``fields``."""
+    # Every connector has a `sequence`, most of them always null: what only one connector has tells which it is.
+    if "pos" in fields and "file" in fields:
+        return MYSQL_ORDER
+    if "commit_lsn" in fields:
+        return SQLSERVER_ORDER
+    return POSTGRES_ORDER if "lsn" in fields or "sequence" in fields else PLACE_ORDER
 
 
 def source_position(fields: Collection[str], field: GetField, place: Column) -> Column:
@@ -23,16 +35,8 @@ def source_position(fields: Collection[str], field: GetField, place: Column) -> 
     PostgreSQL: last commit's LSN (null first), then the event's. MySQL and MariaDB: number of the binlog file,
     position, row. SQL Server: commit LSN, change LSN, serial. Else the place alone.
     """
-    # Every connector has a `sequence`, most of them always null: what only one connector has tells which it is.
-    if "pos" in fields and "file" in fields:
-        parts = _mysql_parts(fields, field)
-    elif "commit_lsn" in fields:
-        parts = _sqlserver_parts(fields, field)
-    elif "lsn" in fields or "sequence" in fields:
-        parts = _postgres_parts(fields, field)
-    else:
-        parts = []
-    return position(*parts, place=place)
+    parts = _PARTS.get(name_order(fields))
+    return position(*parts(fields, field), place=place) if parts else position(place=place)
 
 
 def _mysql_parts(fields: Collection[str], field: GetField) -> list[Column]:
@@ -65,3 +69,7 @@ def _postgres_parts(fields: Collection[str], field: GetField) -> list[Column]:
     second = F.substring(F.ltrim(F.substring_index(pair, ",", -1)), 2, 20)
     event_lsn = F.when(~pair.endswith("null]"), F.substring_index(second, '"', 1))
     return [sortable(commit_lsn), sortable(F.coalesce(lsn.cast("bigint"), event_lsn.cast("bigint")))]
+
+
+#: Order → the parts of a position.
+_PARTS = {MYSQL_ORDER: _mysql_parts, SQLSERVER_ORDER: _sqlserver_parts, POSTGRES_ORDER: _postgres_parts}

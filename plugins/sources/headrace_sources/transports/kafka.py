@@ -161,6 +161,9 @@ class KafkaSource(NativeSource):
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
+    def place_origin(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
+        return self._admin(context.spark).describe_origins(topics)
+
     def explain(self, error: BaseException) -> HeadraceError | None:
         name, value = self._topic_option
         return explain_kafka_error(error, f"source kafka, {self._servers}, {name} {option_text(value)}")

@@ -41,11 +41,18 @@ class KafkaAdmin:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[str]]:
         """Topic → its partitions; UnknownTopicOrPartitionException for one that is not there."""
-        names = self._jvm.java.util.ArrayList()
-        for topic in topics:
-            names.add(topic)
-        descriptions = self._client.describeTopics(names).allTopicNames().get()
+        descriptions = self._describe(topics)
         return {str(t): [str(p.partition()) for p in descriptions.get(t).partitions()] for t in descriptions}
+
+    def describe_origins(self, topics: Iterable[str]) -> dict[str, str]:
+        """Topic → its cluster, its id and how many partitions it has, as one text."""
+        cluster, _ = self.cluster()
+        descriptions = self._describe(topics)
+        return {
+            str(t): f"cluster {cluster}, topic id {descriptions.get(t).topicId()}, {n} partition{'s' * (n != 1)}"
+            for t in descriptions
+            for n in [descriptions.get(t).partitions().size()]
+        }
 
     def earliest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
         """The oldest offset that each partition still has."""
@@ -54,6 +61,12 @@ class KafkaAdmin:
     def latest(self, partitions: Mapping[str, Iterable[str]]) -> Offsets:
         """The offset after each partition's last record that may be read."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def _describe(self, topics: Iterable[str]) -> Any:
+        names = self._jvm.java.util.ArrayList()
+        for topic in topics:
+            names.add(topic)
+        return self._client.describeTopics(names).allTopicNames().get()
 
     def _offsets(self, partitions: Mapping[str, Iterable[str]], which: Any) -> Offsets:
         specs = self._jvm.java.util.HashMap()

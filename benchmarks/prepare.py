@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks import make_bronze
 from benchmarks.headrace_moma import pipeline
 
+from headrace.runtime.jar_locks import read_locks
 from headrace.runtime.jars import resolve_jars
 from headrace.runtime.java import Java, find_java
 from headrace.runtime.session_builder import list_coordinates, spark_line, spark_version
@@ -54,7 +55,9 @@ def machine(jars: Iterable[Path]) -> str:
 def jars(variant: str) -> list[Path]:
     """The jars of headrace's variant for a table format, through its own cache; by hand it is the same files."""
     version, plugins = spark_version(), pipeline(variant, Path("/")).plan.plugins
-    return resolve_jars(list_coordinates(plugins, spark_line(version)), spark_version=version, report=print)
+    return resolve_jars(
+        list_coordinates(plugins, spark_line(version)), spark_version=version, locks=read_locks(plugins), report=print
+    )
 
 
 def streamer(work: Path) -> Streamer:

@@ -21,6 +21,10 @@ _TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\
 _TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
 
 
+#: Keys and items that a file may hold, those of its aliases too.
+MAX_VALUES = 100_000
+
+
 @dataclass
 class Document:
     """A file's content as plain data, its name, and the line (1-based) of each key and item."""
@@ -114,6 +118,8 @@ def parse(text: str, origin: str) -> Document:
 
 def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
     document.lines.setdefault(loc, node.start_mark.line + 1)
+    if len(document.lines) > MAX_VALUES:  # of aliases of aliases a few lines make millions
+        raise document.error(loc, f"it holds more than {MAX_VALUES:,} values", "write it out without `*` aliases")
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -15,6 +16,8 @@ from xml.sax.saxutils import quoteattr
 from zipfile import is_zipfile
 
 from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.runtime.artefacts import Artefact, distrust, hold_lock
+from headrace.runtime.certificates import trust_options, write_trust_store
 from headrace.runtime.java import find_java
 
 #: Every Spark has these in its own versions: fetching them again costs 50 MB, and with a second slf4j in front of
@@ -60,13 +63,7 @@ def fetch(
     report(
         f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and what they need"
     )
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(spark_home()),
-        "JAVA_HOME": str(find_java(spark_version, oldest=8).home),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    environment = _environment(folder, spark_version)
     output, code = _run(command, environment, lock, _IvyOutput(folder / "jars", report).read_line)
     if code != 0:
         raise _failure(coordinates, output, code)
@@ -86,6 +83,15 @@ def fetch(
     size = sum(jar.stat().st_size for jar in jars) / 1e6
     report(f"{len(jars)} jars ({size:.1f} MB) ready after {time.monotonic() - started:.0f} s")
     return jars
+
+
+def describe_jars(
+    coordinate: str, folder: Path, *, spark_version: str, report: Callable[[str], None]
+) -> list[Artefact]:
+    """The jars of a coordinate and of all it needs, with their digests."""
+    with hold_lock(folder) as lock:
+        jars = fetch([coordinate], folder, spark_version=spark_version, conf={}, report=report, lock=lock)
+    return [_to_artefact(jar) for jar in jars]
 
 
 def spark_home() -> Path:
@@ -127,6 +133,21 @@ def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) 
     ]
 
 
+def _environment(folder: Path, spark_version: str) -> dict[str, str]:
+    java = find_java(spark_version, oldest=8)
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if java.is_bundled:
+        options = f"{trust_options(write_trust_store(folder / 'trusted.jks'))} {options}".strip()
+    return {
+        **os.environ,
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(java.home),
+        **({"SPARK_SUBMIT_OPTS": options} if options else {}),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
 def _run(
     command: Sequence[str], environment: Mapping[str, str], lock: int, read_line: Callable[[str], None]
 ) -> tuple[str, int]:
@@ -154,6 +175,13 @@ def _run(
             process.kill()
             raise
     return "".join(lines), process.returncode
+
+
+def _to_artefact(jar: Path) -> Artefact:
+    """Of a file that Ivy called ``<group>_<artifact>-<version>.jar``."""
+    match = re.fullmatch(r"([^_]+)_(.+)-(\d.*)\.jar", jar.name)
+    assert match, jar.name
+    return Artefact(":".join(match.groups()), hashlib.sha256(jar.read_bytes()).hexdigest(), jar.stat().st_size)
 
 
 class _IvyOutput:
@@ -186,7 +214,9 @@ def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceErro
         f"{group}:{name}:{version}" for group, name, version in re.findall(r":: (\S+)#(\S+);(\S+): not found", output)
     ))  # fmt: skip
     error: HeadraceError
-    if re.search(r"Server access error at url|Host \S+ not found|SERVER ERROR: ", output):
+    if "PKIX path building failed" in output or "SSLHandshakeException" in output:
+        error = distrust("Java cannot trace it to one that it trusts", missing or names)
+    elif re.search(r"Server access error at url|Host \S+ not found|SERVER ERROR: ", output):
         error = RetriableError(
             "the Maven repository does not answer, and the jars are not here yet",
             where=missing or names,

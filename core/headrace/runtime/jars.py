@@ -1,20 +1,27 @@
-"""Jar files for Maven coordinates, fetched once per machine and then found without starting a JVM."""
+"""Jar files for Maven coordinates, fetched once per machine and then found without starting a JVM.
+
+What a plugin's lock names is fetched by Python, and each file has the digest that stands there. Other coordinates are resolved by
+Spark's Ivy; what came the first time is recorded with its digests, and is all that is taken later.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.runtime import ivy
+from headrace.runtime.artefacts import Artefact, Fetcher, hold_lock
+from headrace.runtime.jar_locks import Locks, find_locked
 
 #: The settings of Spark's that decide where jars come from and which are left out.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")
+#: Of the cache: what locks name, as a Maven repository has it.
+_LOCKED = "maven"
 
 
 def resolve_jars(
@@ -22,12 +29,14 @@ def resolve_jars(
     *,
     spark_version: str,
     conf: Mapping[str, str] | None = None,
+    locks: Locks | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
     """The jar files of ``group:artifact:version`` coordinates and of everything that they need.
 
-    What was resolved before is answered from the cache. Otherwise ``report`` gets a line for every jar that is fetched;
-    of ``conf`` only SETTINGS matter. ConfigError for what no repository has, RetriableError when none answers.
+    ``locks``: what the plugins' locks name. What was resolved before is answered from the cache. Otherwise ``report`` gets lines
+    about what is fetched; of ``conf`` only SETTINGS matter. ConfigError for what no repository has, and for a file that is not the
+    one it should be; RetriableError when none answers.
     """
     wanted = sorted(set(coordinates))
     if not wanted:
@@ -35,34 +44,38 @@ def resolve_jars(
     if wrong := [name for name in wanted if len(list(filter(None, name.split(":")))) != 3]:
         raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
     settings = _settings(conf)
+    locked = find_locked(wanted, locks or {}) if not settings else None
+    if locked is not None:
+        return _fetch_locked(locked, report)
     cache = cache_home()
     record = _record_file(cache, wanted, spark_version, settings)
     if jars := _read_record(cache, record):
         return jars
-    try:
-        with _lock_cache(cache, report) as lock:
-            if not (jars := _read_record(cache, record)):
-                jars = ivy.fetch(
-                    wanted, cache / "ivy", spark_version=spark_version, conf=settings, report=report, lock=lock
-                )
-                _write_record(cache, record, jars)
-    except OSError as error:
-        raise ConfigError(
-            f"the jar cache cannot be written: {error.strerror or error}",
-            where=str(cache),
-            fix="set HEADRACE_CACHE to a folder that you may write, on a disk with room",
-        ) from error
+    with hold_lock(cache, report) as lock:
+        if not (jars := _read_record(cache, record)):
+            jars = ivy.fetch(
+                wanted, cache / "ivy", spark_version=spark_version, conf=settings, report=report, lock=lock
+            )
+            _write_record(cache, record, jars)
     return jars
 
 
 def find_cached_jars(
-    coordinates: Sequence[str], *, spark_version: str, conf: Mapping[str, str] | None = None
+    coordinates: Sequence[str],
+    *,
+    spark_version: str,
+    conf: Mapping[str, str] | None = None,
+    locks: Locks | None = None,
 ) -> list[Path] | None:
     """The jars that ``resolve_jars`` would give without fetching anything; None when it would have to."""
     if not coordinates:
         return []
-    cache = cache_home()
-    return _read_record(cache, _record_file(cache, sorted(set(coordinates)), spark_version, _settings(conf)))
+    cache, wanted, settings = cache_home(), sorted(set(coordinates)), _settings(conf)
+    locked = find_locked(wanted, locks or {}) if not settings else None
+    if locked is not None:
+        paths = [cache / _LOCKED / artefact.path for artefact in locked]
+        return paths if all(path.is_file() for path in paths) else None
+    return _read_record(cache, _record_file(cache, wanted, spark_version, settings))
 
 
 def cache_home() -> Path:
@@ -70,6 +83,38 @@ def cache_home() -> Path:
     if named := os.environ.get("HEADRACE_CACHE"):
         return Path(named).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
+
+
+def _fetch_locked(artefacts: Sequence[Artefact], report: Callable[[str], None]) -> list[Path]:
+    cache = cache_home()
+    fetcher = Fetcher(cache / _LOCKED, "its plugin's jars.lock", "headrace jars --download", report)
+    if fetcher.find_missing(artefacts):
+        with hold_lock(cache, report):
+            if missing := fetcher.find_missing(artefacts):  # another process may have fetched them
+                fetcher.fetch(missing, "jars")
+    jars = {fetcher.folder / artefact.path: artefact.sha256 for artefact in artefacts}
+    _check_digests(jars, "its plugin's jars.lock")
+    return list(jars)
+
+
+def _check_digests(jars: Mapping[Path, str], record: str) -> None:
+    """ConfigError for a jar that was changed since it was fetched."""
+    for jar, digest in zip(jars, _digests(jars), strict=True):
+        if digest != jars[jar]:
+            raise ConfigError(
+                f"it was changed: it has SHA-256 {digest}, and {record} wants {jars[jar]}",
+                where=str(jar),
+                fix="find out who changed it; delete it, and it is fetched again",
+            )
+
+
+def _digests(jars: Iterable[Path]) -> list[str]:
+    def digest(jar: Path) -> str:
+        with jar.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(digest, jars))
 
 
 def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:
@@ -83,33 +128,40 @@ def _record_file(cache: Path, wanted: Sequence[str], spark_version: str, setting
 
 
 def _read_record(cache: Path, record: Path) -> list[Path] | None:
-    """The jars that an earlier resolve left, if every one of them is still there in its size."""
+    """The jars that an earlier resolve left, if every one of them is still there in its size, and as it was."""
     try:
-        files = json.loads(record.read_bytes())["jars"]
-        if all((cache / name).stat().st_size == size for name, size in files.items()):
-            return [cache / name for name in files]
+        entry = json.loads(record.read_bytes())
+        files: dict[str, int] = entry["jars"]
+        if any((cache / name).stat().st_size != size for name, size in files.items()):
+            return None
     except (OSError, ValueError, KeyError):
-        pass
-    return None
+        return None
+    _check_digests({cache / name: digest for name, digest in entry.get("sha256", {}).items()}, str(record))
+    return [cache / name for name in files]
 
 
 def _write_record(cache: Path, record: Path, jars: Sequence[Path]) -> None:
     # Names relative to the cache: the whole folder can be copied to a machine without a network.
-    files = {str(jar.relative_to(cache)): jar.stat().st_size for jar in jars}
+    names = [str(jar.relative_to(cache)) for jar in jars]
+    digests = dict(zip(names, _digests(jars), strict=True))
+    _check_first_digests(record, digests)
+    files = {name: (cache / name).stat().st_size for name in names}
     record.parent.mkdir(exist_ok=True)
     half = record.with_suffix(".half")
-    half.write_text(json.dumps({"jars": files}, indent=1), encoding="utf-8")
+    half.write_text(json.dumps({"jars": files, "sha256": digests}, indent=1), encoding="utf-8")
     half.replace(record)
 
 
-@contextmanager
-def _lock_cache(cache: Path, report: Callable[[str], None]) -> Iterator[int]:
-    """Keeps other processes out of the cache; the lock goes with the processes that hold its descriptor, however they end."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("waiting for another process that fetches jars")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock.fileno()
+def _check_first_digests(record: Path, digests: Mapping[str, str]) -> None:
+    """ConfigError when what comes now is not what came first."""
+    try:
+        first = json.loads(record.read_bytes())["sha256"]
+    except (OSError, ValueError, KeyError):
+        return
+    for name in first.keys() & digests.keys():
+        if first[name] != digests[name]:
+            raise ConfigError(
+                f"the repository has another file than when it was first asked: SHA-256 {digests[name]}, and was {first[name]}",
+                where=name,
+                fix=f"ask who runs the repository; if it is right so, delete {record}",
+            )

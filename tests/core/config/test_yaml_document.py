@@ -273,3 +273,15 @@ class TestDidYouMean:
 
     def test_nothing_to_name(self) -> None:
         assert did_you_mean("x", []) == "nothing is known here"
+
+
+def test_aliases_of_aliases_are_bounded() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigError, match="more than 100,000 values") as raised:
+        parse("\n".join(lines), "bomb.yaml")
+    assert "aliases" in str(raised.value.fix)
+
+
+def test_an_alias_is_what_it_stands_for() -> None:
+    assert parse("a: &salt {x: 1}\nb: *salt", "f.yaml").data == {"a": {"x": 1}, "b": {"x": 1}}

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError, RetriableError
+from headrace.runtime.artefacts import Artefact
 from headrace.testing.stack import artefacts
-from headrace.testing.stack.artefacts import Artefact
 from headrace.testing.stack.lock import WANTED
 
 COORDINATES = ["org.acme:rocket:1.0", "org.acme.parts:fin:2.1:tar.gz:left"]

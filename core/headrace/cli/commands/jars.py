@@ -12,34 +12,62 @@ from headrace.cli.formatting import count_noun, format_size
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.runtime.artefacts import Artefact
     from headrace.sdk.plugin import Plugin
 
 
 @click.command()
 @click.argument("file", required=False)
 @click.option("--download", is_flag=True, help="Fetch what is missing.")
-def jars(file: str | None, *, download: bool) -> None:
+@click.option(
+    "--lock",
+    metavar="PACKAGE",
+    help="For an author of plugins: write the package's jars.lock, with the digest of every jar.",
+)
+def jars(file: str | None, *, download: bool, lock: str | None) -> None:
     """Show the jars that a pipeline needs, and where they are.
 
     Without FILE: those of all installed plugins. A run fetches what it needs; --download does it before, for a machine
     without a network or an image.
     """
+    if lock:
+        _write_lock(lock)
+        return
     from headrace.cli.startup import load_pipeline
+    from headrace.runtime.jar_locks import read_locks
     from headrace.runtime.jars import cache_home, find_cached_jars, resolve_jars
     from headrace.runtime.session_builder import spark_line, spark_version
 
     version = spark_version()
     plan = load_pipeline(file).plan if file else None
     conf = plan.spark_conf if plan else {}
-    needed = _group_by_jar(plan.plugins if plan else _list_installed_plugins(), spark_line(version))
+    plugins = plan.plugins if plan else _list_installed_plugins()
+    needed, locks = _group_by_jar(plugins, spark_line(version)), read_locks(plugins)
     paths: list[Path] | None
     if download:
         paths = resolve_jars(
-            list(needed), spark_version=version, conf=conf, report=lambda text: click.echo(text, err=True)
+            list(needed), spark_version=version, conf=conf, locks=locks, report=lambda text: click.echo(text, err=True)
         )
     else:
-        paths = find_cached_jars(list(needed), spark_version=version, conf=conf)
+        paths = find_cached_jars(list(needed), spark_version=version, conf=conf, locks=locks)
     _print(version, cache_home(), needed, paths, f"headrace jars {file + ' ' if file else ''}--download")
+
+
+def _write_lock(package: str) -> None:
+    from headrace.runtime.ivy import describe_jars
+    from headrace.runtime.jar_locks import write_lock
+    from headrace.runtime.jars import cache_home
+    from headrace.runtime.session_builder import spark_version
+
+    def resolve(coordinate: str) -> list[Artefact]:
+        return describe_jars(
+            coordinate,
+            cache_home() / "ivy",
+            spark_version=spark_version(),
+            report=lambda text: click.echo(text, err=True),
+        )
+
+    click.echo(f"written: {write_lock(_list_installed_plugins(), package, resolve)}")
 
 
 def _list_installed_plugins() -> list[type[Plugin]]:

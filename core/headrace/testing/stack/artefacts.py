@@ -2,79 +2,24 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import hashlib
-import http.client
-import os
 import platform
 import sys
 import tarfile
 import tempfile
-import time
-import urllib.error
-import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-from headrace.errors import ConfigError, RetriableError
+from headrace.errors import ConfigError
+from headrace.runtime.artefacts import Artefact, Fetcher, hold_lock, parse_lock
 from headrace.runtime.jars import cache_home
 
 LOCK = Path(__file__).with_name("artefacts.lock")
-CENTRAL = "https://repo.maven.apache.org/maven2"
-#: Seconds of silence from the repository, and how often a file is asked for.
-_SILENCE, _TRIES = 60, 3
-#: What trying again does not repair.
-_DISK = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
-_NO_NETWORK = (
-    "check the network; behind a proxy set https_proxy, for a mirror DEFAULT_ARTIFACT_REPOSITORY; without a network "
-    "run `python -m headrace.testing.stack fetch` on a machine that has one and copy its cache folder here "
-    "(HEADRACE_CACHE names it)"
-)
-
-
-@dataclass(frozen=True)
-class Artefact:
-    """One line of the lock: a file of a Maven repository."""
-
-    coordinate: str
-    sha256: str
-    size: int
-
-    def __str__(self) -> str:
-        return f"{self.coordinate} {self.sha256} {self.size}"
-
-    @property
-    def path(self) -> str:
-        return path_of(self.coordinate)
-
-
-def path_of(coordinate: str) -> str:
-    """The path of an artefact in a repository, and in the cache."""
-    group, artifact, version, *rest = coordinate.split(":")
-    kind, *classifier = rest or ["jar"]
-    return f"{group.replace('.', '/')}/{artifact}/{version}/{'-'.join([artifact, version, *classifier])}.{kind}"
-
-
-def repository() -> str:
-    """DEFAULT_ARTIFACT_REPOSITORY, as Spark's Ivy has it, or Maven Central."""
-    return (os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or CENTRAL).rstrip("/")
 
 
 def read_lock(lock: Path = LOCK) -> dict[str, list[Artefact]]:
     """Group → its artefacts, as the lock has them."""
-    groups: dict[str, list[Artefact]] = {}
-    for line in lock.read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            group = groups.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            coordinate, sha256, size = line.split()
-            group.append(Artefact(coordinate, sha256, int(size)))
-    return groups
+    return parse_lock(lock.read_text(encoding="utf-8"))
 
 
 def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
@@ -84,13 +29,13 @@ def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
     lock, and when the cache cannot be written.
     """
     wanted = {artefact.path: artefact for group in groups for artefact in read_lock()[group]}
-    cache = _cache()
-    if _find_missing(cache, wanted.values()):
-        with _writable(cache), _lock(cache):
+    fetcher = Fetcher(_cache(), "artefacts.lock", "python -m headrace.testing.stack fetch", say or _to_stderr)
+    if fetcher.find_missing(wanted.values()):
+        with hold_lock(fetcher.folder):
             # Another process may have fetched them while this one waited.
-            if missing := _find_missing(cache, wanted.values()):
-                _fetch_all(missing, cache, ", ".join(groups), say or _to_stderr)
-    return [cache / path for path in wanted]
+            if missing := fetcher.find_missing(wanted.values()):
+                fetcher.fetch(missing, ", ".join(groups))
+    return [fetcher.folder / path for path in wanted]
 
 
 def unpack(group: str) -> Path:
@@ -100,7 +45,7 @@ def unpack(group: str) -> Path:
     folder = cache / "unpacked" / f"{group}-{artefact.sha256[:12]}"
     if not folder.is_dir():
         (archive,) = fetch(group)
-        with _writable(cache), _lock(cache):
+        with hold_lock(cache):
             if not folder.is_dir():
                 folder.parent.mkdir(exist_ok=True)
                 half = Path(tempfile.mkdtemp(prefix="half-", dir=folder.parent))
@@ -137,81 +82,6 @@ def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - what a person waits for
 
 
-def _find_missing(cache: Path, wanted: Iterable[Artefact]) -> list[Artefact]:
-    # A file appears under its name when it is whole and its digest is right.
-    return [artefact for artefact in wanted if not (cache / artefact.path).is_file()]
-
-
-def _fetch_all(missing: Sequence[Artefact], cache: Path, what: str, say: Callable[[str], None]) -> None:
-    started = reported = time.monotonic()
-    total, done = sum(artefact.size for artefact in missing) / 1e6, 0.0
-    say(f"{what}: fetching {len(missing)} files ({total:.0f} MB) into {cache}, once")
-    with ThreadPoolExecutor(8, "fetch") as pool:
-        try:
-            for future in as_completed([pool.submit(_fetch, artefact, cache) for artefact in missing]):
-                done += future.result() / 1e6
-                if time.monotonic() - reported > 2:
-                    reported = time.monotonic()
-                    say(f"{what}: {done:.0f} of {total:.0f} MB")
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    say(f"{what}: ready after {time.monotonic() - started:.0f} s")
-
-
-def _fetch(artefact: Artefact, cache: Path) -> int:
-    """One file, under its name when it is whole. Returns its size in bytes."""
-    address, target = f"{repository()}/{artefact.path}", cache / artefact.path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    half = target.with_name(f"{target.name}.{os.getpid()}.half")
-    try:
-        for attempt in range(1, _TRIES + 1):
-            try:
-                digest = download(address, half)
-                break
-            except urllib.error.HTTPError as error:
-                if error.code < 500 and error.code != 429:
-                    raise ConfigError(
-                        f"the repository answers {error.code} {error.reason}",
-                        where=address,
-                        fix="unset DEFAULT_ARTIFACT_REPOSITORY or name a repository that has it",
-                    ) from error
-                _wait_or_raise(attempt, address, error)
-            except (OSError, http.client.HTTPException) as error:
-                _wait_or_raise(attempt, address, error)
-        if digest != artefact.sha256:
-            raise ConfigError(
-                f"it has SHA-256 {digest}, and artefacts.lock wants {artefact.sha256}: it was not kept",
-                where=address,
-                fix="ask who runs the repository that DEFAULT_ARTIFACT_REPOSITORY names what they changed",
-            )
-        half.replace(target)
-    finally:
-        half.unlink(missing_ok=True)
-    return artefact.size
-
-
-def _wait_or_raise(attempt: int, address: str, error: Exception) -> None:
-    """Wait before the next attempt; RetriableError after the last."""
-    if isinstance(error, OSError) and error.errno in _DISK:
-        raise error
-    if attempt == _TRIES:
-        reason = getattr(error, "reason", None) or error
-        raise RetriableError(f"it cannot be fetched: {reason}", where=address, fix=_NO_NETWORK) from error
-    time.sleep(attempt)
-
-
-def download(address: str, file: Path) -> str:
-    """Write what comes from an address into a file. Returns its SHA-256."""
-    digest = hashlib.sha256()
-    # The scheme is the user's choice; file:// is a mirror too.
-    with urllib.request.urlopen(address, timeout=_SILENCE) as answer, file.open("wb") as out:  # noqa: S310
-        while chunk := answer.read(1 << 20):
-            digest.update(chunk)
-            out.write(chunk)
-    return digest.hexdigest()
-
-
 def _extract(archive: Path, folder: Path) -> None:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as jar:
@@ -227,24 +97,3 @@ def _extract(archive: Path, folder: Path) -> None:
             # Python has filters since 3.11.4.
             tar.extraction_filter = getattr(tarfile, "data_filter", None)
             tar.extractall(folder)  # noqa: S202 - its digest is in the lock
-
-
-@contextmanager
-def _writable(cache: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(
-            f"the cache cannot be written: {error.strerror or error}",
-            where=str(cache),
-            fix="set HEADRACE_CACHE to a folder that you may write, on a disk with room",
-        ) from error
-
-
-@contextmanager
-def _lock(cache: Path) -> Iterator[None]:
-    """Let one process at a time use the cache; the lock goes with the process, however it ends."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -13,7 +13,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from headrace.errors import ConfigError
-from headrace.testing.stack.artefacts import LOCK, Artefact, download, path_of, repository
+from headrace.runtime.artefacts import Artefact, download, path_of, repository
+from headrace.testing.stack.artefacts import LOCK
 
 WANTED = LOCK.with_suffix(".toml")
 _HEAD = (

@@ -1,0 +1,201 @@
+"""Files of a Maven repository that a lock names with their digests, fetched by Python: with its proxies and its certificates."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import http.client
+import os
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.runtime.certificates import build_tls_context
+
+CENTRAL = "https://repo.maven.apache.org/maven2"
+#: Seconds of silence from the repository, and how often a file is asked for.
+_SILENCE_SECONDS, _TRIES = 60, 3
+#: What trying again does not repair.
+_DISK = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
+_PARALLEL_FILES = 8
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One line of a lock: a file of a Maven repository."""
+
+    coordinate: str
+    sha256: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.coordinate} {self.sha256} {self.size}"
+
+    @property
+    def path(self) -> str:
+        return path_of(self.coordinate)
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """Brings the files of a lock into a folder.
+
+    ``lock``: what errors call the lock; ``command``: fetches everything, for a machine without a network; ``report`` gets lines.
+    """
+
+    folder: Path
+    lock: str
+    command: str
+    report: Callable[[str], None]
+
+    def find_missing(self, wanted: Iterable[Artefact]) -> list[Artefact]:
+        """Those that are not in the folder yet. A file appears under its name when it is whole and its digest is right."""
+        return [artefact for artefact in wanted if not (self.folder / artefact.path).is_file()]
+
+    def fetch(self, missing: Sequence[Artefact], what: str) -> None:
+        """RetriableError when the repository does not answer, ConfigError when it lacks a file or has another than the lock."""
+        started = reported = time.monotonic()
+        total, done = sum(artefact.size for artefact in missing) / 1e6, 0.0
+        self.report(f"{what}: fetching {len(missing)} files ({total:.0f} MB) into {self.folder}, once")
+        with ThreadPoolExecutor(_PARALLEL_FILES, "fetch") as pool:
+            try:
+                for future in as_completed([pool.submit(self._fetch, artefact) for artefact in missing]):
+                    done += future.result() / 1e6
+                    if time.monotonic() - reported > 2:
+                        reported = time.monotonic()
+                        self.report(f"{what}: {done:.0f} of {total:.0f} MB")
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        self.report(f"{what}: ready after {time.monotonic() - started:.0f} s")
+
+    def _fetch(self, artefact: Artefact) -> int:
+        """One file, under its name when it is whole. Returns its size in bytes."""
+        address, target = f"{repository()}/{artefact.path}", self.folder / artefact.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        half = target.with_name(f"{target.name}.{os.getpid()}.half")
+        try:
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    digest = download(address, half)
+                    break
+                except (OSError, http.client.HTTPException) as error:
+                    if attempt == _TRIES or not _is_worth_a_try(error):
+                        raise self._explain(error, address) from error
+                    time.sleep(attempt)
+            if digest != artefact.sha256:
+                raise ConfigError(
+                    f"it has SHA-256 {digest}, and {self.lock} wants {artefact.sha256}: it was not kept",
+                    where=address,
+                    fix="ask who runs the repository that DEFAULT_ARTIFACT_REPOSITORY names what they changed",
+                )
+            half.replace(target)
+        finally:
+            half.unlink(missing_ok=True)
+        return artefact.size
+
+    def _explain(self, error: Exception, address: str) -> Exception:
+        """An error of a download as one of headrace's; one of the disk as it is."""
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return error
+        if isinstance(error, urllib.error.HTTPError) and not _is_worth_a_try(error):
+            return ConfigError(
+                f"the repository answers {error.code} {error.reason}",
+                where=address,
+                fix="unset DEFAULT_ARTIFACT_REPOSITORY or name a repository that has it",
+            )
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return distrust(reason.verify_message, address)
+        return RetriableError(
+            f"it cannot be fetched: {reason}",
+            where=address,
+            fix="check the network; behind a proxy set https_proxy, for a mirror DEFAULT_ARTIFACT_REPOSITORY; without a network "
+            f"run `{self.command}` on a machine that has one and copy its cache folder here (HEADRACE_CACHE names it)",
+        )
+
+
+def distrust(why: str, where: str) -> HeadraceError:
+    """The error of a server whose certificate nobody here vouches for."""
+    return ConfigError(
+        f"the server's certificate is not trusted: {why}",
+        where=where,
+        fix="a proxy or a mirror may have a certificate authority of its own: let SSL_CERT_FILE name a file with its certificate",
+    )
+
+
+def path_of(coordinate: str) -> str:
+    """The path of an artefact in a repository, and in a cache."""
+    group, artifact, version, *rest = coordinate.split(":")
+    kind, *classifier = rest or ["jar"]
+    return f"{group.replace('.', '/')}/{artifact}/{version}/{'-'.join([artifact, version, *classifier])}.{kind}"
+
+
+def repository() -> str:
+    """DEFAULT_ARTIFACT_REPOSITORY, as Spark's Ivy has it, or Maven Central."""
+    return (os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or CENTRAL).rstrip("/")
+
+
+def parse_lock(text: str) -> dict[str, list[Artefact]]:
+    """Group → its artefacts, of a lock: ``[group]``, then lines of coordinate, SHA-256 and size in bytes."""
+    groups: dict[str, list[Artefact]] = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            group = groups.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            coordinate, sha256, size = line.split()
+            group.append(Artefact(coordinate, sha256, int(size)))
+    return groups
+
+
+def download(address: str, file: Path) -> str:
+    """Write what comes from an address into a file. Returns its SHA-256."""
+    digest = hashlib.sha256()
+    # The scheme is the user's choice; file:// is a mirror too.
+    with (
+        urllib.request.urlopen(address, timeout=_SILENCE_SECONDS, context=build_tls_context()) as answer,  # noqa: S310
+        file.open("wb") as out,
+    ):
+        while chunk := answer.read(1 << 20):
+            digest.update(chunk)
+            out.write(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def hold_lock(cache: Path, report: Callable[[str], None] = lambda text: None) -> Iterator[int]:
+    """Keeps other processes out of a cache; gives the descriptor, with which the lock goes, however its processes end.
+
+    ConfigError when the cache cannot be written, before or meanwhile.
+    """
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report("waiting for another process that fetches jars")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield lock.fileno()
+    except OSError as error:
+        raise ConfigError(
+            f"the cache cannot be written: {error.strerror or error}",
+            where=str(cache),
+            fix="set HEADRACE_CACHE to a folder that you may write, on a disk with room",
+        ) from error
+
+
+def _is_worth_a_try(error: Exception) -> bool:
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code >= 500 or error.code == 429
+    if isinstance(getattr(error, "reason", None), ssl.SSLCertVerificationError):
+        return False
+    return not (isinstance(error, OSError) and error.errno in _DISK)

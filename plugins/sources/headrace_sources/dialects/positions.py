@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from headrace.sdk import position, sortable
+from headrace.sdk import changes as C, position, sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 #: What the order of a connector's events is told by.
 POSITION_FIELDS = ("sequence", "lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no")
+#: What ``source.snapshot`` says of a row that a snapshot read. A boolean, as old connectors have it, is ``true`` as text;
+#: an ``incremental`` snapshot reads piece by piece while changes go on.
+_LAST_ROW = ("last_in_data_collection", "last")
+_SNAPSHOT_ROW = ("true", "first", "first_in_data_collection", *_LAST_ROW)
 
 
 def source_position(fields: Collection[str], field: GetField, place: Column) -> Column:
@@ -23,16 +27,38 @@ def source_position(fields: Collection[str], field: GetField, place: Column) -> 
     PostgreSQL: last commit's LSN, or the event's own where there was none, then the event's. MySQL and MariaDB: number of
     the binlog file, position, row. SQL Server: commit LSN, change LSN, serial. Else the place alone.
     """
+    return position(*_parts_of(fields)(fields, field), place=place)
+
+
+def snapshot_columns(fields: Collection[str], field: GetField, marker: Column | None) -> list[Column]:
+    """SNAPSHOT, by ``source.snapshot``, which is the ``marker``; nothing where there is none, or no order but the place's."""
+    from pyspark.sql import functions as F
+
+    parts_of = _parts_of(fields)
+    parts = parts_of(fields, field)
+    if marker is None or not parts:
+        return []
+    if parts_of is _postgres_parts:
+        # What was open while it read, and is committed next, has lower LSNs than the snapshot, and no lower last commit.
+        parts = parts[:1]
+    text = marker.cast("string")
+    row = F.struct(position(*parts, place=F.lit("")).alias("began"), text.isin(*_LAST_ROW).alias("is_last"))
+    return [F.when(text.isin(*_SNAPSHOT_ROW), row).alias(C.SNAPSHOT)]
+
+
+def _parts_of(fields: Collection[str]) -> Callable[[Collection[str], GetField], list[Column]]:
     # Every connector has a `sequence`, most of them always null: what only one connector has tells which it is.
     if "pos" in fields and "file" in fields:
-        parts = _mysql_parts(fields, field)
-    elif "commit_lsn" in fields:
-        parts = _sqlserver_parts(fields, field)
-    elif "lsn" in fields or "sequence" in fields:
-        parts = _postgres_parts(fields, field)
-    else:
-        parts = []
-    return position(*parts, place=place)
+        return _mysql_parts
+    if "commit_lsn" in fields:
+        return _sqlserver_parts
+    if "lsn" in fields or "sequence" in fields:
+        return _postgres_parts
+    return _no_parts
+
+
+def _no_parts(fields: Collection[str], field: GetField) -> list[Column]:  # noqa: ARG001 - as the others
+    return []
 
 
 def _mysql_parts(fields: Collection[str], field: GetField) -> list[Column]:

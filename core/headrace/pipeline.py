@@ -20,6 +20,7 @@ from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query, RunOptions
+from headrace.engine.resync import Resync, resync
 from headrace.engine.routing import Routes
 from headrace.engine.start import start
 from headrace.engine.table_batch import check_capabilities
@@ -204,6 +205,17 @@ class Pipeline:
             )
         checkpoint = Checkpoint(spark, self.checkpoint, self.name)
         return checkpoint.epochs.add(checkpoint.next_batch, reason)
+
+    def resync(self, table: str, *, now: bool = False, spark: SparkSession | None = None) -> list[Resync]:
+        """Removes the rows of a table that its newest snapshot does not have; what that did to each sink's table.
+
+        ``now``: even if the snapshot has not come to its end, or has dead letters. Stop the pipeline before. ConfigError when
+        no snapshot has come by.
+        """
+        spark = self._session(spark)
+        if not Folder(spark, self.checkpoint).exists():
+            raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
+        return resync(self.plan, spark, table, now=now)
 
     def _start(
         self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None

@@ -9,7 +9,8 @@
 ``progress/``      the last batches
 ``deleted/``       the keys of deleted rows, by table
 ``moved/``         values on their way to rows' new primary keys, by table
-``truncated/``     the position of each table's last truncate
+``truncated/``     the position of each table's last truncate or resync
+``snapshots/``     where each table's newest snapshot began
 ``behind/``        the backlogs of tables that were set aside
 ``dead_letters/``  records that could not become a change or a row
 ``replay/``        those that are on their way through the pipeline again

@@ -19,6 +19,7 @@ from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
 from headrace.cli.commands.plugins import plugins
 from headrace.cli.commands.replay import replay
+from headrace.cli.commands.resync import resync
 from headrace.cli.commands.run import run
 from headrace.cli.commands.schema import schema
 from headrace.cli.commands.show import show
@@ -64,7 +65,7 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _command in (run, check, status, show, dead_letters, replay, epoch, plugins, schema, jars, version):
+for _command in (run, check, status, show, dead_letters, replay, epoch, resync, plugins, schema, jars, version):
     cli.add_command(_command)
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.progress.model import TableProgress
-from headrace.sdk.changes import COMMITTED, DELETED, ERROR
+from headrace.sdk.changes import COMMITTED, DELETED, ERROR, SNAPSHOT
+from headrace.sdk.positions import in_epoch
 from headrace.sdk.sink import TableMode, WriteResult
+from headrace.upsert.snapshots import SeenSnapshot
 from headrace.upsert.unavailable import PARTIAL
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class Counts:
     #: Of what is upserted: rows, and deletes among them.
     upserts: int | None = None
     upsert_deletes: int | None = None
+    #: The newest snapshot of the whole table of which rows came.
+    snapshot: SeenSnapshot | None = None
 
     @property
     def rows_accepted(self) -> int | None:
@@ -65,7 +69,8 @@ class Counts:
 class RowCounter:
     """Counts a table's rows on their way: all that arrive, and what is left of each key to be upserted."""
 
-    def __init__(self, modes: Collection[TableMode]) -> None:
+    def __init__(self, modes: Collection[TableMode], *, snapshot_epoch: int | None = None) -> None:
+        """``snapshot_epoch``: the batch's epoch, where the changes have SNAPSHOT."""
         from pyspark.sql import functions as F
 
         is_accepted = F.col(ERROR).isNull()
@@ -77,6 +82,7 @@ class RowCounter:
             newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
             oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
             **deletes,
+            **({} if snapshot_epoch is None else snapshot_aggregates(snapshot_epoch)),
         )
         self._upserts: Observation | None = None
 
@@ -106,7 +112,16 @@ class RowCounter:
             oldest_ms=arrivals.get("oldest_ms"),
             upserts=upserts.get("rows"),
             upsert_deletes=upserts.get("deletes"),
+            snapshot=SeenSnapshot.of(arrivals),
         )
+
+
+def snapshot_aggregates(epoch: int) -> dict[str, Column]:
+    """What ``SeenSnapshot.of`` takes, over changes that have SNAPSHOT."""
+    from pyspark.sql import functions as F
+
+    began = in_epoch(F.when(F.col(ERROR).isNull(), F.col(SNAPSHOT).getField("began")), epoch)
+    return {"began": F.max(began), "ended": F.max(F.when(F.col(SNAPSHOT).getField("is_last"), began))}
 
 
 def table_progress(

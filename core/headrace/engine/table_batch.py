@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, DataError
-from headrace.sdk.changes import NEW_KEY, UNAVAILABLE, Changes
+from headrace.sdk.changes import NEW_KEY, SNAPSHOT, UNAVAILABLE, Changes
 from headrace.sdk.sink import Sink, Table, TableMode
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class TableBatch:
     unavailable: tuple[str, ...] = ()
     #: Events say where a row's primary key changed.
     has_key_changes: bool = False
+    #: Events say which rows a snapshot of the whole table read, and what is older may be removed.
+    has_snapshots: bool = False
     #: Keys of deleted rows are remembered, so that a late change does not bring one back.
     remembers_deletes: bool = False
     #: The sinks whose table a truncate empties; in the others it is a dead letter.
@@ -74,6 +76,7 @@ class TableBatch:
             columns=columns,
             unavailable=_unavailable_columns(changes, columns),
             has_key_changes=UNAVAILABLE in changes.own_columns and NEW_KEY in changes.own_columns,
+            has_snapshots=bool(upserts and plan.removes_rows and SNAPSHOT in changes.own_columns),
             remembers_deletes=bool(upserts and plan.settings.delete_retention_seconds),
             truncated_sinks=upserts if plan.removes_rows else (),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.rows import ReplayRun
 from headrace.engine.change_reader import ChangeReader
-from headrace.engine.metrics import Counts, RowCounter, table_progress
+from headrace.engine.metrics import Counts, RowCounter, snapshot_aggregates, table_progress
 from headrace.engine.plan import Plan
 from headrace.engine.rejects import Rejected, Rejects
 from headrace.engine.routing import Target
@@ -30,6 +30,7 @@ from headrace.progress.model import TableProgress
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
+from headrace.upsert.snapshots import SeenSnapshot
 from headrace.upsert.table_state import TableState, TableStates
 from headrace.upsert.unavailable import COLUMN_POSITIONS, is_unavailable_value_error
 
@@ -74,7 +75,7 @@ class TableWriter:
         changes = self._read(target, state)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
         job = TableBatch.decide(self._plan, target.name, changes, marks)
-        counter = RowCounter(job.modes.values())
+        counter = RowCounter(job.modes.values(), snapshot_epoch=marks.epoch if job.has_snapshots else None)
         with ExitStack() as scope:
             rows = accept_rows(counter.count_arrivals(changes.frame), job)
             frames: dict[TableMode, DataFrame] = {}
@@ -90,6 +91,8 @@ class TableWriter:
             counts = counter.collect(was_read=not job.is_read_once or not all(result.skipped for result in results))
             if job.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
+        if job.has_snapshots:
+            self._note_snapshot(changes, job, state, counts, target.topics)
         rejected = self._reject(target, job, state) if counts.errors != 0 else Rejected()
         return _progress(job, results, counts, rejected, readable, time.monotonic() - started)
 
@@ -104,6 +107,17 @@ class TableWriter:
             latest = counter.count_upserts(deduplicate(carried, job))
             with drop_late_after_delete(latest, job, state) as upserts:
                 yield upserts
+
+    def _note_snapshot(
+        self, changes: Changes, job: TableBatch, state: TableState, counts: Counts, topics: list[str]
+    ) -> None:
+        """Notes the newest snapshot of which the batch had rows, now that they are in the tables."""
+        seen = counts.snapshot
+        if counts.rows_in is None:  # the tables had the batch already, and what was noted of it is not known
+            aggregates = snapshot_aggregates(job.marks.epoch)
+            (row,) = changes.frame.agg(*[column.alias(name) for name, column in aggregates.items()]).collect()
+            seen = SeenSnapshot.of(row.asDict())
+        state.snapshot.note(seen, job.marks.batch, job.table.key, topics)
 
     def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)

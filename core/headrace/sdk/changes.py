@@ -27,6 +27,10 @@ UNAVAILABLE = PREFIX + "unchanged"
 #: Of a delete that is one half of a change of the key, where its record says so: the key of the other half, a struct like KEY,
 #: and a position before that half and after all that was before the change.
 NEW_KEY, KEY_CHANGE_POSITION = PREFIX + "new_key", PREFIX + "moved"
+#: Of a row that a snapshot of the whole table read: a struct of ``began``, the position at which the snapshot began, which is
+#: lower than that of each of its rows and higher than what was before, and ``is_last``, whether the row is the table's last.
+#: Only where events tell. What a table has of before goes when its user asks for it (``headrace resync``).
+SNAPSHOT = PREFIX + "snapshot"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"

@@ -56,5 +56,5 @@ class Dialect(Plugin, ABC):
 
         KEY comes from the record's key, else from the columns named in ``key``; it is absent when there is neither.
         NEW_KEY and KEY_CHANGE_POSITION are there too where ``unavailable_tests`` says that values are left out and records
-        tell of changes of the key.
+        tell of changes of the key. SNAPSHOT is there where events tell which rows a snapshot of the whole table read.
         """

@@ -9,14 +9,18 @@ from urllib.parse import quote
 
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
+from headrace.upsert.snapshots import NewestSnapshot
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
+#: The checkpoint's folder of the tables' newest snapshots.
+SNAPSHOTS = "snapshots"
+
 
 class TableState:
-    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate."""
+    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate and snapshot."""
 
     def __init__(self, folder: Folder, table: str, retention: float) -> None:
         """``folder``: the checkpoint's; ``retention``: seconds for which keys and carried values are kept at least."""
@@ -35,6 +39,10 @@ class TableState:
     @cached_property
     def truncate(self) -> TruncateMarker:
         return TruncateMarker(self._folder.folder("truncated"), self._table)
+
+    @cached_property
+    def snapshot(self) -> NewestSnapshot:
+        return NewestSnapshot(self._folder.folder(SNAPSHOTS), self._table)
 
 
 class TableStates:

@@ -1,4 +1,6 @@
-"""Truncates: nothing older than a table's last TRUNCATE is in it, and nothing older comes back."""
+"""Truncates: nothing older than a table's last TRUNCATE is in it, and nothing older comes back. A resync is one at the place
+where a snapshot began.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, P
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Registry
 
-BUILT_IN = ["run", "check", "status", "show", "dead-letters", "replay", "epoch", "plugins", "schema", "jars", "version"]
+BUILT_IN = [
+    *("run", "check", "status", "show", "dead-letters", "replay", "epoch", "resync"),
+    *("plugins", "schema", "jars", "version"),
+]
 
 
 def commands(**targets: object) -> SimpleNamespace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import types as T
+from pyspark.sql import functions as F, types as T
 from tests.support.records import changes_of, record, rows_of, samples
 
 from headrace.errors import DataError
@@ -27,8 +27,6 @@ SQLSERVER = "connector string, sequence string, commit_lsn string, change_lsn st
 
 def order(spark: SparkSession, schema: str, *blocks: tuple[Any, ...], places: list[int] | None = None) -> list[int]:
     """The numbers of the blocks in the order of their positions; by default the later a block the earlier its place."""
-    from pyspark.sql import functions as F
-
     places = places or [len(blocks) - i for i in range(len(blocks))]
     rows = [(i, ("x", *block), place) for i, (block, place) in enumerate(zip(blocks, places, strict=True))]
     frame = spark.createDataFrame(rows, f"n int, source struct<{schema}>, place int")
@@ -58,7 +56,7 @@ class TestPositions:
         assert order(
             spark,
             POSTGRES,
-            ('[null,"900"]', 900),  # the snapshot: before any commit
+            ('[null,"900"]', 900),  # the snapshot: before any commit that its slot saw
             ('["1000","1000"]', 1000),
             ('["1000","1400"]', 1400),
             ('["1500","1200"]', 1200),  # committed later, begun earlier: its own LSN is lower
@@ -76,6 +74,49 @@ class TestPositions:
             ('["100","8"]', None),  # an incremental snapshot has no LSN
             ('["100", "9"]', 9),
         ) == [0, 1, 2, 3, 4, 5]
+
+    def test_postgres_a_new_slots_snapshot_is_newer_than_what_an_older_slot_streamed(self, spark: SparkSession) -> None:
+        assert order(
+            spark,
+            POSTGRES,
+            ('[null,"900"]', 900),  # the first slot: its snapshot, its first transaction, and others
+            ('[null,"950"]', 950),
+            ('["1000","1400"]', 1400),
+            ('["1500","1500"]', 1500),
+            ('[null,"9000"]', 9000),  # the second slot: the same
+            ('[null,"9008"]', 9008),
+            ('["9100","9050"]', 9050),
+            ('["9200","9200"]', None),  # an incremental snapshot
+        ) == list(range(8))
+
+    def test_postgres_with_and_without_a_sequence_in_one_topic(self, spark: SparkSession) -> None:
+        # Old connectors send none. Of one key, LSNs rise: a row is locked until its transaction commits.
+        assert order(
+            spark,
+            POSTGRES,
+            (None, 900),
+            (None, 1000),
+            ('["1100","1200"]', 1200),
+            ('[null,"9000"]', 9000),
+            ('["9100","9050"]', 9050),
+        ) == list(range(5))
+
+    @pytest.mark.parametrize(
+        ("block", "position"),
+        [
+            (('["255","256"]', 256), "02FF3100@"),  # tables have these: none of them may change
+            (('["255",null]', None), "02FF0@"),
+            (('["255",null]', 16), "02FF210@"),
+            (("[null,null]", None), "000@"),
+            (('[null,"256"]', 256), "031003100@"),
+            (("[null,null]", 256), "031003100@"),
+            ((None, 256), "031003100@"),
+        ],
+    )
+    def test_postgres_as_text(self, spark: SparkSession, block: tuple[Any, ...], position: str) -> None:
+        frame = spark.createDataFrame([block], "sequence string, lsn bigint")
+        column = source_position(frame.columns, F.col, F.lit("@"))
+        assert [row[0] for row in frame.select(column).collect()] == [position]
 
     def test_postgres_without_a_sequence(self, spark: SparkSession) -> None:
         assert order(spark, "connector string, lsn bigint", (9,), (10,), (100,), (2**62,), (-1,)) == [0, 1, 2, 3, 4]

@@ -105,7 +105,11 @@ class TestPositions:
         assert in_order(changes(spark, *values), "n") == [0, 1, 2]
 
     def test_by_the_sequence(self, spark: SparkSession) -> None:
-        values = [{"n": 1, "__source_sequence": '["9","99"]'}, {"n": 0, "__source_sequence": '[null,"100"]'}]
+        values = [{"n": n, "__source_sequence": pair} for n, pair in ((1, '["9","99"]'), (0, '["8","100"]'))]
+        assert in_order(changes(spark, *values), "n") == [0, 1]
+
+    def test_a_new_slots_snapshot_is_newer_than_what_an_older_slot_streamed(self, spark: SparkSession) -> None:
+        values = [{"n": n, "__source_sequence": pair} for n, pair in ((1, '[null,"100"]'), (0, '["9","99"]'))]
         assert in_order(changes(spark, *values), "n") == [0, 1]
 
     def test_by_mysqls_file_and_position(self, spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from headrace.sdk import (
     did_you_mean,
     events as E,
 )
-from headrace_sources.dialects.positions import name_order, source_position
+from headrace_sources.dialects.positions import name_order, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
@@ -102,6 +102,7 @@ class DebeziumDialect(Dialect):
         value = F.col(E.VALUE)
         op, source = value.getField("op"), value.getField("source")
         committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
+        marker = source.getField("snapshot") if "snapshot" in source_fields else None
         key_column = _key(events.topic, frame, key)
         return Changes(
             # A null body without an error is a tombstone: the delete before it has said everything.
@@ -116,6 +117,7 @@ class DebeziumDialect(Dialect):
                     source_position(source_fields, source.getField, F.lit("")),
                     has_unavailable=bool(self.unavailable_tests(schema)),
                 ),
+                *snapshot_columns(source_fields, source.getField, marker),
                 committed.cast("bigint").alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), _reject_reason(op, value, schema)).alias(C.ERROR),
                 *record_columns(events.topic, frame),

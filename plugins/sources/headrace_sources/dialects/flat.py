@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.sdk import PLACE_ORDER, Changes, DataError, Dialect, changes as C, did_you_mean, events as E
 from headrace_sources.dialects.debezium import DebeziumConfig
-from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, source_position
+from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
 from headrace_sources.dialects.unavailable import placeholder_tests
 
@@ -68,6 +68,7 @@ class FlatDialect(Dialect):
         def source_field(name: str) -> Column:
             return value.getField(fields[name])
 
+        marker = next((value.getField(column) for column in _added_columns(names, ["snapshot"]).values()), None)
         return Changes(
             frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
                 *[row_column(name) for name in names],
@@ -80,6 +81,7 @@ class FlatDialect(Dialect):
                     source_position(fields, source_field, F.lit("")),
                     has_unavailable=bool(fields and self.unavailable_tests(events.schema)),
                 ),
+                *snapshot_columns(fields, source_field, marker),
                 _commit_time(value, names).alias(C.COMMITTED),
                 F.col(E.ERROR).alias(C.ERROR),
                 *record_columns(events.topic, frame),
@@ -95,7 +97,11 @@ def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
     """What a source block calls it → the column it was added as."""
-    return {name: column for name in POSITION_FIELDS for column in (f"__source_{name}", f"__{name}") if column in names}
+    return _added_columns(names, POSITION_FIELDS)
+
+
+def _added_columns(names: Collection[str], fields: Sequence[str]) -> dict[str, str]:
+    return {name: column for name in fields for column in (f"__source_{name}", f"__{name}") if column in names}
 
 
 def _text(value: Column, names: Collection[str], name: str) -> Column:

@@ -1,0 +1,77 @@
+"""Snapshots of whole tables: what is older than the newest one, and not in it, may go when its user says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from headrace.spark.storage import Folder
+
+
+@dataclass(frozen=True)
+class SeenSnapshot:
+    """The newest snapshot of which a batch had rows.
+
+    ``position``: where it began; ``has_ended``: whether its last row was among them.
+    """
+
+    position: str
+    has_ended: bool
+
+    @classmethod
+    def of(cls, aggregates: Mapping[str, Any]) -> Self | None:
+        """Of the highest position at which a snapshot ``began``, and at which one ``ended``."""
+        began = aggregates.get("began")
+        return None if began is None else cls(began, aggregates.get("ended") == began)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The newest snapshot of a table of which rows were applied, as it is stored.
+
+    ``batch``: the first that had some; ``seen``: when, UTC, ISO 8601; ``key``: the table's key columns; ``topics``: those that
+    have fed the table since.
+    """
+
+    position: str
+    has_ended: bool
+    batch: int
+    seen: str
+    key: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
+class NewestSnapshot:
+    """A table's newest snapshot, kept in a file of the checkpoint."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder, self._name = folder, name
+        #: None while no row of a snapshot was applied.
+        self.value = _parse(folder.read(name))
+
+    def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
+        """Notes what a batch had of a snapshot, once it is applied; one that is older than the known changes nothing."""
+        known = self.value
+        if seen is not None and (known is None or seen.position > known.position):
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            known = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key), ())
+        elif known is None:
+            return
+        elif seen is not None and seen.position == known.position:
+            known = replace(known, has_ended=known.has_ended or seen.has_ended)
+        older = self.value.topics if self.value else ()
+        known = replace(known, topics=tuple(sorted({*older, *topics})))
+        if known != self.value:
+            self._folder.write(self._name, json.dumps(asdict(known), ensure_ascii=False))
+            self.value = known
+
+
+def _parse(text: str | None) -> Snapshot | None:
+    if text is None:
+        return None
+    stored = json.loads(text)
+    return Snapshot(**{**stored, "key": tuple(stored["key"]), "topics": tuple(stored["topics"])})

@@ -1,0 +1,190 @@
+"""``headrace resync``, in this process's Spark session: what a database deleted while nobody listened goes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.core.conftest import Headrace
+from tests.support.bronze import Bronze, Topic
+from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, rows
+
+from headrace import ConfigError, Pipeline
+from headrace.cli import startup
+from headrace.progress.model import BatchProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+FILE = """\
+name: artists
+source:
+  files: {{path: {folder}/bronze, format: avro}}
+tables:
+  - {{source: moma.public.*, key: [artist_id], target: moma.artists}}
+transforms: [unwrap]
+sinks:
+{sinks}
+checkpoint: {folder}/checkpoint
+"""
+
+
+def artist(number: int, name: str) -> dict[str, Any]:
+    return {"artist_id": number, "name": name, "nationality": None}
+
+
+def read_all(topic: Topic, *artists: dict[str, Any], last: str = "last_in_data_collection") -> None:
+    """A snapshot of a table through a new slot."""
+    topic.bronze.committed = None
+    topic.bronze.lsn += 1000
+    sequence = json.dumps([None, str(topic.bronze.lsn)])
+    markers = ["first_in_data_collection", *["true"] * (len(artists) - 2), last]
+    for row, marker in zip(artists, markers, strict=True):
+        topic.event("r", None, row, snapshot=marker, sequence=sequence)
+
+
+def pipeline_file(folder: Path, **changed: str) -> Path:
+    sinks = {"iceberg": "warehouse", "hudi": "path"}
+    lines = [f"  - {kind}: {{{sinks[kind]}: {folder}/lake/{kind}}}" for kind in TABLE_SINKS]
+    text = FILE.format(folder=folder, sinks="\n".join(lines))
+    for old, new in changed.items():
+        text = text.replace(old, new)
+    file = folder / "artists.yaml"
+    file.write_text(text)
+    return file
+
+
+def run(file: Path, topic: Topic, spark: SparkSession) -> Pipeline:
+    topic.flush()
+    pipeline = Pipeline.from_file(file)
+    pipeline.run(spark)
+    return pipeline
+
+
+def test_what_a_new_snapshot_does_not_have_goes_and_stays_away(
+    tmp_path: Path, spark: SparkSession, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    file = pipeline_file(tmp_path)
+    nothing = headrace("resync", str(file), TABLE)
+    assert (nothing.exit_code, "nothing was read yet" in nothing.output) == (2, True)
+
+    artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.insert(artist(1, "Arp"))
+    artists.insert(artist(2, "Kahlo"))
+    artists.update(artist(2, "Kahlo"), artist(2, "Frida Kahlo"))
+    artists.insert(artist(3, "Klee"))
+    late = [dict(event) for event in artists.pending if event["after"]["artist_id"] == 2]
+    run(file, artists, spark)
+    unseen = headrace("resync", str(file), TABLE)
+    assert unseen.output == (
+        f"error: no row of a snapshot of it was applied\nwhere: table {TABLE}\n"
+        "  fix: let Debezium take a new snapshot of it, and the pipeline apply that\n"
+    )
+
+    # While no slot was there 2 was deleted and 1 got another name. Then 4 came, and 3 changed.
+    read_all(artists, artist(1, "Hans Arp"), artist(3, "Klee"))
+    artists.event(
+        "c", None, artist(4, "Ono"), sequence=f'[null,"{artists.bronze.lsn + 8}"]', lsn=artists.bronze.lsn + 8
+    )
+    artists.bronze.committed = artists.bronze.lsn + 16
+    artists.bronze.lsn += 24
+    artists.update(artist(3, "Klee"), artist(3, "Paul Klee"))
+    pipeline = run(file, artists, spark)
+    kept = [artist(1, "Hans Arp"), artist(3, "Paul Klee"), artist(4, "Ono")]
+    for sink in TABLE_SINKS:
+        assert rows(pipeline, spark, sink=sink) == sorted(
+            [*kept, artist(2, "Frida Kahlo")], key=lambda r: r["artist_id"]
+        )
+
+    for count in ("1 row", "0 rows"):  # the second time there is nothing left to do
+        done = headrace("resync", str(file), TABLE)
+        seen = json.loads((tmp_path / "checkpoint/snapshots" / TABLE).read_text())["seen"]
+        assert (done.exit_code, done.output.splitlines()) == (
+            0,
+            [f"{TABLE}, {sink}: {count} removed, older than the snapshot of batch 1, {seen}" for sink in TABLE_SINKS],
+        )
+        for sink in TABLE_SINKS:
+            assert rows(pipeline, spark, sink=sink) == kept
+
+    artists.pending = late
+    run(file, artists, spark)
+    for sink in TABLE_SINKS:
+        assert rows(pipeline, spark, sink=sink) == kept
+
+
+def test_nothing_goes_while_rows_of_the_snapshot_are_not_in_the_table(tmp_path: Path, spark: SparkSession) -> None:
+    file = pipeline_file(tmp_path)
+    artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.insert(artist(1, "Arp"))
+    artists.insert(artist(2, "Kahlo"))
+    read_all(artists, artist(1, "Arp"), artist(3, "Klee"), last="true")
+    pipeline = run(file, artists, spark)
+    with pytest.raises(ConfigError, match="which began in batch 0, has not come to its end"):
+        pipeline.resync(TABLE, spark=spark)
+    assert len(rows(pipeline, spark)) == 3
+    artists.event("r", None, artist(4, "Ono"), snapshot="last", sequence=f'[null,"{artists.bronze.lsn}"]')
+    artists.event(None, None, artist(5, "Ray"))
+    run(file, artists, spark)
+    with pytest.raises(ConfigError, match="1 of its records since the snapshot began are dead letters"):
+        pipeline.resync(TABLE, spark=spark)
+    assert len(rows(pipeline, spark)) == 4
+    assert [done.removed for done in pipeline.resync(TABLE, now=True, spark=spark)] == [1] * len(TABLE_SINKS)
+    assert [row["artist_id"] for row in rows(pipeline, spark)] == [1, 3, 4]
+
+
+def test_a_snapshot_of_one_topic_says_nothing_of_another(tmp_path: Path, spark: SparkSession) -> None:
+    file, bronze = pipeline_file(tmp_path), Bronze(tmp_path / "bronze")
+    first, second = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("old", "new"))
+    second.insert(artist(1, "Arp"))
+    second.flush()
+    read_all(first, artist(2, "Kahlo"), artist(3, "Klee"))
+    pipeline = run(file, first, spark)
+    with pytest.raises(ConfigError, match=r"2 topics feed it.*: moma\.public\.new, moma\.public\.old"):
+        pipeline.resync(TABLE, spark=spark)
+
+
+def test_where_deleted_rows_are_kept_none_goes(tmp_path: Path, spark: SparkSession) -> None:
+    file = pipeline_file(tmp_path, **{"[unwrap]": "[unwrap: {delete.tombstone.handling.mode: rewrite}]"})
+    artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
+    read_all(artists, artist(1, "Arp"), artist(2, "Kahlo"))
+    with pytest.raises(ConfigError, match="keeps the rows that the database deletes"):
+        run(file, artists, spark).resync(TABLE, spark=spark)
+
+
+def only_iceberg(folder: Path) -> Path:
+    return pipeline_file(folder, **{f"  - hudi: {{path: {folder}/lake/hudi}}": ""})
+
+
+def test_a_snapshot_is_noted_when_its_batch_is_repeated_after_a_crash(tmp_path: Path, spark: SparkSession) -> None:
+    file, checkpoint = only_iceberg(tmp_path), tmp_path / "checkpoint"
+    artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
+    artists.insert(artist(1, "Arp"))
+    read_all(artists, artist(2, "Kahlo"), artist(3, "Klee"))
+    run(file, artists, spark)
+    # The table has the batch, and the process ended before more was written.
+    (checkpoint / "snapshots" / TABLE).unlink()
+    for commit in (checkpoint / "stream/commits").iterdir():
+        commit.unlink()
+    pipeline, batches = Pipeline.from_file(file), list[BatchProgress]()
+    pipeline.run(spark, on_progress=batches.append)
+    assert [table.skipped for batch in batches for table in batch.tables] == [True]
+    assert [done.removed for done in pipeline.resync(TABLE, spark=spark)] == [1]
+    assert [row["artist_id"] for row in rows(pipeline, spark)] == [2, 3]
+
+
+def test_a_restored_database_s_snapshot_is_the_truth_in_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
+    file = only_iceberg(tmp_path)
+    artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
+    read_all(artists, artist(1, "Arp"), artist(2, "Kahlo"))
+    run(file, artists, spark).raise_epoch("restored", spark)
+    artists.bronze.lsn = -900  # its log begins anew
+    read_all(artists, artist(1, "Hans Arp"), artist(3, "Klee"))
+    pipeline = run(file, artists, spark)
+    assert [done.removed for done in pipeline.resync(TABLE, spark=spark)] == [1]
+    assert rows(pipeline, spark) == [artist(1, "Hans Arp"), artist(3, "Klee")]

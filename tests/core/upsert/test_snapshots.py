@@ -1,0 +1,99 @@
+"""What is noted of a table's snapshots, and by what place in a database's log they began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.records import changes_of, record, rows_of, samples
+
+from headrace.engine.metrics import RowCounter
+from headrace.sdk.changes import POSITION, SNAPSHOT
+from headrace.spark.storage import Folder
+from headrace.upsert.snapshots import NewestSnapshot, SeenSnapshot
+from headrace_sources.dialects.flat import FlatDialect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+KEY, TOPICS = ("id",), ("shop.orders",)
+
+
+def test_only_a_newer_snapshot_takes_the_place_of_the_known(spark: SparkSession, tmp_path: Path) -> None:
+    def newest() -> NewestSnapshot:
+        return NewestSnapshot(Folder(spark, str(tmp_path)), "shop.orders")
+
+    newest().note(None, 1, KEY, TOPICS)
+    assert newest().value is None
+    newest().note(SeenSnapshot("0B", has_ended=False), 2, KEY, TOPICS)
+    newest().note(None, 3, KEY, TOPICS)
+    newest().note(SeenSnapshot("0B", has_ended=True), 4, KEY, ["shop.others"])
+    newest().note(SeenSnapshot("0A", has_ended=False), 5, KEY, TOPICS)
+    known = newest().value
+    assert known is not None
+    assert (known.position, known.batch, known.has_ended, known.key) == ("0B", 2, True, KEY)
+    assert known.topics == ("shop.orders", "shop.others")
+    newest().note(SeenSnapshot("0C", has_ended=False), 6, KEY, TOPICS)
+    known = newest().value
+    assert known is not None
+    assert (known.position, known.batch, known.has_ended) == ("0C", 6, False)
+
+
+def test_a_batch_says_which_snapshot_it_had_rows_of_in_its_epoch(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(("0A", True), None), (("0B", False), None), (("0C", True), "key-missing"), (None, None)],
+        "_headrace_snapshot struct<began: string, is_last: boolean>, _headrace_error string",
+    ).selectExpr("*", "false _headrace_deleted", "1L _headrace_committed_ms")
+    for epoch, position in ((0, "0B"), (3, "13B")):
+        counter = RowCounter(["upsert"], snapshot_epoch=epoch)
+        counter.count_arrivals(rows).write.format("noop").mode("overwrite").save()
+        assert counter.collect(was_read=True).snapshot == SeenSnapshot(position, has_ended=False)
+
+
+#: Source blocks of real events in the order of their topics: what the snapshot says, and what positions are made of.
+POSTGRES = [
+    {"snapshot": "first_in_data_collection", "sequence": '[null,"70075312"]', "lsn": 70075312},
+    {"snapshot": "last_in_data_collection", "sequence": '[null,"70075312"]', "lsn": 70075312},
+    {"snapshot": "false", "sequence": '[null,"70102768"]', "lsn": 70102768},
+    {"snapshot": "incremental", "sequence": '["70143856","70143856"]', "lsn": None},
+]
+MYSQL = [
+    {"snapshot": "first", "file": "binlog.000002", "pos": 76616, "row": 0},
+    {"snapshot": "true", "file": "binlog.000002", "pos": 76616, "row": 0},
+    {"snapshot": "last", "file": "binlog.000002", "pos": 76616, "row": 0},
+    {"snapshot": "false", "file": "binlog.000002", "pos": 110092, "row": 0},
+]
+
+
+@pytest.mark.parametrize("blocks", [POSTGRES, MYSQL, "sqlserver_envelope"])
+def test_a_snapshot_begins_before_each_of_its_rows_and_after_what_was(spark: SparkSession, blocks: Any) -> None:
+    if isinstance(blocks, str):
+        events = [r for r in samples(blocks) if r["topic"].endswith(".customers")]
+    else:
+        values = [{"after": {"id": n}, "source": {"connector": "x", **b}, "op": "r"} for n, b in enumerate(blocks)]
+        events = [record(value, key={"id": n}, offset=n) for n, value in enumerate(values)]
+    [found] = changes_of(spark, events).values()
+    rows = rows_of(found, POSITION, SNAPSHOT, "source")
+    positions = [row[POSITION] for row in rows]
+    is_read = [row["source"]["snapshot"] not in ("false", "incremental") for row in rows]
+    assert [bool(row[SNAPSHOT]) for row in rows] == is_read
+    ends = [row[SNAPSHOT]["is_last"] for row in rows if row[SNAPSHOT]]
+    assert ends == [False] * (len(ends) - 1) + [True]
+    [began] = {row[SNAPSHOT]["began"] for row in rows if row[SNAPSHOT]}
+    assert all(position > began for position in positions)
+    assert all(position.startswith(began) == read for position, read in zip(positions, is_read, strict=True))
+
+
+def test_flat_rows_say_it_when_the_field_was_added(spark: SparkSession) -> None:
+    def flat(**fields: Any) -> list[Any]:
+        value = {"id": 1, "__lsn": 256, "__deleted": "false", **fields}
+        [found] = changes_of(spark, [record(value)], dialect=FlatDialect()).values()
+        return [row[SNAPSHOT] for row in rows_of(found, SNAPSHOT)] if SNAPSHOT in found.frame.columns else []
+
+    assert flat() == []
+    assert flat(__source_snapshot="false") == [None]
+    assert flat(__snapshot="last") == [{"began": "03100", "is_last": True}]
+    assert flat(__snapshot="true") == [{"began": "03100", "is_last": False}]

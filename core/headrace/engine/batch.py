@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from headrace.engine.table_pool import TableOutcome, TablePool
 from headrace.engine.table_writer import TableWriter
 from headrace.errors import HeadraceError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
+from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.source import Offset, SourceContext
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
@@ -38,12 +39,14 @@ Listener = Callable[[BatchProgress], None]
 class RoutedBatch:
     """A batch's events by the tables that they are for.
 
-    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream.
+    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream; ``metadata``:
+    the events of these.
     """
 
-    targets: tuple[Target, ...]
-    unrouted: tuple[str, ...]
-    notices: dict[str, str]
+    targets: tuple[Target, ...] = ()
+    unrouted: tuple[str, ...] = ()
+    notices: dict[str, str] = field(default_factory=dict)
+    metadata: tuple[Events, ...] = ()
 
 
 class BatchRunner:
@@ -81,7 +84,8 @@ class BatchRunner:
         routed, outcomes = self._apply_tables(context, frame, batch)
         error = self._handle_failures(outcomes, routed.targets, context, batch)
         tables = self._with_lags(self._progress_of(outcomes), routed.targets, context)
-        self._record(batch, started, clock, tables, routed.unrouted, routed.notices)
+        left_out = self._reader.count_records(context.spark, routed.metadata)
+        self._record(batch, started, clock, tables, routed.unrouted, routed.notices, left_out)
         if error is not None:
             raise error
         self._dead_letters.add(tables)
@@ -91,7 +95,7 @@ class BatchRunner:
     ) -> tuple[RoutedBatch, dict[str, TableOutcome]]:
         """What came of every table; those that meet unknown writer schemas are planned again, they alone."""
         outcomes: dict[str, TableOutcome] = {}
-        routed = RoutedBatch((), (), {})
+        routed = RoutedBatch()
 
         def route_and_apply() -> None:
             nonlocal routed
@@ -119,7 +123,7 @@ class BatchRunner:
             self._check_names(batch, targets)
         except Exception as error:
             raise translate(error, self._plan) from error
-        return RoutedBatch(tuple(targets), unrouted, notices)
+        return RoutedBatch(tuple(targets), unrouted, notices, tuple(e for e in events if e.topic in notices))
 
     def _apply_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
         """A table's part of the batch, or a note in its backlog when it is set aside. Raises nothing."""

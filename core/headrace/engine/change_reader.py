@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -98,6 +99,17 @@ class ChangeReader:
             return changes
         stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
         return reduce(lambda rest, table: reject_incompatible(table.schema, rest), filter(None, stored), changes)
+
+    def count_records(self, session: SparkSession, several: Sequence[Events]) -> dict[str, int]:
+        """Topic → how many records it has; empty where they cannot be read, which is not worth a failure."""
+        from pyspark.sql import functions as F
+
+        if not several:
+            return {}
+        with suppress(Exception):
+            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in several]
+            return dict(map(tuple, reduce(lambda a, b: a.unionAll(b), frames).groupBy("topic").count().collect()))
+        return {}
 
     def may_leave_out(self, target: Target) -> bool:
         """Whether events of a table's topics can have unavailable values at all."""

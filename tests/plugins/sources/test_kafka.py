@@ -300,6 +300,7 @@ def test_topics_that_hold_no_rows_become_no_tables(
         f"{server}.message": "logical messages",
         f"{server}.transaction": "where transactions begin and end",
     }
+    assert batches[0].left_out == dict.fromkeys(batches[0].notices, 1)
 
 
 def test_a_history_of_schemas_is_json_among_topics_of_avro(
@@ -317,6 +318,7 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
     pipeline.run(spark, on_progress=batches.append)
     assert names(pipeline, spark, f"{prefix}.orders") == {1: "a"}
     assert batches[0].notices == {f"{server}.schema-history": "changes of schemas"}
+    assert batches[0].left_out == {f"{server}.schema-history": len(HISTORIES)}
     assert batches[0].unrouted == ()
     found = {item.what: item.found for item in pipeline.check(spark, connect=True)}
     assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"

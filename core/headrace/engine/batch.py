@@ -181,7 +181,9 @@ class BatchRunner:
 
         def read_and_apply() -> tuple[TableProgress, ...]:
             targets, _ = route(self._reader.read_replay(context), self._plan.routes)
-            return tuple(progress for target in targets for progress in self._writer.apply(target, entry.last))
+            # A topic may have the changes of other tables too; all of them, when it could not be split.
+            own = [target for target in targets if target.name == table] or targets
+            return tuple(progress for target in own for progress in self._writer.apply(target, entry.last))
 
         tables = until_schemas_known(read_and_apply, context.schemas)
         self._state.note_caught_up(table)

@@ -19,7 +19,12 @@ from headrace.sdk import (
     events as E,
 )
 from headrace_sources.dialects.positions import source_position
-from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
+from headrace_sources.dialects.record_columns import (
+    key_change_columns,
+    record_columns,
+    record_key_names,
+    source_table,
+)
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
@@ -87,6 +92,11 @@ class DebeziumDialect(Dialect):
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])
+
+    def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
+        from pyspark.sql import functions as F
+
+        return source_table(_names_in(schema, "source"), F.col("source").getField, key)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         if "pos" in _names_in(schema, "source"):  # MySQL's log has whole rows

@@ -74,6 +74,11 @@ def list_hints(totals: Totals, file: str) -> list[str]:
     lines = []
     if totals.unrouted:
         lines.append(f"left out, no rule of `tables:` names them: {', '.join(totals.unrouted)}")
+    if totals.left_out:
+        topics = [
+            f"{topic} ({count_noun(n, 'record')}, {totals.notices[topic]})" for topic, n in totals.left_out.items()
+        ]
+        lines.append(f"left out, they hold no rows: {', '.join(topics)}")
     if totals.dead_letters:
         lines.append(hint_at_dead_letters(totals.dead_letters, file))
     return lines

@@ -44,7 +44,9 @@ class Totals:
         self.pipeline, self.began = pipeline, monotonic()
         self.batches, self.seconds = 0, 0.0
         self.unrouted: dict[str, None] = {}
-        self._notices: dict[str, str] = {}
+        #: Topics that hold no rows → what they say of the stream, and how many records they had.
+        self.notices: dict[str, str] = {}
+        self.left_out: dict[str, int] = {}
         self._known_notes: set[tuple[str, str, str | None]] = set()
         self._tables: dict[tuple[str, str], TableTotal] = {}
 
@@ -79,8 +81,10 @@ class Totals:
     def _new_topics(self, progress: BatchProgress) -> list[str]:
         unrouted = [topic for topic in progress.unrouted if topic not in self.unrouted]
         self.unrouted.update(dict.fromkeys(unrouted))
-        notices = {topic: notice for topic, notice in progress.notices.items() if topic not in self._notices}
-        self._notices.update(progress.notices)
+        notices = {topic: notice for topic, notice in progress.notices.items() if topic not in self.notices}
+        self.notices.update(progress.notices)
+        for topic, records in progress.left_out.items():
+            self.left_out[topic] = self.left_out.get(topic, 0) + records
         return [
             *(f"left out: topic {topic} (no rule of `tables:` names it)" for topic in unrouted),
             *(f"no table: topic {topic} ({notice})" for topic, notice in notices.items()),

@@ -42,8 +42,9 @@ def pipeline_schema(registry: Registry) -> Schema:
     properties["dialects"] |= {"properties": dialects, "additionalProperties": False}
     properties["sink"] = {"description": properties["sink"].get("description", ""), **_ref("block.sink")}
     properties["sinks"] |= {"items": _ref("block.sink"), "minItems": 1}
-    # A validator of the model lets a single key column stand without brackets.
-    definitions["TableRule"]["properties"]["key"]["type"] = ["string", "array"]
+    # A validator of the model lets a single column stand without brackets.
+    for name in ("key", "route.by.field"):
+        definitions["TableRule"]["properties"][name]["type"] = ["string", "array"]
     properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
     root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]
     return {"$schema": _DIALECT, **root, "title": "headrace pipeline"}

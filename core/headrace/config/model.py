@@ -42,8 +42,14 @@ class TableRule(Config):
     #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, or the name that the
     #: connector has for what the value means.
     columns: dict[str, str] = Field(default_factory=dict)
+    #: The field, or the fields, whose values say which table a record of the topic is of: ``source.table``. The values,
+    #: joined with dots, then stand for the topic's name in ``target``. Like Debezium's option of this name.
+    route_by_field: tuple[str, ...] = Field((), alias="route.by.field")
+    #: Whether a topic has the changes of several tables of one shape, which are one table here, as Debezium's
+    #: ByLogicalTableRouter makes it. Their key has to tell the rows of the one from those of the other.
+    logical_table: bool = Field(default=False, alias="logical.table")
 
-    @field_validator("key", mode="before")
+    @field_validator("key", "route_by_field", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
@@ -67,6 +73,14 @@ class TableRule(Config):
                 raise ValueError(f"{value!r} uses a field that does not exist; there are {fields}")
             check_table_name(value.format(**dict.fromkeys(TARGET_FIELDS, "x")))
         return value
+
+    @model_validator(mode="after")
+    def _one_table_or_several(self) -> TableRule:
+        if self.route_by_field and self.logical_table:
+            raise ValueError(
+                "`route.by.field` makes several tables of the topic, and `logical.table` one: write either"
+            )
+        return self
 
 
 TARGET_FIELDS = ("topic", "prefix", "db", "schema", "table")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from headrace.engine.table_pool import TableOutcome, TablePool
 from headrace.engine.table_writer import TableWriter
 from headrace.errors import HeadraceError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
+from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.source import Offset, SourceContext
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
@@ -39,14 +40,15 @@ Listener = Callable[[BatchProgress], None]
 class RoutedBatch:
     """A batch's events by the tables that they are for.
 
-    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream; ``notes``:
-    table → what to say of it.
+    ``unrouted``: topics that no rule names; ``notices``: topics that hold no rows → what they tell of the stream; ``metadata``:
+    the events of these; ``notes``: table → what to say of it.
     """
 
-    targets: tuple[Target, ...]
-    unrouted: tuple[str, ...]
-    notices: dict[str, str]
-    notes: dict[str, str]
+    targets: tuple[Target, ...] = ()
+    unrouted: tuple[str, ...] = ()
+    notices: dict[str, str] = field(default_factory=dict)
+    metadata: tuple[Events, ...] = ()
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 class BatchRunner:
@@ -85,7 +87,8 @@ class BatchRunner:
         routed, outcomes = self._apply_tables(context, frame, batch)
         error = self._handle_failures(outcomes, routed.targets, context, batch)
         tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
-        self._record(batch, started, clock, tables, routed.unrouted, routed.notices)
+        left_out = self._reader.count_records(context.spark, routed.metadata)
+        self._record(batch, started, clock, tables, routed.unrouted, routed.notices, left_out)
         if error is not None:
             raise error
         self._dead_letters.add(tables)
@@ -95,7 +98,7 @@ class BatchRunner:
     ) -> tuple[RoutedBatch, dict[str, TableOutcome]]:
         """What came of every table; those that meet unknown writer schemas are planned again, they alone."""
         outcomes: dict[str, TableOutcome] = {}
-        routed = RoutedBatch((), (), {}, {})
+        routed = RoutedBatch()
 
         def route_and_apply() -> None:
             nonlocal routed
@@ -124,7 +127,8 @@ class BatchRunner:
             notes = self._order_watch.check(context, targets, batch)
         except Exception as error:
             raise translate(error, self._plan) from error
-        return RoutedBatch(tuple(targets), unrouted, notices, notes)
+        metadata = tuple(e for e in events if e.topic in notices)
+        return RoutedBatch(tuple(targets), unrouted, notices, metadata, notes)
 
     def _apply_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
         """A table's part of the batch, or a note in its backlog when it is set aside. Raises nothing."""
@@ -182,7 +186,9 @@ class BatchRunner:
 
         def read_and_apply() -> tuple[TableProgress, ...]:
             targets, _ = route(self._reader.read_replay(context), self._plan.routes)
-            return tuple(progress for target in targets for progress in self._writer.apply(target, entry.last))
+            # A topic may have the changes of other tables too; all of them, when it could not be split.
+            own = [target for target in targets if target.name == table] or targets
+            return tuple(progress for target in own for progress in self._writer.apply(target, entry.last))
 
         tables = until_schemas_known(read_and_apply, context.schemas)
         self._state.note_caught_up(table)

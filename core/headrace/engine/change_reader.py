@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.compatibility import reject_incompatible
 from headrace.engine.decode import RecordDecoder, Records
+from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
 from headrace.engine.routing import Route, Target
 from headrace.engine.stored_table import read_stored
+from headrace.engine.topic_parts import split_topic
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk.changes import ERROR, KEY, Changes
 from headrace.sdk.events import Events
+from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
@@ -28,14 +33,15 @@ if TYPE_CHECKING:
 class ChangeReader:
     """Reads events and changes as a plan's plugins make them. Nothing but schemas is read by it: what it gives is read later."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, schemas: SchemaLog | None = None) -> None:
+        """``schemas``: with it, changes of another table of the database than the topic is of are rejected."""
+        self._plan, self._schemas = plan, schemas
 
     def read_events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """A batch's frame as events by topic."""
         source = self._plan.source
         if not source.yields_records:
-            return source.events(context, frame)
+            return self.split(context, source.events(context, frame))
         return self.decode(context, source.records(context, frame), apart=True)
 
     def read_replay(self, context: SourceContext) -> list[Events]:
@@ -52,7 +58,25 @@ class ChangeReader:
         plan = self._plan
         assert plan.value_format is not None, "a source of records has a value format; built so"
         decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic)
-        return decoder.decode(context, topics, apart=apart)
+        return self.split(context, decoder.decode(context, topics, apart=apart))
+
+    def split(self, context: SourceContext, several: Sequence[Events]) -> list[Events]:
+        """The events with those of a topic that a rule routes by a field in parts; one that cannot be split has an error."""
+        found: list[Events] = []
+        for events in several:
+            route = self._plan.routes.of(events.topic)
+            if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
+                found.append(events)
+                continue
+            in_files = not self._plan.source.yields_records
+            try:
+                found += split_topic(context.spark, context.schemas, events, route.by, in_files=in_files)
+            except Exception as raised:
+                error = translate(raised, self._plan)
+                if isinstance(error, UnknownSchemaError):
+                    raise error from raised
+                found.append(Events.of_failure(events.topic, error))
+        return found
 
     def read_changes(
         self,
@@ -73,6 +97,7 @@ class ChangeReader:
         whole_before = every_field or needs_row_before(self._plan, events, route)
         schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
+        changes = self._reject_other_tables(changes, events, route)
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
@@ -98,6 +123,35 @@ class ChangeReader:
             return changes
         stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
         return reduce(lambda rest, table: reject_incompatible(table.schema, rest), filter(None, stored), changes)
+
+    def count_records(self, session: SparkSession, several: Sequence[Events]) -> dict[str, int]:
+        """Topic → how many records it has; empty where they cannot be read, which is not worth a failure."""
+        from pyspark.sql import functions as F
+
+        if not several:
+            return {}
+        with suppress(Exception):
+            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in several]
+            return dict(map(tuple, reduce(lambda a, b: a.unionAll(b), frames).groupBy("topic").count().collect()))
+        return {}
+
+    def _reject_other_tables(self, changes: Changes, events: Events, route: Route) -> Changes:
+        """The changes; those of another table than the topic's first record are rejected, unless a rule says what they are."""
+        from pyspark.sql import functions as F
+
+        name = self._plan.dialect_of(events).source_table(events.schema, changes.key_columns)
+        if self._schemas is None or name is None or route.by or route.is_logical_table:
+            return changes
+        table = self._schemas.source_table(events.topic)
+        if table is None:
+            first = changes.frame.where(name.isNotNull()).select(name).first()
+            if first is None:
+                return changes
+            table = str(first[0])
+            self._schemas.remember_source_table(events.topic, table)
+        # Before all other reasons: a truncate of another table must not empty this one.
+        error = F.when(name != table, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
+        return Changes(changes.frame.withColumn(ERROR, error), changes.envelope)
 
     def may_leave_out(self, target: Target) -> bool:
         """Whether events of a table's topics can have unavailable values at all."""

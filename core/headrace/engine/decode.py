@@ -57,7 +57,7 @@ class RecordDecoder:
         try:
             return self._open_topic(context, topic, records)
         except NoSchemaError as error:
-            return self._metadata_events(topic, error)
+            return self._metadata_events(topic, records, error)
 
     def _open_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
         """Opens the readers of a topic; None for nothing but tombstones of a topic that was never seen before."""
@@ -70,20 +70,17 @@ class RecordDecoder:
             key = self.key.open(context.spark, frame, "key", Subject(topic, "key"), context.schemas)
         return Events(topic, value.schema, _EventLoader(records, value, key), key.schema if key else None)
 
-    def _metadata_events(self, topic: str, error: NoSchemaError) -> Events | None:
+    def _metadata_events(self, topic: str, records: Records, error: NoSchemaError) -> Events | None:
         """The events of a topic whose records have no schema and are no rows; raises the error of any other topic."""
-        from pyspark.sql.types import StringType, StructField, StructType
+        from pyspark.sql.types import NullType, StructField, StructType
 
         if error.names is None:
             raise error
-        names = StructType([StructField(name, StringType()) for name in error.names])
+        names = StructType([StructField(name, NullType()) for name in error.names])
         if not self.metadata_topic(topic, names):
             raise error
-
-        def fail(*_: object) -> DataFrame:
-            raise error
-
-        return Events(topic, names, fail) if names.fields else None
+        # As they came: nobody reads more of them than how many they are.
+        return Events(topic, names, lambda session, _: records(session)) if names.fields else None
 
 
 @dataclass(frozen=True)

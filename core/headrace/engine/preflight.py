@@ -102,7 +102,9 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
     seen: SeenColumns = {}
     try:
-        items = [_topic(plan, session, one, seen) for one in plan.source.peek(_context(plan, session))]
+        context = _context(plan, session)
+        events = ChangeReader(plan).split(context, plan.source.peek(context))
+        items = [_topic(plan, session, one, seen) for one in events]
     except Exception as error:
         raise translate(error, plan) from error
     plan.check_names(seen)
@@ -117,7 +119,7 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
     name = f"topic {events.topic}"
     if what := plan.metadata_topic(events.topic, events.schema):
         return CheckItem(name, f"{what}: no table")
-    route = plan.routes.of(events.topic)
+    route = plan.routes.of(events.topic, events.part)
     if route is None:
         return CheckItem(name, "no rule of `tables:` names it: left out")
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)

@@ -204,7 +204,8 @@ class _Replay:
             if events.error is not None:  # which its table will say
                 return []
             counts = events.load(context.spark, events.schema).groupBy(E.FILE).count().collect()
-            records.update({row[E.FILE]: row["count"] for row in counts})
+            for row in counts:  # of each part of a topic
+                records[row[E.FILE]] = records.get(row[E.FILE], 0) + row["count"]
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
 
 

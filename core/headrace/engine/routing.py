@@ -24,6 +24,10 @@ class Route:
     key: tuple[str, ...] = ()
     #: Column → the type that the pipeline file gives it.
     columns: Mapping[str, str] = field(default_factory=dict)
+    #: The fields by whose values a topic's changes are of one table or another.
+    by: tuple[str, ...] = ()
+    #: The tables of the database that a topic has are one table here.
+    is_logical_table: bool = False
 
 
 class Routes:
@@ -32,13 +36,14 @@ class Routes:
     def __init__(self, rules: Sequence[TableRule]) -> None:
         self._rules = rules
 
-    def of(self, topic: str) -> Route | None:
-        """The topic's route; None when there are rules and none of them matches."""
+    def of(self, topic: str, part: str | None = None) -> Route | None:
+        """The route of a topic, or of one part of it; None when there are rules and none of them matches."""
         if not self._rules:
             return Route(_table_name(None, topic))
         for rule in self._rules:
             if _matches(rule.source, topic):
-                return Route(_table_name(rule.target, topic), rule.key, rule.columns)
+                table = _table_name(rule.target, part or topic)
+                return Route(table, rule.key, rule.columns, rule.route_by_field, rule.logical_table)
         return None
 
     def columns(self, topic: str) -> Mapping[str, str]:
@@ -56,7 +61,7 @@ class Target:
 
     @property
     def topics(self) -> list[str]:
-        return [events.topic for events, _ in self.sources]
+        return list(dict.fromkeys(events.topic for events, _ in self.sources))
 
 
 def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
@@ -64,7 +69,7 @@ def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple
     by_table: dict[str, list[tuple[Events, Route]]] = {}
     unrouted = []
     for item in events:
-        found = routes.of(item.topic)
+        found = routes.of(item.topic, item.part)
         if found is None:
             unrouted.append(item.topic)
         else:

@@ -84,9 +84,14 @@ class BatchProgress:
     unrouted: tuple[str, ...] = ()
     #: Topics that hold no rows → what they say of the stream.
     notices: dict[str, str] = field(default_factory=dict)
+    #: How many records these topics had, where that could be counted.
+    left_out: dict[str, int] = field(default_factory=dict)
 
     def json(self) -> str:
-        return json.dumps({**vars(self), "tables": [table.to_dict() for table in self.tables]}, ensure_ascii=False)
+        data = {**vars(self), "tables": [table.to_dict() for table in self.tables]}
+        if not self.left_out:
+            del data["left_out"]
+        return json.dumps(data, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> BatchProgress:

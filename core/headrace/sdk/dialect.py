@@ -35,6 +35,13 @@ class Dialect(Plugin, ABC):
         """The part of the schema that has to be read. ``key``: key columns the pipeline file names."""
         return schema
 
+    def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
+        """The table of the database that a change is of, as a text, from the event's columns; null where an event does not say.
+
+        ``key``: the key's columns. None where no event says, or where the key tells rows of several tables apart.
+        """
+        return None
+
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         """Row column → whether a value says that it is as it was, and was left out; empty where no event does so.
 

@@ -36,6 +36,8 @@ class Events:
     key_schema: StructType | None = None
     #: Why nothing of the topic can be read; its table fails, and the others go on.
     error: Exception | None = None
+    #: Of a topic whose changes a rule routes by a field: the field's value in these.
+    part: str | None = None
 
     @classmethod
     def of_failure(cls, topic: str, error: Exception) -> Events:

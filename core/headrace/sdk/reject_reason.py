@@ -17,6 +17,7 @@ class RejectReason(StrEnum):
     TRUNCATED = "truncated"
     AFTER_MISSING = "after-missing"
     KEY_MISSING = "key-missing"
+    OTHER_TABLE = "other-table"
 
     @property
     def meaning(self) -> str:
@@ -34,6 +35,7 @@ _MEANINGS = {
     RejectReason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
     RejectReason.AFTER_MISSING: "an insert or update without `after`",
     RejectReason.KEY_MISSING: "a key column is null",
+    RejectReason.OTHER_TABLE: "it is of another table than the topic's first record, and no rule says that a topic has several",
 }
 #: Those of records that nobody could read: there is no event, only bytes.
 UNREADABLE = (RejectReason.UNDECODABLE, RejectReason.SCHEMA_UNKNOWN, RejectReason.SCHEMA_INCOMPATIBLE)

@@ -59,6 +59,7 @@ class SchemaLog:
         self._writers: dict[Subject, dict[str, str]] = {}
         self._unknown: dict[Subject, set[str]] = {}
         self._states: dict[tuple[Subject, type], object] = {}
+        self._source_tables: dict[str, str] = {}
 
     def get(self, subject: Subject | str) -> StructType | None:
         """The schema that was remembered; ``subject`` is any text where it is no topic's."""
@@ -112,6 +113,20 @@ class SchemaLog:
     def take_unknown(self, subject: Subject) -> set[str] | None:
         """The ids that were noted since they were last taken, of which some may be empty; None where no task failed."""
         return self._unknown.pop(subject, None)
+
+    def source_table(self, topic: str) -> str | None:
+        """The table of the database that a topic is of, by the first of its records that says so; None before there is one."""
+        if topic not in self._source_tables and self._folder:
+            text = self._folder.read(_file(f"{topic}.table"))
+            if text is not None:
+                self._source_tables[topic] = json.loads(text)
+        return self._source_tables.get(topic)
+
+    def remember_source_table(self, topic: str, table: str) -> None:
+        """Keeps the table that a topic is of."""
+        self._source_tables[topic] = table
+        if self._folder:
+            self._folder.write(_file(f"{topic}.table"), json.dumps(table, ensure_ascii=False))
 
     def state(self, subject: Subject, kind: type[State]) -> State:
         """What a format keeps of a subject from one batch of this run to the next: ``kind()``, when it first asks."""

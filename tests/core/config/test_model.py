@@ -185,6 +185,14 @@ class TestTables:
         assert TableRule.model_validate({"source": "x", "key": "id"}).key == ("id",)
         assert TableRule.model_validate({"source": "x", "key": ["a", "b"]}).key == ("a", "b")
 
+    def test_one_field_to_route_by_needs_no_brackets(self) -> None:
+        rules = [{"source": "x", "route.by.field": value} for value in ("source.table", ["source.table"])]
+        assert {TableRule.model_validate(rule).route_by_field for rule in rules} == {("source.table",)}
+
+    def test_several_tables_are_not_one_at_the_same_time(self) -> None:
+        with pytest.raises(ValidationError, match="write either"):
+            TableRule.model_validate({"source": "x", "route.by.field": "source.table", "logical.table": True})
+
 
 class TestPlugins:
     """What a whole file is told, with the plugins found and their blocks checked."""

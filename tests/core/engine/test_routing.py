@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.config.model import TableRule
-from headrace.engine.routing import Route, Routes
+from headrace.engine.routing import Route, Routes, route
 from headrace.errors import DataError
+from headrace.sdk.events import Events
 
 ARTISTS = "moma.public.artists"
 
 
 def table(topic: str, *rules: dict[str, object]) -> str | None:
-    route = Routes([TableRule.model_validate(rule) for rule in rules]).of(topic)
-    return route.table if route else None
+    found = Routes([TableRule.model_validate(rule) for rule in rules]).of(topic)
+    return found.table if found else None
 
 
 def test_without_rules_a_topic_is_a_table() -> None:
@@ -67,6 +70,30 @@ def test_fields_of_the_target(topic: str, fields: tuple[str, ...]) -> None:
 def test_key_columns_come_with_the_route() -> None:
     routes = Routes([TableRule(source="*", target="t", key=("a", "b"))])
     assert routes.of(ARTISTS) == Route("t", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("target", "table"),
+    [
+        (None, "public.artists"),
+        ("moma.{table}", "moma.artists"),
+        ("{schema}_{table}", "public_artists"),
+        ("all", "all"),
+    ],
+)
+def test_a_part_of_a_topic_is_named_by_the_fields_that_it_is_routed_by(target: str | None, table: str) -> None:
+    rule = TableRule.model_validate({"source": "moma", "target": target, "route.by.field": "source.table"})
+    found = Routes([rule]).of("moma", "public.artists")
+    assert found == Route(table, by=("source.table",))
+
+
+def test_the_parts_of_a_topic_that_have_one_target_are_one_table() -> None:
+    rule = TableRule.model_validate({"source": "moma", "target": "all", "route.by.field": "source.table"})
+    none: Any = None
+    parts = [Events("moma", none, none, part=part) for part in ("a", "b")]
+    [target], unrouted = route(parts, Routes([rule]))
+    assert (target.name, target.topics, [events.part for events, _ in target.sources]) == ("all", ["moma"], ["a", "b"])
+    assert unrouted == ()
 
 
 @pytest.mark.parametrize("topic", ["moma.public.Quoted Table", "a/b", "..", "a;b", "x.", "a'b"])

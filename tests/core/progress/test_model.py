@@ -27,6 +27,11 @@ def test_a_file_is_written_as_it_was_byte_by_byte() -> None:
     assert BatchProgress.from_json(FILE).json() == FILE
 
 
+def test_what_was_left_out_is_in_the_file() -> None:
+    counted = replace(BatchProgress.from_json(FILE), left_out={"tx": 3})
+    assert BatchProgress.from_json(counted.json()) == counted
+
+
 def test_every_field_is_in_the_file() -> None:
     assert sorted(ORDERS.to_dict()) == sorted(field.name for field in fields(TableProgress))
 

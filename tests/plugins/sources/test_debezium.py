@@ -285,7 +285,7 @@ class TestSchemas:
             (ENVELOPE, True),
             (struct(after=ROW, source=struct(connector=T.StringType())), True),
             (struct(op=T.StringType(), source=struct(connector=T.StringType())), True),
-            (struct(before=ROW, after=ROW, op=T.StringType()), False),  # nobody says whose it is
+            (struct(before=ROW, after=ROW, op=T.StringType()), True),  # Flink writes so
             (struct(before=ROW, after=ROW, op=T.StringType(), source=T.StringType()), False),
             (struct(source=struct(connector=T.StringType()), ddl=T.StringType()), False),  # a schema change
             (ROW, False),

@@ -274,6 +274,31 @@ HISTORIES = (
 )
 
 
+def test_tables_of_one_topic_have_keys_of_their_own(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    def item(op: str, number: int, lsn: int, text: str) -> Record:
+        row = {"order_id": 1, "number": number, "text": text}
+        source = {"connector": "postgresql", "table": "items", "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+        images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        return Record(_bytes({**images, "source": source, "op": op}), key=_bytes({"order_id": 1, "number": number}))
+
+    def order(name: str, lsn: int) -> Record:
+        source = {"connector": "postgresql", "table": "orders", "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+        value = {"before": None, "after": {"id": 1, "name": name}, "source": source, "op": "c"}
+        return Record(_bytes(value), key=_bytes({"id": 1}))
+
+    topic = f"{prefix}.all"
+    rule = {"source": topic, "route.by.field": "source.table", "target": "shop.{table}"}
+    pipeline = job(kafka, tmp_path, {"subscribe": topic}, tables=[rule])
+    kafka.produce(topic, order("a", 1), item("c", 1, 2, "x"), item("c", 2, 3, "y"))
+    pipeline.run(spark)
+    kafka.produce(topic, item("u", 1, 4, "X"), item("d", 2, 5, "y"), Record(None, key=b'{"order_id": 1, "number": 2}'))
+    pipeline.run(spark)
+    assert pipelines.rows(pipeline, spark, "shop.orders", key="id") == [{"id": 1, "name": "a"}]
+    assert pipelines.rows(pipeline, spark, "shop.items", key="number") == [{"order_id": 1, "number": 1, "text": "X"}]
+
+
 def test_topics_that_hold_no_rows_become_no_tables(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -300,6 +325,7 @@ def test_topics_that_hold_no_rows_become_no_tables(
         f"{server}.message": "logical messages",
         f"{server}.transaction": "where transactions begin and end",
     }
+    assert batches[0].left_out == dict.fromkeys(batches[0].notices, 1)
 
 
 def test_a_history_of_schemas_is_json_among_topics_of_avro(
@@ -317,6 +343,7 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
     pipeline.run(spark, on_progress=batches.append)
     assert names(pipeline, spark, f"{prefix}.orders") == {1: "a"}
     assert batches[0].notices == {f"{server}.schema-history": "changes of schemas"}
+    assert batches[0].left_out == {f"{server}.schema-history": len(HISTORIES)}
     assert batches[0].unrouted == ()
     found = {item.what: item.found for item in pipeline.check(spark, connect=True)}
     assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"

@@ -19,7 +19,12 @@ from headrace.sdk import (
     events as E,
 )
 from headrace_sources.dialects.positions import name_order, snapshot_columns, source_position
-from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
+from headrace_sources.dialects.record_columns import (
+    key_change_columns,
+    record_columns,
+    record_key_names,
+    source_table,
+)
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
@@ -29,9 +34,10 @@ if TYPE_CHECKING:
     from headrace.sdk import Events
 
 ROW_OPS = ("c", "r", "u")
-#: What every record of a connector's own history of schemas has. It is JSON whatever the converter, and SQL Server's
-#: has no ``ddl``.
-_SCHEMA_HISTORY = frozenset({"source", "position", "databaseName", "tableChanges"})
+#: All that an envelope may have; one that names no connector has nothing else.
+_ENVELOPE = frozenset({*C.IMAGES, "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"})
+#: What the record of a transaction has. In JSON without schemas its begin has no more than this.
+_TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
 #: A field of the source block that only one family of connectors has.
 _DATABASES = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
 
@@ -44,7 +50,7 @@ class DebeziumConfig(Config):
 
 
 class DebeziumDialect(Dialect):
-    """Envelopes of Debezium 1.x, 2.x and 3.x."""
+    """Envelopes of Debezium 1.x, 2.x and 3.x, and those that Flink writes: with a small source block, or with none."""
 
     name = "debezium"
     api_version = 1
@@ -54,18 +60,22 @@ class DebeziumDialect(Dialect):
 
     @classmethod
     def matches(cls, schema: StructType) -> bool:
-        has_source = "source" in schema.names and "connector" in getattr(schema["source"].dataType, "names", ())
-        return has_source and any(name in schema.names for name in ("op", *C.IMAGES))
+        if _has_source_block(schema):
+            return any(name in schema.names for name in ("op", *C.IMAGES))
+        is_alone = "source" not in schema.names or _is_struct(schema, "source")
+        has_image = any(_is_struct(schema, image) for image in C.IMAGES)
+        return is_alone and has_image and "op" in schema.names and set(schema.names) <= _ENVELOPE
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
+        # A name alone says nothing: the database may have a table that is called so.
         names = set(schema.names)
-        if topic.startswith("__debezium-heartbeat."):
+        if topic.startswith("__debezium-heartbeat.") and ("ts_ms" in names or not names):
             return "Debezium's heartbeats"
-        if topic.endswith(".transaction") and {"status", "id"} <= names:
+        if topic.endswith(".transaction") and _is_transaction(schema):
             return "where transactions begin and end"
-        if ("ddl" in names and names & {"databaseName", "tableChanges"}) or names >= _SCHEMA_HISTORY:
+        if names & {"ddl", "tableChanges"} and (_has_source_block(schema) or _is_schema_history(schema)):
             return "changes of schemas"
-        if {"op", "message"} <= names and not names & set(C.IMAGES):
+        if {"op", "message"} <= names and not names & set(C.IMAGES) and _has_source_block(schema):
             return "logical messages"
         return None
 
@@ -82,6 +92,11 @@ class DebeziumDialect(Dialect):
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])
+
+    def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
+        from pyspark.sql import functions as F
+
+        return source_table(_names_in(schema, "source"), F.col("source").getField, key)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         if "pos" in _names_in(schema, "source"):  # MySQL's log has whole rows
@@ -100,7 +115,7 @@ class DebeziumDialect(Dialect):
         source_fields = _names_in(schema, "source")
         _check_envelope(events.topic, schema, source_fields)
         value = F.col(E.VALUE)
-        op, source = value.getField("op"), value.getField("source")
+        op, source = value.getField("op"), F.col(f"{E.VALUE}.source") if source_fields else F.lit(None)
         committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         marker = source.getField("snapshot") if "snapshot" in source_fields else None
         key_column = _key(events.topic, frame, key)
@@ -175,6 +190,35 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
         values = [F.col(f"{E.VALUE}.{image}").getField(name) for image, names in images.items() if name in names]
         fields.append(F.coalesce(*values).alias(name))
     return F.struct(*fields)
+
+
+def _has_source_block(schema: StructType) -> bool:
+    """Whether the events have a source block of Debezium's own, or may have one: of some topics only names are known."""
+    return _type_name(schema, "source") == "void" or "connector" in _names_in(schema, "source")
+
+
+def _is_transaction(schema: StructType) -> bool:
+    """Whether the records say where a transaction begins or ends."""
+    names = set(schema.names)
+    if not {"status", "id"} <= names:
+        return False
+    return bool(names & {"event_count", "data_collections"}) or (
+        names == _TRANSACTION_BEGIN and _type_name(schema, "id") in ("string", "void")
+    )
+
+
+def _is_schema_history(schema: StructType) -> bool:
+    """Whether the records are a connector's own history of schemas: JSON whatever the converter, SQL Server's without ``ddl``."""
+    return _is_struct(schema, "source") and _is_struct(schema, "position")
+
+
+def _is_struct(schema: StructType, name: str) -> bool:
+    return _type_name(schema, name) in ("struct", "void")
+
+
+def _type_name(schema: StructType, name: str) -> str | None:
+    """The name of a field's type: ``void`` where only the field's name is known, None where there is no such field."""
+    return schema[name].dataType.typeName() if name in schema.names else None
 
 
 def _type_of(schema: StructType, name: str) -> DataType | None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.sdk import PLACE_ORDER, Changes, DataError, Dialect, changes as C, did_you_mean, events as E
 from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, snapshot_columns, source_position
-from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
+from headrace_sources.dialects.record_columns import (
+    SOURCE_TABLE_FIELDS,
+    key_change_columns,
+    record_columns,
+    record_key_names,
+    source_table,
+)
 from headrace_sources.dialects.unavailable import placeholder_tests
 
 if TYPE_CHECKING:
@@ -35,6 +41,12 @@ class FlatDialect(Dialect):
     @classmethod
     def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
         return True
+
+    def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
+        from pyspark.sql import functions as F
+
+        columns = _source_fields(SOURCE_TABLE_FIELDS, schema.names)
+        return source_table(columns, lambda name: F.col(columns[name]), key)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
         if {"file", "pos"} <= _position_fields(schema.names).keys():  # MySQL's log has whole rows
@@ -68,7 +80,7 @@ class FlatDialect(Dialect):
         def source_field(name: str) -> Column:
             return value.getField(fields[name])
 
-        marker = next((value.getField(column) for column in _added_columns(names, ["snapshot"]).values()), None)
+        marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
             frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
                 *[row_column(name) for name in names],
@@ -96,11 +108,11 @@ def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
 
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
+    return _source_fields(POSITION_FIELDS, names)
+
+
+def _source_fields(fields: Collection[str], names: Collection[str]) -> dict[str, str]:
     """What a source block calls it → the column it was added as."""
-    return _added_columns(names, POSITION_FIELDS)
-
-
-def _added_columns(names: Collection[str], fields: Sequence[str]) -> dict[str, str]:
     return {name: column for name in fields for column in (f"__source_{name}", f"__{name}") if column in names}
 
 

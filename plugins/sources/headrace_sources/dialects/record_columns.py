@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 #: The header of a delete that is one half of a change of the key: the other half's.
 _NEW_KEY = "__debezium.newkey"
+#: What a source block calls the table, and what it is in.
+SOURCE_TABLE_FIELDS = ("db", "schema", "table")
+#: What Debezium's ByLogicalTableRouter adds to the keys of a topic that it leads several tables to.
+_PHYSICAL_TABLE = "__dbz__physicalTableIdentifier"
 
 
 def record_columns(topic: str, frame: DataFrame) -> list[Column]:
@@ -33,6 +38,16 @@ def record_columns(topic: str, frame: DataFrame) -> list[Column]:
 def record_key_names(frame: DataFrame) -> list[str]:
     """The columns of the records' own key; none where the transport has no keys, or the table has none."""
     return list(getattr(frame.schema[E.KEY].dataType, "names", ())) if E.KEY in frame.columns else []
+
+
+def source_table(fields: Collection[str], field: Callable[[str], Column], key: Collection[str]) -> Column | None:
+    """``db.schema.table`` of a source block that has ``fields``; None without a table, or where the key has it."""
+    from pyspark.sql import functions as F
+
+    if "table" not in fields or _PHYSICAL_TABLE in key:
+        return None
+    names = [field(name).cast("string") for name in SOURCE_TABLE_FIELDS if name in fields]
+    return F.when(field("table").isNotNull(), F.concat_ws(".", *names))
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:

@@ -1,0 +1,163 @@
+"""Topics whose changes a rule routes by a field: the part of each table, with the columns that this table has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+from headrace.dead_letters.rows import number_in_file, records_before
+from headrace.errors import DataError
+from headrace.sdk import events as E
+from headrace.sdk.changes import IMAGES, PREFIX
+from headrace.sdk.events import Events
+from headrace.sdk.schema_log import SchemaLog
+from headrace.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_PART, _NUMBER = PREFIX + "part", PREFIX + "number"
+
+
+def split_topic(
+    session: SparkSession, schemas: SchemaLog, events: Events, by: Sequence[str], *, in_files: bool
+) -> list[Events]:
+    """The events of a topic by the values of the fields ``by``; those without a value have no part.
+
+    Takes a pass over the batch. A topic's schema has the columns of all its tables; a part's has those in which a record of it
+    had a value, in this batch or before. ``in_files``: records are numbered by the file that they are in.
+    """
+    part = _part_column(events, by)
+    values, keys = _list_columns(events.schema, E.VALUE), _list_columns(events.key_schema, E.KEY)
+    frame = _drop_tombstones(events.load(session, events.schema))
+    rows = frame.groupBy(part.alias(_PART)).agg(_names_with_values(values), _names_with_values(keys)).collect()
+    parts = []
+    for name, value_names, key_names in rows:
+        is_part = part.isNull() if name is None else part == name
+        found = replace(events, part=name, load=partial(_load_part, events, is_part, in_files))
+        if name is not None:
+            schema = _keep_columns(events.schema, _remember(schemas, f"{events.topic}/{name}-value", value_names))
+            found = replace(found, schema=schema)
+        if name is not None and events.key_schema is not None:
+            key = _keep_columns(events.key_schema, _remember(schemas, f"{events.topic}/{name}-key", key_names))
+            found = replace(found, key_schema=key, load=partial(_load_part, events, is_part, in_files, key=key.names))
+        parts.append(found)
+    return sorted(parts, key=lambda found: found.part or "")
+
+
+def _part_column(events: Events, by: Sequence[str]) -> Column:
+    """The values of the fields, joined with dots; null where one has none."""
+    from pyspark.sql import functions as F
+
+    columns = []
+    for path in by:
+        top, _, field = path.partition(".")
+        struct = events.schema[top].dataType if top in events.schema.names else None
+        known = {name: getattr(events.schema[name].dataType, "names", ()) for name in events.schema.names}
+        if struct is None or top in IMAGES or (field and field not in known[top]):
+            paths = [f"{name}.{inner}" for name in known if name not in IMAGES for inner in known[name]]
+            raise DataError(
+                f"`route.by.field` names {path!r}, which its events do not have beside the row",
+                where=f"topic {events.topic}",
+                fix=did_you_mean(path, paths or known),
+            )
+        column = F.col(E.VALUE).getField(top)
+        columns.append((column.getField(field) if field else column).cast("string"))
+    has_all = reduce(lambda a, b: a & b, [column.isNotNull() & (column != "") for column in columns])
+    return F.when(has_all, F.concat_ws(".", *columns))
+
+
+def _list_columns(schema: StructType | None, column: str) -> Mapping[str, list[Column]]:
+    """Name of a row's or a key's column → where its value is: in the row images of envelopes, else in the struct itself."""
+    from pyspark.sql import functions as F
+
+    columns: dict[str, list[Column]] = {}
+    images = [image for image in IMAGES if schema is not None and _is_row_image(schema, image)]
+    for image in images:
+        for name in _names(schema, image):
+            columns.setdefault(name, []).append(F.col(f"{column}.{image}").getField(name))
+    if not images and schema is not None:
+        columns = {name: [F.col(column).getField(name)] for name in schema.names}
+    return columns
+
+
+def _names_with_values(columns: Mapping[str, Sequence[Column]]) -> Column:
+    """The names of the columns in which some record of a group has a value."""
+    from pyspark.sql import functions as F
+
+    found = [
+        F.when(F.max(reduce(lambda a, b: a | b, [value.isNotNull() for value in values])), F.lit(name))
+        for name, values in columns.items()
+    ]
+    return F.array_compact(F.array(*found)) if found else F.array().cast("array<string>")
+
+
+def _remember(schemas: SchemaLog, name: str, found: Collection[str]) -> Collection[str]:
+    """The names that were found for a part in this batch or in one before."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    known = schemas.get(name)
+    names = list(dict.fromkeys([*(known.names if known else ()), *found]))
+    schemas.remember(name, StructType([StructField(column, StringType()) for column in names]))
+    return names
+
+
+def _keep_columns(schema: StructType, names: Collection[str]) -> StructType:
+    """The schema of a value or a key with no more columns of the row than these."""
+    from pyspark.sql.types import StructField, StructType
+
+    images = [image for image in IMAGES if _is_row_image(schema, image)]
+    if not images:
+        return StructType([field for field in schema if field.name in names])
+    fields = []
+    for field in schema:
+        row: Any = field.dataType
+        kept = StructType([inner for inner in row if inner.name in names]) if field.name in images else row
+        fields.append(StructField(field.name, kept))
+    return StructType(fields)
+
+
+def _load_part(
+    events: Events,
+    is_part: Column,
+    in_files: bool,  # noqa: FBT001 - bound by `partial`, before what a reader gives
+    session: SparkSession,
+    schema: StructType,
+    *,
+    key: Collection[str] | None = None,
+) -> DataFrame:
+    """The events of a part: every record of the topic is read for it."""
+    from pyspark.sql import functions as F
+
+    frame = _drop_tombstones(events.load(session, schema))
+    if in_files:  # dead letters are numbered by what is in the file, whatever part it is of
+        frame = frame.withColumn(_NUMBER, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
+        frame = frame.withColumn(E.OFFSET, F.col(_NUMBER) - records_before(E.FILE, E.PLACE)).drop(_NUMBER)
+    else:
+        frame = frame.where(is_part)
+    if key is None:
+        return frame
+    fields = F.struct(*[F.col(E.KEY).getField(name).alias(name) for name in key])
+    return frame.withColumn(E.KEY, F.when(F.col(E.KEY).isNotNull(), fields))
+
+
+def _drop_tombstones(frame: DataFrame) -> DataFrame:
+    """The records that have a value, or should have one: of a tombstone nobody knows which table it is of."""
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())
+
+
+def _is_row_image(schema: StructType, name: str) -> bool:
+    return bool(_names(schema, name))
+
+
+def _names(schema: StructType | None, name: str) -> Sequence[str]:
+    """The fields of a field that is a struct."""
+    names: Sequence[str] = (
+        getattr(schema[name].dataType, "names", ()) if schema is not None and name in schema.names else ()
+    )
+    return names

@@ -1,0 +1,160 @@
+"""What a topic holds is told by the shape of its events, not by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import types as T
+from tests.support import pipelines
+from tests.support.bronze import write_lines
+from tests.support.records import changes_of, record, rows_of
+
+from headrace.progress.model import BatchProgress
+from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OP, POSITION
+from headrace_sources.dialects.debezium import DebeziumDialect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCE = "source struct<connector: string>"
+FLINK = (
+    {"before": None, "after": {"id": 1, "name": "a"}, "op": "c"},
+    {"before": None, "after": {"id": 2, "name": "b"}, "op": "c"},
+    # An update is a delete and an insert.
+    {"before": {"id": 1, "name": "a"}, "after": None, "op": "d"},
+    {"before": None, "after": {"id": 1, "name": "A"}, "op": "c"},
+    {"before": {"id": 2, "name": "b"}, "after": None, "op": "d"},
+)
+BLOCK = {"db": "shop", "table": "people"}
+
+
+def schema_of(spark: SparkSession, columns: str) -> T.StructType:
+    return spark.createDataFrame([], columns).schema
+
+
+def lines(folder: Path, topic: str, *events: Any) -> None:
+    """One more file of a topic."""
+    into = folder / "bronze/topics" / topic / "partition=0"
+    write_lines(into / f"{topic}+0+{len(list(into.glob('*'))) * 100:010d}.json", events)
+
+
+def job(folder: Path, **changed: Any) -> Any:
+    source = {"files": {"path": str(folder / "bronze"), "format": "json"}}
+    return pipelines.pipeline(folder, "iceberg", **{"source": source, "tables": [], **changed})
+
+
+@pytest.mark.spark
+@pytest.mark.one_spark
+class TestMetadataTopics:
+    @pytest.mark.parametrize(
+        ("topic", "columns"),
+        [
+            ("shop.public.transaction", "id int, status string"),
+            ("shop.public.transaction", "id string, status string"),
+            ("shop.public.transaction", "id int, status string, ts_ms bigint"),
+            ("shop.public.transaction", "id string, status string, ts_ms bigint, amount int"),
+            ("shop.public.outbox", "id int, op string, message string"),
+            ("shop.public.outbox", "op string, message struct<prefix: string, content: string>"),
+            ("shop.public.outbox", "op string, message string, source string"),
+            ("shop.public.migrations", "id int, ddl string, databaseName string"),
+            ("shop.public.migrations", "source string, position int, databaseName string, tableChanges string"),
+            ("__debezium-heartbeat.public.people", "id int"),
+        ],
+    )
+    def test_a_flat_table_is_a_table_whatever_it_is_called(self, spark: SparkSession, topic: str, columns: str) -> None:
+        assert DebeziumDialect().metadata_topic(topic, schema_of(spark, columns)) is None
+
+    @pytest.mark.parametrize(
+        ("topic", "columns", "what"),
+        [
+            ("__debezium-heartbeat.shop", "ts_ms bigint", "Debezium's heartbeats"),
+            ("shop.transaction", "status string, id string, event_count bigint, ts_ms bigint", "where transactions"),
+            ("shop.transaction", "status string, id string, data_collections array<string>", "where transactions"),
+            ("shop.transaction", "status string, id string, ts_ms bigint", "where transactions"),  # a begin alone
+            ("shop", f"{SOURCE}, ddl string, ts_ms bigint", "changes of schemas"),
+            ("shop", f"{SOURCE}, tableChanges array<string>, databaseName string", "changes of schemas"),
+            ("history", "source struct<server: string>, position struct<pos: int>, ddl string", "changes of schemas"),
+            ("shop.message", f"{SOURCE}, op string, message struct<prefix: string>", "logical messages"),
+        ],
+    )
+    def test_what_tells_of_the_stream_is_known_by_its_fields(
+        self, spark: SparkSession, topic: str, columns: str, what: str
+    ) -> None:
+        about = DebeziumDialect().metadata_topic(topic, schema_of(spark, columns))
+        assert (about or "").startswith(what)
+
+    def test_names_alone_are_enough_where_types_are_not_known(self) -> None:
+        def names(text: str) -> T.StructType:
+            return T.StructType([T.StructField(name, T.NullType()) for name in text.split()])
+
+        dialect = DebeziumDialect()
+        assert (
+            dialect.metadata_topic("shop", names("source ts_ms databaseName ddl tableChanges")) == "changes of schemas"
+        )
+        assert dialect.metadata_topic("shop.message", names("op ts_ms source message")) == "logical messages"
+        assert dialect.metadata_topic("shop.public.outbox", names("id op message")) is None
+
+    def test_a_flat_table_called_transaction_arrives_and_what_is_left_out_is_counted(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        lines(tmp_path, "shop.public.transaction", {"id": 1, "status": "paid"}, {"id": 2, "status": "open"})
+        begin = {"status": "BEGIN", "id": "571:1", "event_count": None, "data_collections": None, "ts_ms": 1}
+        end = {**begin, "status": "END", "event_count": 2}
+        lines(tmp_path, "shop.transaction", begin, end, begin)
+        batches: list[BatchProgress] = []
+        rule = {"source": "shop.public.*", "key": ["id"]}
+        pipeline = job(tmp_path, tables=[rule, {"source": "*"}])
+        pipeline.run(spark, on_progress=batches.append)
+        assert pipelines.rows(pipeline, spark, "shop.public.transaction", key="id") == [
+            {"id": 1, "status": "paid"},
+            {"id": 2, "status": "open"},
+        ]
+        assert [batch.notices for batch in batches] == [{"shop.transaction": "where transactions begin and end"}]
+        assert [batch.left_out for batch in batches] == [{"shop.transaction": 3}]
+
+
+@pytest.mark.spark
+@pytest.mark.one_spark
+class TestEnvelopesWithoutConnector:
+    """Flink's debezium-json has before, after and op; Flink CDC's Kafka sink a small source block too."""
+
+    @pytest.mark.parametrize(
+        ("columns", "is_envelope"),
+        [
+            ("before struct<id: int>, after struct<id: int>, op string", True),
+            ("after struct<id: int>, op string, source struct<db: string, table: string>, ts_ms bigint", True),
+            ("before struct<id: int>, op string", True),
+            ("before string, after string, op string", False),
+            ("id int, before struct<id: int>, after struct<id: int>, op string", False),  # a log of a business
+            ("before struct<id: int>, after struct<id: int>", False),
+            ("after struct<id: int>, op string, source string", False),
+        ],
+    )
+    def test_envelopes_are_known_without_a_connector(
+        self, spark: SparkSession, columns: str, *, is_envelope: bool
+    ) -> None:
+        assert DebeziumDialect.matches(schema_of(spark, columns)) is is_envelope
+
+    @pytest.mark.parametrize("block", [{}, {"source": BLOCK}, {"source": {**BLOCK, "ts_ms": 1700}}])
+    def test_their_order_is_the_places(self, spark: SparkSession, block: dict[str, Any]) -> None:
+        records = [record({**event, **block}, key={"id": 0}, offset=n) for n, event in enumerate(FLINK)]
+        [changes] = changes_of(spark, records).values()
+        assert changes.envelope
+        rows = rows_of(changes, OP, DELETED, ERROR, KEY, POSITION, COMMITTED)
+        assert [row[OP] for row in rows] == ["c", "c", "d", "c", "d"]
+        assert [row[DELETED] for row in rows] == [False, False, True, False, True]
+        assert {row[ERROR] for row in rows} == {None}
+        assert {row[COMMITTED] for row in rows} == {block.get("source", {}).get("ts_ms")}
+        positions = [row[POSITION] for row in rows]
+        assert positions == sorted(set(positions))
+
+    @pytest.mark.parametrize("block", [{}, {"source": BLOCK}])
+    def test_they_become_the_rows_that_the_database_has(
+        self, spark: SparkSession, tmp_path: Path, block: dict[str, Any]
+    ) -> None:
+        lines(tmp_path, "people", *[{**event, **block} for event in FLINK])
+        pipeline = job(tmp_path, tables=[{"source": "people", "key": ["id"]}])
+        pipeline.run(spark)
+        assert pipelines.rows(pipeline, spark, "people", key="id") == [{"id": 1, "name": "A"}]

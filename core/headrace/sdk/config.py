@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
+
+from headrace.sdk.secrets import Secret, find_secrets, keep_secrecy, keep_secrets, mark_secrets, values_by_key
 
 
 class Config(BaseModel):
@@ -40,6 +42,19 @@ class Config(BaseModel):
                 raise PydanticCustomError("unknown_key", "unknown key {key}", {"key": str(key), "known": names})
         return data
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_secrets(cls, data: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
+        made = make(data)
+        if isinstance(data, Mapping):
+            for name, field in cls.model_fields.items():
+                given = data.get(field.alias or name, data.get(name))
+                made.__dict__[name] = keep_secrets(made.__dict__[name], given)
+        return made
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, mark_secrets(value, name or "")) for name, value in super().__repr_args__()]
+
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG003 - a model whose keys decide overrides it
         """The patterns of keys that pass through, in a block that holds ``data``."""
@@ -49,14 +64,23 @@ class Config(BaseModel):
         """The keys that passed through, as text, as Spark's options want them; those without a value are left out."""
         return {key: option_text(value) for key, value in (self.model_extra or {}).items() if value is not None}
 
+    def secrets(self) -> list[tuple[str, str]]:
+        """The secrets of the block, at any depth, with their keys."""
+        return list(find_secrets(values_by_key(self)))
+
 
 def option_text(value: Any) -> str:
     """A YAML value as the text that Spark and table formats expect: booleans in lower case, lists with commas.
 
     A mapping becomes JSON.
     """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, SecretStr):
+        return Secret(value.get_secret_value())
     if isinstance(value, Mapping):
-        return json.dumps(value)
+        return keep_secrecy(json.dumps(value), *value.values())
     if isinstance(value, list | tuple):
-        return ",".join(option_text(item) for item in value)
+        items = [option_text(item) for item in value]
+        return keep_secrecy(",".join(items), *items)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from headrace.runtime.ivy import spark_home
 from headrace.sdk.secrets import Secret, has_secret_name
@@ -19,18 +20,52 @@ SUBMIT_ARGS, FILE_OPTION = "PYSPARK_SUBMIT_ARGS", "--properties-file"
 UMASK = 0o077
 
 
+class PrivateFiles:
+    """Files for a process that is started, which nobody else may read and of which nothing is left, however that ends.
+
+    Where the system has files without a name they are in memory alone: the process inherits them, and reads them by number.
+    """
+
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
+        self._paths: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        for path in self._paths:
+            path.unlink()
+
+    def add(self, content: bytes) -> str:
+        """The path by which the process finds a file with this content."""
+        if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
+            descriptor = os.memfd_create("headrace")
+            path = f"/proc/self/fd/{descriptor}"
+        else:
+            descriptor, path = tempfile.mkstemp(prefix="headrace-")
+            self._paths.append(Path(path))
+        self.descriptors.append(descriptor)
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        return path
+
+
 def start_jvm(conf: Mapping[str, str]) -> None:
     """Starts this process's JVM with ``conf``, unless there is one.
 
-    Every user of the machine can read command lines, so the settings are in files, which are gone when it runs.
+    Every user of the machine can read command lines, so the settings come by files.
     """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to start the JVM alone
         return
-    with tempfile.TemporaryDirectory(prefix="headrace-") as folder, _submit_args(Path(folder), conf):
-        gateway = launch_gateway(popen_kwargs={"umask": UMASK})  # type: ignore[no-untyped-call]
+    with PrivateFiles() as files, _submit_args(files, conf):
+        popen = {"umask": UMASK, "pass_fds": files.descriptors}
+        gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
 
 
@@ -47,31 +82,24 @@ def read_spark_default(key: str) -> str | None:
     return re.sub(r"\\(.)", r"\1", found[1]) if found else None
 
 
-def write_properties(file: Path, conf: Mapping[str, str], base: Path | None = None) -> None:
-    """Settings as a file of Java properties that only this user may read; what they do not say is as in ``base``."""
+def to_properties(conf: Mapping[str, str], base: Path | None = None) -> bytes:
+    """Settings as Java's properties; what they do not say is as in ``base``."""
     said = base.read_bytes() if base and base.is_file() else b""
     lines = [f"{_escape(key)}={_escape(value)}\n" for key, value in conf.items()]
-    write_private(file, said + b"\n\n" + "".join(lines).encode("utf-8", "surrogateescape"))
-
-
-def write_private(file: Path, content: bytes) -> None:
-    """Creates a file that only this user may read."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(content)
+    return said + b"\n\n" + "".join(lines).encode("utf-8", "surrogateescape")
 
 
 @contextmanager
-def _submit_args(folder: Path, conf: Mapping[str, str]) -> Iterator[None]:
-    """PySpark's arguments for ``spark-submit``, with a file in ``folder`` that has the settings."""
+def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]:
+    """PySpark's arguments for ``spark-submit``, with a file that has the settings."""
     before = os.environ.get(SUBMIT_ARGS)
     arguments, base = shlex.split(before or "pyspark-shell"), spark_conf_home() / "spark-defaults.conf"
     if FILE_OPTION in arguments:  # of two, Spark reads the last alone
         at = arguments.index(FILE_OPTION)
         base = Path(arguments[at + 1])
         del arguments[at : at + 2]
-    file = folder / "spark.properties"
-    write_properties(file, {**conf, **_hide_java_options(folder, conf.get(JAVA_OPTIONS, ""))}, base)
-    os.environ[SUBMIT_ARGS] = shlex.join([FILE_OPTION, str(file), *arguments])
+    file = files.add(to_properties({**conf, **_hide_java_options(files, conf.get(JAVA_OPTIONS, ""))}, base))
+    os.environ[SUBMIT_ARGS] = shlex.join([FILE_OPTION, file, *arguments])
     try:
         yield
     finally:
@@ -81,14 +109,12 @@ def _submit_args(folder: Path, conf: Mapping[str, str]) -> Iterator[None]:
             os.environ[SUBMIT_ARGS] = before
 
 
-def _hide_java_options(folder: Path, options: str) -> dict[str, str]:
+def _hide_java_options(files: PrivateFiles, options: str) -> dict[str, str]:
     """Java options with a secret, which Spark would put into the command line, as a file that Java reads them from."""
     if not isinstance(options, Secret) and not has_secret_name(options):
         return {}
-    file = folder / "java.options"
     quoted = ['"' + re.sub(r'(["\\])', r"\\\1", option) + '"\n' for option in shlex.split(options)]
-    write_private(file, "".join(quoted).encode("utf-8", "surrogateescape"))
-    return {JAVA_OPTIONS: f'"@{file}"'}
+    return {JAVA_OPTIONS: f'"@{files.add("".join(quoted).encode("utf-8", "surrogateescape"))}"'}
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.runtime.jvm import write_properties
+from headrace.runtime.jvm import PrivateFiles, to_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,14 +36,26 @@ def test_no_setting_of_a_session_is_on_a_command_line(spark: SparkSession) -> No
     assert "PYSPARK_SUBMIT_ARGS" not in os.environ
 
 
-def test_the_files_with_settings_are_gone_when_spark_runs(spark: SparkSession) -> None:
+def test_the_settings_are_in_no_file_of_a_disk_while_spark_runs(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     _, _, rest = str(jvm.java.lang.System.getProperty("sun.java.command")).partition("--properties-file ")
-    assert rest.endswith("spark.properties pyspark-shell")
-    assert not Path(rest.removesuffix(" pyspark-shell")).parent.exists()
+    path, name = rest.split()
+    assert name == "pyspark-shell"
+    assert path.startswith("/proc/self/fd/")
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    assert str(Path(path.replace("self", str(pid))).readlink()) == "/memfd:headrace (deleted)"
 
 
-def test_java_reads_every_value_as_it_was_and_nobody_else_may(spark: SparkSession, tmp_path: Path) -> None:
+def test_where_every_file_has_a_name_nobody_else_may_read_it_and_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    with PrivateFiles() as files:
+        path = Path(files.add(b"a secret"))
+        assert path.read_bytes() == b"a secret"
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.exists()
+
+
+def test_java_reads_every_value_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     conf = {
         "spark.a": 'back\\slash "and" =:#! ',
         "spark.b:c": "two\nlines\tand ü…",
@@ -53,6 +65,5 @@ def test_java_reads_every_value_as_it_was_and_nobody_else_may(spark: SparkSessio
     defaults = tmp_path / "spark-defaults.conf"
     defaults.write_text("spark.c  theirs\nspark.e  kept \\")
     file = tmp_path / "spark.properties"
-    write_properties(file, conf, defaults)
+    file.write_bytes(to_properties(conf, defaults))
     assert java_properties(spark, file) == {**conf, "spark.e": "kept "}
-    assert file.stat().st_mode & 0o777 == 0o600

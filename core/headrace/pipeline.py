@@ -35,10 +35,10 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
 from headrace.sdk.plugins import Registry, registry
-from headrace.sdk.secrets import find_secrets, mark_secrets
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
+from headrace.secret_values import find_secrets, mark_secrets
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder

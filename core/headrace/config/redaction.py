@@ -1,6 +1,6 @@
 """Takes secrets out of texts, however those who wrote the texts escaped them.
 
-The second net: what headrace shows itself are values that know they are secrets (``headrace.sdk.secrets``).
+The second net: what headrace shows itself are values that know they are secrets (``headrace.secret_values``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import yaml
 
-from headrace.sdk.secrets import HIDDEN
+from headrace.secret_values import HIDDEN
 
 #: Characters from which on a text is a secret wherever it stands. Without the letter ``a`` no sentence could be read, and
 #: what is missing in it would be known.

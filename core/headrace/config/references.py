@@ -14,7 +14,8 @@ from typing import Any
 
 from headrace.config.redaction import Redaction
 from headrace.errors import ConfigError, HeadraceError
-from headrace.sdk.secrets import Secret, SecretProvider
+from headrace.sdk.secrets import SecretProvider
+from headrace.secret_values import Secret
 from headrace.suggestions import did_you_mean
 
 _REFERENCE_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from headrace.runtime.ivy import spark_home
-from headrace.sdk.secrets import Secret, has_secret_name
+from headrace.secret_values import Secret, has_secret_name
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_ARGS, FILE_OPTION = "PYSPARK_SUBMIT_ARGS", "--properties-file"

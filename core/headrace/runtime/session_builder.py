@@ -15,7 +15,7 @@ from headrace.runtime.java import find_java, use_java
 from headrace.runtime.jvm import JAVA_OPTIONS, read_spark_default, spark_conf_home, start_jvm
 from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.secrets import SECRET_KEYS, Secret, keep_secrecy
+from headrace.secret_values import SECRET_KEYS, Secret, keep_secrecy
 from headrace.spark.sessions import HUGE_METHODS
 
 if TYPE_CHECKING:

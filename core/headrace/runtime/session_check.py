@@ -16,7 +16,7 @@ from headrace.runtime.session_builder import (
     spark_line,
 )
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.secrets import show_value
+from headrace.secret_values import show_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

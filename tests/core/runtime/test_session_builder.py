@@ -22,7 +22,7 @@ from headrace.runtime.session_builder import (
 from headrace.runtime.session_check import list_missing_conf, list_missing_jars
 from headrace.sdk.config import Config as BaseConfig
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.secrets import Secret
+from headrace.secret_values import Secret
 
 
 class Lake(Plugin):

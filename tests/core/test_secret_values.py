@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, SecretStr
 
 from headrace.sdk import Config, option_text
-from headrace.sdk.secrets import Secret
+from headrace.secret_values import Secret
 
 
 class Login(Config):
@@ -67,7 +67,8 @@ def test_a_config_shows_no_secret_and_gives_all_of_them() -> None:
 
 
 def test_an_option_that_is_made_of_a_secret_is_one() -> None:
-    texts: list[Any] = [secret(), SecretStr("s3cr3t"), ["a", secret()], {"a": secret()}]
-    assert [option_text(text) for text in texts] == ["s3cr3t", "s3cr3t", "a,s3cr3t", '{"a": "s3cr3t"}']
+    texts: list[Any] = [secret(), ["a", secret()], {"a": [secret()]}]
+    assert [option_text(text) for text in texts] == ["s3cr3t", "a,s3cr3t", '{"a": ["s3cr3t"]}']
     assert all("s3cr3t" not in repr(option_text(text)) for text in texts)
-    assert option_text(True) == "true"
+    assert repr(option_text(secret())) == "'${env:PW}'"
+    assert [type(option_text(value)) for value in (True, "a", ["a"])] == [str, str, str]

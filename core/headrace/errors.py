@@ -5,6 +5,8 @@ Every message says what happened, where, and the fix. The exit codes are those t
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
 from typing import ClassVar, Self
 
 
@@ -20,6 +22,18 @@ class HeadraceError(Exception):
     def at(self, where: str) -> Self:
         """The same error, with a place when it had none."""
         self.where = self.where or where
+        return self
+
+    def redact(self, clean: Callable[[str], str]) -> Self:
+        """The same error as ``clean`` leaves its texts, and those of the errors that it came from."""
+        self.what = clean(self.what)
+        self.where, self.fix = (part and clean(part) for part in (self.where, self.fix))
+        self.args = (self.what, self.where, self.fix)
+        self.__notes__ = [clean(note) for note in getattr(self, "__notes__", [])]
+        cause = self.__cause__ or (None if self.__suppress_context__ else self.__context__)
+        text = "".join(traceback.format_exception(cause)) if cause else ""
+        if clean(text) != text:
+            self.__cause__ = RedactedError(clean(text))
         return self
 
     def __str__(self) -> str:
@@ -62,6 +76,10 @@ class FatalError(HeadraceError):
     """The run cannot go on: disk full, permission lost, a table that keeps failing."""
 
     exit_code = 6
+
+
+class RedactedError(Exception):
+    """The traceback of an error that said a secret, as text without it."""
 
 
 def _rebuild(kind: type[HeadraceError], what: str, where: str | None, fix: str | None) -> HeadraceError:

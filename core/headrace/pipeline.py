@@ -11,12 +11,13 @@ from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint
 from headrace.config.loader import build
 from headrace.config.model import TableRule
+from headrace.config.redaction import Redaction
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
 from headrace.dead_letters import file_store
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine import preflight
-from headrace.engine.error_translation import translate
+from headrace.engine.error_translation import redact_errors, translate
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query, RunOptions
@@ -38,6 +39,7 @@ from headrace.sdk.plugins import Registry, registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
+from headrace.secret_values import find_secrets, mark_secrets
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
@@ -68,7 +70,8 @@ class Pipeline:
     key: Format | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
-    redact: Callable[[str], str] = field(default=str, repr=False)
+    #: Takes the pipeline's secrets out of texts.
+    redact: Redaction = field(default_factory=Redaction, repr=False)
 
     def __post_init__(self) -> None:
         if not self.sinks:
@@ -78,6 +81,7 @@ class Pipeline:
                 f"the source {self.source.name!r} gives bytes and no format says how to read them",
                 fix="add `value: {json: {}}` beside it",
             )
+        spark, self.spark = self.spark, mark_secrets(self.spark)
         self.plan = Plan(
             name=self.name,
             source=self.source,
@@ -95,6 +99,8 @@ class Pipeline:
             dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),
             redact=self.redact,
         )
+        for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
+            self.redact.add(secret)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
@@ -112,13 +118,15 @@ class Pipeline:
         ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
         folder gets a file for a moment.
         """
-        check_capabilities(self.plan)
-        items = [preflight.list_plugins(self.plan)]
-        spark = self._session(spark)
-        items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
-        session = self._check_plugins(spark)
-        items += preflight.try_connections(self.plan, session) if connect else ()
-        return items + preflight.plan_columns(self.plan, session)
+        with redact_errors(self.redact):
+            check_capabilities(self.plan)
+            items = [preflight.list_plugins(self.plan)]
+            spark = self._session(spark)
+            items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
+            session = self._check_plugins(spark)
+            items += preflight.try_connections(self.plan, session) if connect else ()
+            items += preflight.plan_columns(self.plan, session)
+        return [item.redact(self.redact) for item in items]
 
     def run(
         self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
@@ -152,7 +160,8 @@ class Pipeline:
 
     def session(self, reporter: Reporter | None = None) -> SparkSession:
         """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
-        return build_session(self.plan.plugins, self.plan.spark_conf, reporter)
+        with redact_errors(self.redact):
+            return build_session(self.plan.plugins, self.plan.spark_conf, reporter)
 
     def read(
         self,
@@ -164,12 +173,17 @@ class Pipeline:
         spark: SparkSession | None = None,
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
-        spark = self._session(spark)
         if table == file_store.TABLE:
             dead_letters = self.read_dead_letters(spark)
             if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
             return dead_letters
+        with redact_errors(self.redact):
+            return self._read(self._session(spark), table, as_of=as_of, sink=sink, own_columns=own_columns)
+
+    def _read(
+        self, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
+    ) -> DataFrame:
         chosen = next((s for s in self.sinks if sink is None or s.name == sink), None)
         if chosen is None:
             raise ConfigError(
@@ -186,25 +200,26 @@ class Pipeline:
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
         """The records that could not become a row; None when there are none."""
-        spark = self._session(spark)
-        return file_store.read(
-            spark, Folder(spark, self.checkpoint).folder("dead_letters"), self.plan.dead_letter_table
-        )
+        with redact_errors(self.redact):
+            spark = self._session(spark)
+            folder = Folder(spark, self.checkpoint).folder("dead_letters")
+            return file_store.read(spark, folder, self.plan.dead_letter_table)
 
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
         """From the next batch on every change is newer than all before: for a database that was restored or replaced.
 
         Stop the pipeline before. ConfigError when it has never run.
         """
-        spark = self._session(spark)
-        if not Folder(spark, self.checkpoint).exists():
-            raise ConfigError(
-                "nothing was read yet, so no change is older than another",
-                where=f"checkpoint {self.checkpoint}",
-                fix="run the pipeline",
-            )
-        checkpoint = Checkpoint(spark, self.checkpoint, self.name)
-        return checkpoint.epochs.add(checkpoint.next_batch, reason)
+        with redact_errors(self.redact):
+            spark = self._session(spark)
+            if not Folder(spark, self.checkpoint).exists():
+                raise ConfigError(
+                    "nothing was read yet, so no change is older than another",
+                    where=f"checkpoint {self.checkpoint}",
+                    fix="run the pipeline",
+                )
+            checkpoint = Checkpoint(spark, self.checkpoint, self.name)
+            return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
     def resync(self, table: str, *, now: bool = False, spark: SparkSession | None = None) -> list[Resync]:
         """Removes the rows of a table that its newest snapshot does not have; what that did to each sink's table.
@@ -220,12 +235,13 @@ class Pipeline:
     def _start(
         self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
     ) -> Query:
-        check_capabilities(self.plan)
-        spark = self._session(spark)
-        session = self._check_plugins(spark)
-        names_checked = preflight.find_names(self.plan, session)
-        pause = None if trigger is None else seconds_of(trigger)
-        return start(self.plan, spark, RunOptions(pause, on_progress, names_checked=names_checked))
+        with redact_errors(self.redact):
+            check_capabilities(self.plan)
+            spark = self._session(spark)
+            session = self._check_plugins(spark)
+            names_checked = preflight.find_names(self.plan, session)
+            pause = None if trigger is None else seconds_of(trigger)
+            return start(self.plan, spark, RunOptions(pause, on_progress, names_checked=names_checked))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()

@@ -1,18 +1,23 @@
 """Masked values and secrets are searched in everything that a pipeline says and leaves: they are in none of it.
 
-With Spark's own log and event log on, which have the plan of every query; with the errors of a wrong password, of a
-column that changes its type and of a sink that cannot write, each with its traceback.
+With Spark's own log, event log and UI on, which have the plan of every query and all settings; in the command lines of
+all processes; with the errors of a wrong password, of a column that changes its type and of a sink that cannot write, each
+with its traceback.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
@@ -24,7 +29,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
 
 TOPIC = "shop.public.people"
 PII = "canary-4711"
-SECRETS = {"SALT": "salt-of-canaries", "S3_SECRET": "secret-of-canaries", "WRONG": "guess-of-canaries"}
+SECRETS = {
+    "SALT": "salt-of-canaries",
+    "S3_SECRET": "secret-of-canaries",
+    "WRONG": "guess-of-canaries",
+    # Neither their names nor their values are what Spark takes for a secret by itself.
+    "ACCOUNT": "account-of-canaries",
+    "SIGNER": "signer-of-canaries",
+    "STORE": "store-of-canaries",
+}
 LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="${{env:{}}}";'
 
 
@@ -58,6 +71,11 @@ def pipeline(
 ) -> str:
     """A pipeline's file; ``password``: the variable that has it."""
     text = {"sha256": {"salt": "${env:SALT}"}}
+    iceberg: dict[str, Any] = {"warehouse": f"{lake}/iceberg"}
+    if lake == "lake":
+        (folder / "lake/iceberg").mkdir(parents=True, exist_ok=True)
+        properties = {"type": "hadoop", "warehouse": str(folder / "lake/iceberg"), "signer.id": "${env:SIGNER}"}
+        iceberg = {"catalog": "lake", "catalog.properties": properties}
     said = {
         "name": "people",
         "source": {
@@ -81,7 +99,10 @@ def pipeline(
                 }
             },
         ],
-        "sinks": [{"iceberg": {"warehouse": f"{lake}/iceberg"}}, {"hudi": {"path": f"{lake}/hudi"}}],
+        "sinks": [
+            {"iceberg": iceberg},
+            {"hudi": {"path": f"{lake}/hudi"}},
+        ],
         "checkpoint": "checkpoint",
         "dead.letters": {"undecodable": policy},
         "spark": {
@@ -92,7 +113,11 @@ def pipeline(
             # What is compressed could not be searched.
             "spark.eventLog.compress": "false",
             "spark.sql.parquet.compression.codec": "uncompressed",
+            "spark.ui.enabled": "true",
+            "spark.ui.port": (folder / "port").read_text(),
             "spark.hadoop.fs.s3a.secret.key": "${env:S3_SECRET}",
+            "spark.hadoop.fs.azure.account.key.lake": "${env:ACCOUNT}",
+            "spark.driver.extraJavaOptions": "-Dcanaries.store=${env:STORE}",
         },
     }
     name = f"{password}-{lake}-{policy}.yaml".lower()
@@ -145,17 +170,56 @@ class Program:
         self._process.communicate()
 
 
+class Onlooker:
+    """Another user of the machine: all command lines, and Spark's UI whenever it answers, in files."""
+
+    PAGES = ("environment/", "api/v1/applications/{}/environment", "api/v1/applications/{}/sql?planDescription=true")
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder, self._ui, self._ended = folder, f"http://127.0.0.1:{port}", threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._commands = set[str]()
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.05):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    self._commands.add((process / "cmdline").read_text(errors="replace"))
+            (self._folder / "commands").write_text("\n".join(self._commands))
+            with suppress(OSError, ValueError, IndexError):  # no UI, or one that begins
+                application = json.loads(self._ask("api/v1/applications"))[0]["id"]
+                for number, page in enumerate(self.PAGES):
+                    (self._folder / f"{application}-{number}").write_bytes(self._ask(page.format(application)))
+
+    def _ask(self, page: str) -> bytes:
+        with urllib.request.urlopen(f"{self._ui}/{page}", timeout=10) as answer:
+            return bytes(answer.read())
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where the program works; what it says is beside it."""
     (tmp_path / "work/events").mkdir(parents=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        (tmp_path / "work/port").write_text(str(free.getsockname()[1]))
     return tmp_path / "work"
 
 
 @pytest.fixture
 def headrace(kafka: Kafka, folder: Path) -> Iterator[Program]:
     program = Program(folder, {**SECRETS, "PASSWORD": kafka.sasl.password})
-    yield program
+    with Onlooker(folder.with_name("seen"), int((folder / "port").read_text())):
+        yield program
     program.end()
 
 
@@ -196,6 +260,13 @@ def test_no_masked_value_and_no_secret_is_said_or_left(kafka: Kafka, folder: Pat
     events = [path.read_bytes() for path in (folder / "events").rglob("*") if path.is_file()]
     assert any(b"physicalPlanDescription" in text and b"MergeRows" in text for text in events)
     assert any(path.suffix == ".parquet" for path in (folder / "checkpoint/dead_letters").rglob("*"))
+    seen = [path.read_bytes() for path in folder.with_name("seen").iterdir()]
+    assert any(b"org.apache.spark.deploy.SparkSubmit" in text for text in seen)
+    for key in (b"spark.hadoop.fs.azure.account.key.lake", b"spark.sql.catalog.lake.signer.id", b"canaries.store"):
+        assert sum(key in text for text in seen) >= 2  # on the page, and in the answer of the API
+        assert any(key in text for text in events)
+    assert {path.stat().st_mode & 0o777 for path in (folder / "lake").rglob("*.parquet")} == {0o644}
+    assert (folder / "checkpoint").stat().st_mode & 0o777 == 0o700
     for canary in (PII, *SECRETS.values(), kafka.sasl.password):
         assert not find_canary(canary, folder.parent)
 

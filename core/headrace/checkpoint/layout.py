@@ -71,6 +71,7 @@ class Checkpoint:
         try:
             text = self.folder.read(_HEAD)
             if text is None:
+                self.folder.make_private()
                 head = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
                 self.folder.write(_HEAD, json.dumps(head))
             else:

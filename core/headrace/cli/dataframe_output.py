@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from headrace.cli.formatting import format_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,7 +33,7 @@ def print_frame(frame: DataFrame, rows: list[list[Any]], limit: int, form: str) 
 
     if form == "json":
         for row in rows[:limit]:
-            click.echo(json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, default=str))
+            click.echo(format_json(dict(zip(frame.columns, row, strict=True))))
         return
     from headrace.cli.table_output import make_console, print_records, print_rows
 

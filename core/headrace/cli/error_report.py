@@ -52,7 +52,8 @@ def report(error: Exception) -> int:
     meta = click.get_current_context().meta
     redact: Callable[[str], str] = meta.get(_REDACT, str)
     if meta.get(_TRACEBACK):
-        click.echo(redact("".join(traceback.format_exception(error))), err=True)
+        text = redact("".join(traceback.format_exception(error)))
+        click.echo(escape_controls(text, keep_lines=True) + "\n", err=True)
     if isinstance(error, HeadraceError):
         what, where, fix, code = error.what, error.where, error.fix, error.exit_code
     else:
@@ -67,10 +68,9 @@ def report(error: Exception) -> int:
 
 
 def _print_part(word: str, text: str, redact: Callable[[str], str], fg: str | None = None) -> None:
-    lines = redact(text).splitlines() or [""]
     label = click.style(f"{word + ':':>6}", fg=fg, bold=True)
-    for line in lines:
-        click.echo(f"{label} {click.style(escape_controls(line.expandtabs(2)), fg=fg)}", err=True)
+    for line in escape_controls(redact(text), keep_lines=True).split("\n"):
+        click.echo(f"{label} {click.style(line, fg=fg)}", err=True)
         label = " " * 6
 
 

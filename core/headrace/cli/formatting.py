@@ -1,12 +1,16 @@
-"""Numbers, times and names as people read them."""
+"""Numbers, times and others' texts as people read them."""
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 #: A count that nobody knows without reading the table.
 UNKNOWN = "–"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+#: What moves the cursor, changes colours, ends a line, or turns the order of the characters around.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_SHORT_CODES = {"\n": "\\n", "\t": "\\t"}
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (365.25, "d"))
 
 
@@ -37,6 +41,23 @@ def format_size(value: int) -> str:
     return f"{value / 1e3:.1f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"
 
 
-def escape_controls(text: str) -> str:
-    """Text on one line; what would move the cursor or change its colour is shown by its code."""
-    return _CONTROL.sub(lambda match: {"\n": "\\n", "\t": "\\t"}.get(match[0], f"\\x{ord(match[0]):02x}"), text)
+def escape_controls(text: str, *, keep_lines: bool = False) -> str:
+    """A text that headrace did not write, on one line, or on its own: control characters are shown by their codes."""
+    if keep_lines:
+        return "\n".join(escape_controls(line.expandtabs(2)) for line in text.splitlines())
+    return _CONTROL.sub(lambda match: _SHORT_CODES.get(match[0]) or _format_code(match[0]), text)
+
+
+def format_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, with the control characters that JSON itself would leave by their codes."""
+    return escape_json(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+
+
+def escape_json(text: str) -> str:
+    """JSON that says the same without control characters; its own line breaks stay."""
+    return _CONTROL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+
+
+def _format_code(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -12,10 +12,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import UNKNOWN, format_count, format_duration
+from headrace.cli.formatting import UNKNOWN, escape_controls, format_count, format_duration
 from headrace.cli.run_log import describe_backlog, describe_failure, describe_totals, list_hints
 from headrace.cli.run_totals import TableTotal, Totals
-from headrace.cli.table_output import make_table
+from headrace.cli.table_output import make_table, make_text
 
 if TYPE_CHECKING:
     from headrace.progress.model import BatchProgress
@@ -50,7 +50,7 @@ class Screen:
         self._live.stop()
 
     def report(self, text: str) -> None:
-        self._console.print(Text(text, style="dim"))
+        self._console.print(make_text(text, "dim", keep_lines=True))
 
     def step(self, text: str) -> None:
         if text != self._step:
@@ -63,29 +63,29 @@ class Screen:
 
     def add(self, progress: BatchProgress) -> None:
         for sentence in self._totals.add(progress):
-            self.report(sentence)
+            self.report(escape_controls(sentence))
 
     def print_summary(self) -> None:
-        self._console.print(Text(describe_totals(self._totals), style="bold"))
+        self._console.print(make_text(describe_totals(self._totals), "bold"))
         if self._totals.tables:
             self._console.print(self._table(live=False))
         for line in list_hints(self._totals, self._file):
-            self._console.print(Text(line, style="yellow"))
+            self._console.print(make_text(line, "yellow"))
 
     def _render(self) -> RenderableType:
         head = Table.grid(expand=True, padding=(0, 2, 0, 0))
         for _ in range(2):
             head.add_column(no_wrap=True)
         head.add_column(justify="right", no_wrap=True, style="dim")
-        name = Text(self._totals.pipeline, style="bold")
-        step = Text(f"{self._step} {format_duration(monotonic() - self._since)}" if self._step else "", style="cyan")
+        name = make_text(self._totals.pipeline, "bold")
+        step = make_text(f"{self._step} {format_duration(monotonic() - self._since)}" if self._step else "", "cyan")
         self._spinner.update(text=Text.assemble(name, "  ", step))
         hint = "  Ctrl-C: end after the batch" if self._running else ""
         head.add_row(self._spinner, "", f"up {format_duration(self._totals.age)}{hint}")
         parts: list[RenderableType] = [head]
         if self._totals.tables:
             parts += [Text(), self._table(live=True)]
-        parts += [Text(line, style="red") for line in self._describe_failures()]
+        parts += [make_text(line, "red", keep_lines=True) for line in self._describe_failures()]
         return Group(*parts)
 
     def _describe_failures(self) -> list[str]:
@@ -112,7 +112,7 @@ class Screen:
 
 
 def _count_cells(total: TableTotal, counts: Sequence[str]) -> list[Text]:
-    cells = [Text(total.table), Text(total.sink)]
+    cells = [make_text(total.table), make_text(total.sink)]
     for name in counts:
         value = getattr(total, name)
         cells.append(Text(format_count(value), style="yellow" if name == "dead_letters" and value else ""))

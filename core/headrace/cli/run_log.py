@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration
+from headrace.cli.formatting import (
+    UNKNOWN,
+    count_noun,
+    escape_controls,
+    escape_json,
+    format_count,
+    format_duration,
+)
 from headrace.cli.run_totals import TableTotal, Totals
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ class TextLines:
         pass
 
     def report(self, text: str) -> None:
-        click.echo(text, err=True)
+        click.echo(escape_controls(text, keep_lines=True), err=True)
 
     step = report
 
@@ -37,18 +44,17 @@ class TextLines:
 
     def add(self, progress: BatchProgress) -> None:
         for sentence in self._totals.add(progress):
-            self.report(sentence)
+            self.report(escape_controls(sentence))
         for table in progress.tables:
-            click.echo(
-                f"{progress.started[:19]}Z {progress.pipeline} batch {progress.batch}  {_describe_outcome(table)}"
-            )
+            line = f"{progress.started[:19]}Z {progress.pipeline} batch {progress.batch}  {_describe_outcome(table)}"
+            click.echo(escape_controls(line))
 
     def print_summary(self) -> None:
         self._echo_summary(err=False)
 
     def _echo_summary(self, *, err: bool) -> None:
         for line in summarize(self._totals, self._file):
-            click.echo(line, err=err)
+            click.echo(escape_controls(line), err=err)
 
 
 class JsonLines(TextLines):
@@ -56,7 +62,7 @@ class JsonLines(TextLines):
 
     def add(self, progress: BatchProgress) -> None:
         self._totals.add(progress)
-        click.echo(progress.json())
+        click.echo(escape_json(progress.json()))
 
     def print_summary(self) -> None:
         self._echo_summary(err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from headrace.cli.error_report import redact_with
+from headrace.cli.formatting import escape_controls
 from headrace.cli.signals import listen_again
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Spinner:
         if self._status:
             from rich.markup import escape
 
-            self._status.update(escape(text.strip()))
+            self._status.update(escape(escape_controls(text.strip())))
 
     step = report
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import count_noun, escape_controls
+from headrace.cli.formatting import count_noun, escape_controls, format_json
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -48,6 +47,11 @@ def make_table(*left: str, right: Collection[str] = (), gap: int = _GAP + 1) -> 
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def make_text(text: str, style: str = "", *, keep_lines: bool = False) -> Text:
+    """A text that headrace did not write, for a terminal."""
+    return Text(escape_controls(text, keep_lines=keep_lines), style=style)
 
 
 def print_rows(
@@ -108,5 +112,4 @@ def _text(value: Any) -> str:
     """A value on one line."""
     if value is None:
         return "null"
-    text = json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, bool | dict | list) else str(value)
-    return escape_controls(text)
+    return format_json(value) if isinstance(value, bool | dict | list) else escape_controls(str(value))

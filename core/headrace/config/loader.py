@@ -38,8 +38,7 @@ class _Builder:
         try:
             return self._build(make)
         except HeadraceError as error:  # what a model refuses may have come from a reference
-            error.what = self._resolver.redact(error.what)
-            error.fix = self._resolver.redact(error.fix) if error.fix else None
+            error.redact(self._resolver.redact)
             raise
 
     def _build(self, make: Callable[..., Built]) -> Built:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.config.redaction import Redaction
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.secrets import SecretProvider
+from headrace.secret_values import Secret
 from headrace.suggestions import did_you_mean
 
 _REFERENCE_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
@@ -44,10 +46,10 @@ PROVIDERS: Mapping[str, SecretProvider] = {"env": from_env, "file": from_file}
 
 @dataclass
 class Resolver:
-    """Replaces references by the values of their providers, and keeps these out of every text that is made later."""
+    """Replaces references by the values of their providers, as secrets; ``redact`` takes these out of texts."""
 
     providers: Mapping[str, SecretProvider]
-    secrets: set[str] = field(default_factory=set, repr=False)
+    redact: Redaction = field(default_factory=Redaction)
 
     def resolve(self, data: Any, where: Where) -> Any:
         """Replaces every reference in ``data``; raises one ConfigError that names all that are missing."""
@@ -61,12 +63,6 @@ class Resolver:
             )
         return resolved
 
-    def redact(self, text: str) -> str:
-        """Replaces the value of every reference in ``text`` by asterisks."""
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, "******")
-        return text
-
     def _walk(self, data: Any, loc: tuple[Any, ...], where: Where, missing: list[str]) -> Any:
         if isinstance(data, dict):
             return {key: self._walk(value, (*loc, key), where, missing) for key, value in data.items()}
@@ -77,7 +73,8 @@ class Resolver:
         problems: list[str] = []
         text = self._expand(data, problems)
         missing += [f"{where(loc)}: {problem}" for problem in problems]
-        return text
+        has_reference = any(not start["escaped"] for start in _REFERENCE_START.finditer(data))
+        return Secret(text, written=data) if has_reference else text
 
     def _expand(self, text: str, problems: list[str]) -> str:
         """Replaces the references in ``text``. A reference's name may hold references; a value that comes may not."""
@@ -111,8 +108,7 @@ class Resolver:
         except Exception as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are reported at once
             problems.append(f"${{{provider}:{written}}}: {_describe_error(error)}")
             return ""
-        if value:
-            self.secrets.add(value)
+        self.redact.add(value)
         return value
 
 

@@ -48,7 +48,8 @@ def dead_letter_rows(
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _column_or_null(changes.frame, HEADERS, _HEADERS)
     return (
-        changes.frame.where(is_rejected | F.col(FILE).isNotNull())  # the others need not be counted
+        _without_values(changes.frame, is_rejected)
+        .where(is_rejected | F.col(FILE).isNotNull())  # the others need not be counted
         .withColumn(OFFSET, offset)
         .where(is_rejected)
         .select(
@@ -67,6 +68,15 @@ def dead_letter_rows(
             (F.timestamp_micros(F.lit(replay.seen)) if replay else F.current_timestamp()).alias("seen"),
         )
     )
+
+
+def _without_values(frame: DataFrame, is_rejected: Column) -> DataFrame:
+    """The records, of which those that are not rejected have nothing but their places: to be counted, all of them are moved."""
+    from pyspark.sql import functions as F
+
+    places = (FILE, PLACE, OFFSET)
+    others = [name for name in frame.columns if name not in places]
+    return frame.select(*places, *[F.when(is_rejected, F.col(quote_name(name))).alias(name) for name in others])
 
 
 def number_in_file(offset: str, file: str, place: str) -> Column:

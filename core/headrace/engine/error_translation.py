@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.errors import FatalError, HeadraceError, RetriableError
+from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
 from headrace.spark.error_text import causes, first_line, full_text
 
 if TYPE_CHECKING:
@@ -68,6 +71,21 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
             f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
         )
     return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
+
+
+@contextmanager
+def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
+    """No error that comes out of the block says a secret."""
+    try:
+        yield
+    except HeadraceError as error:
+        error.redact(redact)
+        raise
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        if redact(text) == text:
+            raise
+        raise FatalError(redact(first_line(error))) from RedactedError(redact(text))
 
 
 def _line_with(signs: str, text: str) -> str:

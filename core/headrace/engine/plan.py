@@ -51,7 +51,7 @@ class Plan:
     settings: Settings = field(default_factory=Settings)
     #: The table that keeps dead letters; None: files in the checkpoint.
     dead_letter_table: DeadLetterTable | None = None
-    redact: Callable[[str], str] = str
+    redact: Callable[[str], str] = field(default=str, repr=False)
 
     @property
     def plugins(self) -> list[Plugin]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,10 @@ class CheckItem:
     what: str
     found: str
     error: HeadraceError | None = None
+
+    def redact(self, clean: Callable[[str], str]) -> CheckItem:
+        """The same as ``clean`` leaves its texts."""
+        return CheckItem(clean(self.what), clean(self.found), self.error and self.error.redact(clean))
 
 
 def list_plugins(plan: Plan) -> CheckItem:

@@ -23,6 +23,7 @@ from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
 from headrace.sdk.source import Offset
+from headrace.spark.error_text import causes
 from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Query(ABC):
 
     def __init__(self, plan: Plan, spark: SparkSession, options: RunOptions) -> None:
         self._plan, self._spark, self._options = plan, spark, options
-        self._state = RunState()
+        self._state = RunState(plan.redact)
         self._progress: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
         self._in_batch, self._settling, self._is_settled = threading.Lock(), threading.Lock(), False
         self._wake = threading.Event()
@@ -188,9 +189,14 @@ class Query(ABC):
             try:
                 self._runner.apply(frame, batch, span)
                 self._state.note_answer()
-            except BaseException as error:
-                self._state.fail(error if isinstance(error, HeadraceError) else translate(error, self._plan))
-                raise
+            except BaseException as raised:
+                error = raised if isinstance(raised, HeadraceError) else translate(raised, self._plan)
+                if error not in causes(raised):
+                    error.__cause__ = raised
+                self._state.fail(error)
+                if error is raised:
+                    raise
+                raise error from error.__cause__  # Spark writes it into its log
             finally:
                 self._state.end_batch()
             # Before the source plans the next batch, so that what comes meanwhile is in it.

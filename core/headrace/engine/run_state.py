@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
 from headrace.errors import HeadraceError
@@ -22,7 +22,9 @@ class Phase(Enum):
 class RunState:
     """The state of a run that several threads write, behind one lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Callable[[str], str] = str) -> None:
+        """``redact``: takes secrets out of the texts of errors."""
+        self._redact = redact
         self._lock = threading.Lock()
         self._stop_asked = threading.Event()
         self._phase = Phase.STARTING
@@ -96,11 +98,13 @@ class RunState:
 
     def note_source_error(self, error: HeadraceError) -> None:
         """The source does not answer, and is asked again."""
+        error.redact(self._redact)
         with self._lock:
             self._phase, self._error, self._source_error = Phase.RETRYING, None, error
 
     def fail(self, error: HeadraceError) -> None:
         """Notes why the run ends; what was noted first holds."""
+        error.redact(self._redact)
         with self._lock:
             self._error = self._error or error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,19 +11,22 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError
 from headrace.runtime.certificates import trust_options, write_trust_store
-from headrace.runtime.ivy import spark_home
 from headrace.runtime.jar_locks import read_locks
 from headrace.runtime.jars import cache_home, resolve_jars
 from headrace.runtime.java import Java, find_java, use_java
+from headrace.runtime.jvm import JAVA_OPTIONS, read_spark_default, spark_conf_home, start_jvm
 from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.plugin import Plugin
+from headrace.secret_values import SECRET_KEYS, Secret, keep_secrecy
 from headrace.spark.sessions import HUGE_METHODS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTENSIONS = "spark.sql.extensions"
-JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
+#: Which settings Spark's log, UI and event log do not show: those whose key or value this finds.
+REDACTION = "spark.redaction.regex"
 #: Settings that are lists, and what is between their items.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
@@ -66,7 +70,8 @@ def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
         for key, value in plugin.session_conf().items():
             if key in _SEPARATORS and key in conf:
                 separator = _SEPARATORS[key]
-                conf[key] = separator.join(dict.fromkeys([*conf[key].split(separator), *value.split(separator)]))
+                joined = separator.join(dict.fromkeys([*conf[key].split(separator), *value.split(separator)]))
+                conf[key] = keep_secrecy(joined, conf[key], value)
                 continue
             if conf.get(key, value) != value:
                 raise ConfigError(
@@ -92,16 +97,19 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     """All settings of a new session; ``conf`` (the pipeline's ``spark:``) wins over what plugins ask."""
     plugin_conf = merge_session_conf(plugins)
     # Of two that contradict each other, Java takes the later.
-    driver, executors = (
-        " ".join(filter(None, [plugin_conf.get(key), conf.get(key)])) for key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS)
-    )
+    options = {
+        key: [option for option in (plugin_conf.get(key), conf.get(key)) if option]
+        for key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS)
+    }
+    driver, executors = (" ".join(parts) for parts in options.values())
     merged = {
         "spark.master": os.environ.get("MASTER", "local[*]"),
         **plugin_conf,
         **conf,
-        JAVA_OPTIONS: _driver_java_options(driver),
-        EXECUTOR_JAVA_OPTIONS: _with_huge_methods(executors),
+        JAVA_OPTIONS: keep_secrecy(_driver_java_options(driver), *options[JAVA_OPTIONS]),
+        EXECUTOR_JAVA_OPTIONS: keep_secrecy(_with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
     }
+    merged[REDACTION] = redaction_regex(plugins, merged)
     is_local = merged["spark.master"].startswith("local")
     if is_local:
         merged = {**_local_defaults(), **merged}
@@ -116,7 +124,18 @@ def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:
     if not java.is_bundled or "javax.net.ssl.trustStore" in given:
         return dict(conf)
     store = write_trust_store(cache_home() / "trusted.jks")
-    return {**conf, JAVA_OPTIONS: f"{options} {trust_options(store)}"}
+    return {**conf, JAVA_OPTIONS: keep_secrecy(f"{options} {trust_options(store)}", options)}
+
+
+def redaction_regex(plugins: Iterable[Plugin], conf: Mapping[str, str]) -> str:
+    """What finds every key that has a secret: in settings, in the options of plugins, in Java's own properties."""
+    secrets = {key: value for key, value in conf.items() if isinstance(value, Secret)}
+    keys = secrets.keys() | {key for plugin in plugins for key, _ in plugin.config.secrets()}
+    keys |= {key.removeprefix("spark.hadoop.") for key in secrets}  # as Hadoop calls them
+    for options in (secrets.get(JAVA_OPTIONS), secrets.get(EXECUTOR_JAVA_OPTIONS)):
+        keys |= set(re.findall(r"-D([^\s=]+)=", options or ""))
+    known = conf.get(REDACTION) or read_spark_default(REDACTION) or f"(?i:{SECRET_KEYS})"
+    return f"{known}|(?i:^({'|'.join(map(re.escape, sorted(keys)))})$)" if keys else known
 
 
 def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None) -> SparkSession:
@@ -143,12 +162,13 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("headrace")
-    complete = complete_session_conf(plugins, conf, [str(jar) for jar in jars])
-    for key, value in with_trust_store(complete, java).items():
-        builder = builder.config(key, value)
+    settings = with_trust_store(complete_session_conf(plugins, conf, [str(jar) for jar in jars]), java)
     reporter.step(f"starting Spark {version}")
     try:
+        start_jvm(settings)
+        builder = SparkSession.builder.appName("headrace")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
         return builder.getOrCreate()
     except Exception as error:
         raise ConfigError(
@@ -181,8 +201,7 @@ def _driver_java_options(options: str) -> str:
     parts = [options] if options else []
     if "-XX:+Use" not in options:
         parts.append("-XX:+UseParallelGC")
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
-    if "log4j" not in options and not any(folder.glob("log4j2.*")):
+    if "log4j" not in options and not any(spark_conf_home().glob("log4j2.*")):
         file = Path(__file__).with_name("log4j2.properties")
         parts.append(f'"-Dlog4j2.configurationFile={file.as_uri()}"')
     return _with_huge_methods(" ".join(parts))

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.errors import PluginError
+from headrace.runtime.jvm import JAVA_OPTIONS
 from headrace.runtime.session_builder import (
     EXECUTOR_JAVA_OPTIONS,
     EXTENSIONS,
-    JAVA_OPTIONS,
     check_supported,
     list_coordinates,
     merge_session_conf,
     spark_line,
 )
 from headrace.sdk.plugin import Plugin
+from headrace.secret_values import show_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def list_missing_conf(plugins: Sequence[Plugin], setting: Callable[[str], str | 
             if missing:
                 lines.append(f'.config("{key}", "{",".join([*present, *missing])}")')
         elif value is None or (value != needed and not key.startswith("spark.sql.catalog.")):
-            lines.append(f'.config("{key}", "{needed}")')
+            lines.append(f'.config("{key}", "{show_value(key, needed)}")')
     return lines
 
 

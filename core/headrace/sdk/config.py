@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+from headrace.secret_values import SecretsModel, keep_secrecy
 
-class Config(BaseModel):
+
+class Config(SecretsModel):
     """A block of the pipeline file.
 
     Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept as they are and given by ``options``.
@@ -29,8 +31,7 @@ class Config(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, data: Any) -> Any:
-        if data is None:
-            return {}
+        data = {} if data is None else data
         if not isinstance(data, dict):
             return data
         known, patterns = {*cls.keys(), *cls.model_fields}, cls.passthrough_patterns(data)
@@ -53,10 +54,10 @@ class Config(BaseModel):
 def option_text(value: Any) -> str:
     """A YAML value as the text that Spark and table formats expect: booleans in lower case, lists with commas.
 
-    A mapping becomes JSON.
+    A mapping becomes JSON. What has a secret in it becomes one.
     """
     if isinstance(value, Mapping):
-        return json.dumps(value)
+        return keep_secrecy(json.dumps(value), value)
     if isinstance(value, list | tuple):
-        return ",".join(option_text(item) for item in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return keep_secrecy(",".join(option_text(item) for item in value), value)
+    return str(value).lower() if isinstance(value, bool) else keep_secrecy(str(value), value)

@@ -127,6 +127,13 @@ class Folder:
             files.delete(made, False)
         return f"{self.path}: may be written"
 
+    def make_private(self) -> None:
+        """On a local disk, makes it a folder that nobody else may enter, unless it is there."""
+        uri = self._jvm.org.apache.hadoop.fs.Path(self.path).toUri()
+        if str(uri.getScheme()) == "file" and not (path := Path(str(uri.getPath()))).exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+
     def make(self) -> None:
         """Creates the folder and its parents; raises what the filesystem says when that is not allowed."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -128,6 +129,17 @@ def test_the_error_is_red_on_a_terminal(headrace: Headrace, plugins: Registry, m
     assert headrace("fail", color=True).stderr == "\x1b[31m\x1b[1merror:\x1b[0m \x1b[31mit broke\x1b[0m\n"
     monkeypatch.setenv("NO_COLOR", "1")
     assert headrace("fail", color=True).stderr == "error: it broke\n"
+
+
+def test_control_characters_of_others_are_shown_by_their_codes_in_errors_and_tracebacks(
+    headrace: Headrace, plugins: Registry
+) -> None:
+    hostile = ConfigError("no topic a\x1b[2J\x9b31m\u202eb", where="c\x1b]0;d\x07", fix="e\x1b[1m")
+    plugins.register(commands(fail=command_that_raises(hostile)), "acme 1.0")
+    said = headrace("fail", "--traceback", color=True).stderr
+    assert said.count("no topic a\\x1b[2J\\x9b31m\\u202eb") == 2
+    assert "Traceback (most recent call last):\n" in said
+    assert not re.search("\x1b(?!\\[(0|1|31)m)|\x9b|\x07|\u202e", said)
 
 
 @pytest.mark.parametrize("arguments", [("--traceback", "fail"), ("fail", "--traceback")])

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cli import live_screen as screens, run_totals as totals
-from headrace.cli.formatting import count_noun, format_count, format_duration, format_size
+from headrace.cli.formatting import count_noun, format_count, format_duration, format_json, format_size
 from headrace.cli.live_screen import Screen
 from headrace.cli.run_log import JsonLines, TextLines
 from headrace.cli.run_totals import Totals
@@ -318,3 +318,57 @@ def test_records_have_a_line_per_column() -> None:
     assert lines[5] == "name  " + "z" * 54
     assert "".join(line[6:] for line in lines[5:-1]) == "z" * 2000 + "… (3,000 characters, --format json has them all)"
     assert lines[-1] == "born  1889"
+
+
+#: What a topic, a field or an error may be called by whoever writes events.
+HOSTILE = "a\x1b[2J\x9b31m\n2015-07-17T12:00:00Z moma batch 1\u202eb"
+SHOWN = "a\\x1b[2J\\x9b31m\\n2015-07-17T12:00:00Z moma batch 1\\u202eb"
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+
+
+def hostile_batch() -> BatchProgress:
+    failed = replace(FAILED, error=f"no column {HOSTILE}")
+    tables = (replace(ARTISTS, note=HOSTILE, table=HOSTILE), failed)
+    return replace(batch(0, *tables, unrouted=(HOSTILE,)), notices={HOSTILE: "heartbeats"})
+
+
+def test_texts_of_others_cannot_move_the_cursor_or_forge_a_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = TextLines(Totals("moma"), "moma.yaml")
+    lines.add(hostile_batch())
+    lines.report(f"trying again: {HOSTILE}")
+    lines.print_summary()
+    out, err = capsys.readouterr()
+    assert not RAW.search(out + err)
+    assert f"left out: topic {SHOWN} (no rule" in err
+    assert f"{SHOWN} → iceberg: 1,200 rows in" in out
+    assert [line for line in out.splitlines() if line.startswith("2015")] == [
+        line for line in out.splitlines() if line.startswith("2015-07-17T12:00:00Z moma batch 0  ")
+    ]
+
+
+def test_lines_of_json_have_no_control_characters_and_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = JsonLines(Totals("moma"), "moma.yaml")
+    lines.add(hostile_batch())
+    out, _ = capsys.readouterr()
+    assert not RAW.search(out)
+    assert json.loads(out)["unrouted"] == [HOSTILE]
+
+
+def test_json_of_values_has_no_control_characters_and_says_the_same() -> None:
+    said = format_json({HOSTILE: [HOSTILE, None]}, indent=2)
+    assert not RAW.search(said)
+    assert said.count("\n") == 5
+    assert json.loads(said) == {HOSTILE: [HOSTILE, None]}
+
+
+def test_texts_of_others_are_shown_by_their_codes_on_the_screen() -> None:
+    console = terminal(400)
+    screen = Screen(Totals("moma"), "moma.yaml", console)
+    screen.add(hostile_batch())
+    status = TableStatus("moma.artists", "iceberg", error=HOSTILE)
+    screen.show(Status(True, f"trying again: {HOSTILE}", 0, None, (status,)))
+    seen = "\n".join([*render(screen, 400), *text(console)])
+    screen.print_summary()
+    seen += "\n".join(text(console))
+    assert SHOWN in seen
+    assert not RAW.search(seen)

@@ -46,3 +46,12 @@ def test_what_waits_is_a_dash_where_nobody_knows_it(capsys: pytest.CaptureFixtur
     _, customers, why = capsys.readouterr().out.splitlines()
     assert re.split(" {2,}", customers) == ["customers", "iceberg", "–", "0", "–", "–"]
     assert why == f"customers: fails since {SINCE}: full"
+
+
+def test_texts_of_others_are_shown_by_their_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "no column a\x1b[2J\x9b31m\u202e"
+    failures = {("customers", "iceberg"): TableFailure(SINCE, hostile, backlog=None)}
+    _print(measure_tables([], failures), Summary.of("shop", []), "shop.yaml")
+    out = capsys.readouterr().out
+    assert "no column a\\x1b[2J\\x9b31m\\u202e" in out
+    assert not re.search("[\x1b\x9b\u202e]", out)

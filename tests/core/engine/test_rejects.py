@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import string
 import uuid
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +29,6 @@ from headrace.upsert.truncates import TruncateMarker
 from headrace_sources import FilesSource
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
@@ -76,12 +77,17 @@ class Room:
         )
         self.sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
 
-    def handle(self, *reasons: str | None, truncates: bool = True) -> Rejected:
-        """Handles changes with these reasons at the positions 0A, 0B …, of which each has the bytes of its reason."""
+    def handle(
+        self, *reasons: str | None, truncates: bool = True, file: str | None = None, raws: Sequence[str] = ()
+    ) -> Rejected:
+        """Handles changes with these reasons at the positions 0A, 0B …, of which each has the bytes of its reason.
+
+        ``file``: that they came from; ``raws``: their bytes instead.
+        """
         rows = [
-            (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", 0, n, None, f"{n:03}", bytearray(str(why), "utf-8"))
-            for n, why in enumerate(reasons)
-        ]
+            (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", 0, 0 if file else n, file, f"{n:03}", raw.encode())
+            for n, (why, raw) in enumerate(zip(reasons, raws or map(str, reasons), strict=True))
+        ]  # fmt: skip
         changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
         sinks = (self.sink,) if truncates else ()
         job = TableBatch(
@@ -131,3 +137,36 @@ def test_a_truncate_of_a_table_that_keeps_deleted_rows_is_a_dead_letter(spark: S
     room = Room(spark, tmp_path)
     assert room.handle("truncated", truncates=False) == Rejected(dead_letters=1)
     assert (room.rows, room.marker.position) == ([1, 2], None)
+
+
+def test_of_a_files_records_only_dead_letters_are_moved_over_the_disk_and_nobody_else_may_read_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # No compression shortens a text in which no character comes twice.
+    room, row, letter = Room(spark, tmp_path), string.ascii_uppercase, string.ascii_lowercase
+    before = set(find_local_files(spark))
+    room.handle(None, "undecodable", None, file="a.json", raws=(row, letter, row))
+    assert room.dead_letters == [("undecodable", 1, letter.encode())]
+    files = [path for path in find_local_files(spark) if path not in before]
+    shuffled = b"".join(path.read_bytes() for path in files)
+    assert letter.encode() in shuffled
+    assert row.encode() not in shuffled
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert {parent.stat().st_mode & 0o777 for path in files for parent in path.parents[:2]} == {0o700}
+
+
+def find_local_files(spark: SparkSession) -> list[Path]:
+    """What Spark has on the disks of this machine while it computes."""
+    jvm: Any = spark._jvm
+    folders = jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs()
+    return [path for folder in folders for path in Path(str(folder)).rglob("*") if path.is_file()]
+
+
+def test_a_checkpoint_on_this_machine_is_a_folder_that_nobody_else_may_enter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    Room(spark, tmp_path / "new" / "checkpoint")
+    assert (tmp_path / "new" / "checkpoint").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "shared").mkdir(mode=0o750)
+    Room(spark, tmp_path / "shared")
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o750

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.runtime.jvm import JAVA_OPTIONS
 from headrace.runtime.session_builder import (
     EXTENSIONS,
-    JAVA_OPTIONS,
     check_supported,
     class_path,
     complete_session_conf,
@@ -18,7 +20,9 @@ from headrace.runtime.session_builder import (
     spark_line,
 )
 from headrace.runtime.session_check import list_missing_conf, list_missing_jars
+from headrace.sdk.config import Config as BaseConfig
 from headrace.sdk.plugin import Plugin
+from headrace.secret_values import Secret
 
 
 class Lake(Plugin):
@@ -95,6 +99,32 @@ def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conf[JAVA_OPTIONS].startswith("-Dpond=2 -XX:+UseParallelGC ")
     cluster = complete_session_conf([], {"spark.master": "yarn"}, ["/a.jar"])
     assert (cluster["spark.jars"], "spark.driver.memory" in cluster) == ("/a.jar", False)
+
+
+def test_spark_shows_no_setting_and_no_option_that_has_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Away(Plugin):
+        """Has an option that Spark hands on."""
+
+        name = "away"
+
+        class Config(BaseConfig):
+            passthrough = ("acme.*",)
+
+    secret = Secret("s3cr3t", "${env:PW}")
+    conf = {"spark.hadoop.fs.acme.id": secret, JAVA_OPTIONS: Secret("-Dacme.store=s3cr3t"), "spark.app.name": "acme"}
+    made = complete_session_conf([Away({"acme.signer": secret, "acme.path": "x"})], conf, [])
+    hides = re.compile(made["spark.redaction.regex"]).search
+    assert all(map(hides, ["spark.hadoop.fs.acme.id", "fs.acme.id", JAVA_OPTIONS, "acme.store", "ACME.signer"]))
+    assert all(map(hides, ["a.Password", "a.secret.key", "fs.azure.account.key.lake", "sasl.jaas.config"]))
+    assert not any(map(hides, ["acme.path", "spark.app.name", "x.fs.acme.id", "acme.signer.x"]))
+    assert "s3cr3t" not in repr(made)
+    own = complete_session_conf([Away({"acme.signer": secret})], {"spark.redaction.regex": "mine"}, [])
+    assert own["spark.redaction.regex"].startswith("mine|")
+    (tmp_path / "spark-defaults.conf").write_text("# theirs\nspark.redaction.regex   the\\\\.machines \n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert complete_session_conf([], {}, [])["spark.redaction.regex"] == r"the\.machines"
 
 
 def test_a_session_that_has_everything_lacks_nothing() -> None:

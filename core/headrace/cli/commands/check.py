@@ -14,10 +14,8 @@ def check(file: str, *, connect: bool) -> None:
     The file, its plugins and references, Java, jars, paths, and the tables that come out. Nothing is written; with
     --connect every folder that a run would write to gets a file for a moment.
     """
-    from rich.text import Text
-
     from headrace.cli.startup import open_session
-    from headrace.cli.table_output import make_console, make_table, put
+    from headrace.cli.table_output import make_console, make_table, make_text, put
 
     with open_session(file, "looking at the source and the sinks") as (pipeline, spark):
         items = pipeline.check(spark, connect=connect)
@@ -26,10 +24,10 @@ def check(file: str, *, connect: bool) -> None:
     for item in {(item.what, item.found): item for item in items}.values():
         style = "red" if item.error else ""
         failed = "FAILED: " if item.error else ""
-        table.add_row(Text(pipeline.redact(item.what)), Text(pipeline.redact(failed + item.found)), style=style)
+        table.add_row(make_text(item.what), make_text(failed + item.found, keep_lines=True), style=style)
     console = make_console()
     put(console, table)
     errors = [item.error for item in items if item.error]
     if errors:
         raise errors[0]
-    console.print(Text(f"{file} can be run", style="green"))
+    console.print(make_text(f"{file} can be run", "green"))

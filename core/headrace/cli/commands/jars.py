@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.formatting import count_noun, format_size
+from headrace.cli.formatting import count_noun, escape_controls, format_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,11 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
     paths: list[Path] | None
     if download:
         paths = resolve_jars(
-            list(needed), spark_version=version, conf=conf, locks=locks, report=lambda text: click.echo(text, err=True)
+            list(needed),
+            spark_version=version,
+            conf=conf,
+            locks=locks,
+            report=lambda text: click.echo(escape_controls(text), err=True),
         )
     else:
         paths = find_cached_jars(list(needed), spark_version=version, conf=conf, locks=locks)
@@ -90,7 +94,7 @@ def _group_by_jar(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict
 
 
 def _print(version: str, cache: Path, needed: Mapping[str, list[str]], paths: list[Path] | None, command: str) -> None:
-    from headrace.cli.table_output import make_console, make_table, put
+    from headrace.cli.table_output import make_console, make_table, make_text, put
 
     console = make_console()
     if not needed:
@@ -98,7 +102,7 @@ def _print(version: str, cache: Path, needed: Mapping[str, list[str]], paths: li
         return
     table = make_table(f"needed on Spark {version}", "by")
     for coordinate, names in needed.items():
-        table.add_row(coordinate, ", ".join(names))
+        table.add_row(make_text(coordinate), make_text(", ".join(names)))
     put(console, table)
     console.print()
     if paths is None:
@@ -106,6 +110,6 @@ def _print(version: str, cache: Path, needed: Mapping[str, list[str]], paths: li
         return
     table = make_table("jar", right=("size",))
     for jar in paths:
-        table.add_row(str(jar), format_size(jar.stat().st_size))
+        table.add_row(make_text(str(jar)), format_size(jar.stat().st_size))
     put(console, table)
     console.print(f"{count_noun(len(paths), 'jar')}, {format_size(sum(jar.stat().st_size for jar in paths))}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import click
 
-from headrace.cli.formatting import UNKNOWN
+from headrace.cli.formatting import UNKNOWN, format_json
 from headrace.errors import PluginError
 
 
@@ -30,18 +29,16 @@ def plugins(*, as_json: bool) -> None:
     listed = list(_list_plugins())
     if as_json:
         items = [{**asdict(item), "state": "broken" if item.reason else "ok"} for item in listed]
-        click.echo(json.dumps(items, indent=2, ensure_ascii=False))
+        click.echo(format_json(items, indent=2))
         return
-    from rich.text import Text
-
-    from headrace.cli.table_output import make_console, make_table, put
+    from headrace.cli.table_output import make_console, make_table, make_text, put
 
     table = make_table("kind", "name", "from", "API", "state")
     for item in listed:
-        state = Text(item.reason, style="red") if item.reason else Text("ok", style="green")
+        state = make_text(item.reason, "red", keep_lines=True) if item.reason else make_text("ok", "green")
         api = UNKNOWN if item.api_version is None else str(item.api_version)
         name = item.name if item.name.isprintable() else repr(item.name)
-        table.add_row(item.kind or UNKNOWN, Text(name), Text(item.distribution), api, state)
+        table.add_row(item.kind or UNKNOWN, make_text(name), make_text(item.distribution), api, state)
     put(make_console(), table)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headrace.cli.formatting import count_noun, format_count
+from headrace.cli.formatting import count_noun, escape_controls, format_count
 
 
 @click.command()
@@ -24,12 +24,13 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
         for done in replay_dead_letters(pipeline.plan, spark, reason=reason, table=table):
             nothing = False
             again = f", {format_count(done.again)} still dead" if done.again else ""
+            table_name = escape_controls(done.table)
             if done.letters:
-                click.echo(f"{done.table}: {count_noun(done.letters, 'dead letter')} replayed{again}")
+                click.echo(f"{table_name}: {count_noun(done.letters, 'dead letter')} replayed{again}")
             if done.gone:
                 stay = f"{count_noun(done.gone, 'dead letter')} left as they are"
                 click.echo(
-                    f"{done.table}: {stay}: the files that they came from are gone, or have fewer records", err=True
+                    f"{table_name}: {stay}: the files that they came from are gone, or have fewer records", err=True
                 )
     if nothing:
         click.echo("there are no such dead letters", err=True)

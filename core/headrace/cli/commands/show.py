@@ -93,7 +93,7 @@ def _read_progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgres
 
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:
-    from headrace.cli.table_output import make_console, make_table, put
+    from headrace.cli.table_output import make_console, make_table, make_text, put
     from headrace.progress.summary import Summary
 
     if not batches:
@@ -102,7 +102,8 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
     table = make_table("table", "sink", "last batch (UTC)", "version")
     newest = {(t.table, t.sink): (batch, t) for batch in batches for t in batch.tables if not t.error}
     for (name, sink), (batch, t) in sorted(newest.items()):
-        table.add_row(name, sink, f"#{batch.batch}, {_format_time(batch)}", t.version or UNKNOWN)
+        cells = name, sink, f"#{batch.batch}, {_format_time(batch)}", t.version or UNKNOWN
+        table.add_row(*map(make_text, cells))
     console = make_console()
     put(console, table)
     if letters := Summary.of(batches[0].pipeline, batches).dead_letters:
@@ -110,7 +111,7 @@ def _print_tables(batches: list[BatchProgress], file: str) -> None:
 
 
 def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -> None:
-    from headrace.cli.table_output import make_console, make_table, put
+    from headrace.cli.table_output import make_console, make_table, make_text, put
 
     known = [
         (b, t) for b in reversed(batches) for t in b.tables if t.table == name and sink in (None, t.sink) and t.version
@@ -122,8 +123,8 @@ def _print_versions(batches: list[BatchProgress], name: str, sink: str | None) -
     table = make_table("version", "sink", "batch (UTC)", right=("applied", "late"))
     for batch, t in known:
         table.add_row(
-            str(t.version),
-            t.sink,
+            make_text(str(t.version)),
+            make_text(t.sink),
             f"#{batch.batch}, {_format_time(batch)}",
             format_count(t.applied),
             format_count(t.late),

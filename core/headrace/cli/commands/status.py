@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration
+from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration, format_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +33,7 @@ def status(file: str, *, form: str) -> None:
         tables, summary = _read(pipeline, spark)
     if form == "json":
         for table in tables:
-            click.echo(json.dumps(asdict(table), ensure_ascii=False))
+            click.echo(format_json(asdict(table)))
     elif tables:
         _print(tables, summary, file)
     else:
@@ -58,10 +57,8 @@ def _read(pipeline: Pipeline, spark: SparkSession) -> tuple[list[TableStatus], S
 
 
 def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:
-    from rich.text import Text
-
     from headrace.cli.run_log import describe_backlog, describe_failure, hint_at_dead_letters
-    from headrace.cli.table_output import make_console, make_table, put
+    from headrace.cli.table_output import make_console, make_table, make_text, put
 
     console, now = make_console(), datetime.now(UTC)
     shown = make_table("table", "sink", right=("lag", "rows/s", "latency", "last batch"))
@@ -71,10 +68,10 @@ def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:
         last = UNKNOWN if age is None else f"#{t.batch}, {format_duration(age)} ago"
         lag = describe_backlog(t) if t.error else format_count(t.lag)
         cells = lag, format_count(round(t.rows_per_second)), format_duration(latency), last
-        shown.add_row(Text(t.table), Text(t.sink), *cells, style="red" if t.error else "")
+        shown.add_row(make_text(t.table), make_text(t.sink), *cells, style="red" if t.error else "")
     put(console, shown)
     for line in dict.fromkeys(f"{t.table}: {describe_failure(t)}" for t in tables if t.error):
-        console.print(Text(line, style="red"), soft_wrap=True)
+        console.print(make_text(line, "red", keep_lines=True), soft_wrap=True)
     if letters := summary.dead_letters:
         of = f"of the last {count_noun(summary.batches, 'batch', 'batches')}"
-        console.print(Text(f"{of}: {hint_at_dead_letters(letters, file)}", style="yellow"), soft_wrap=True)
+        console.print(make_text(f"{of}: {hint_at_dead_letters(letters, file)}", "yellow"), soft_wrap=True)

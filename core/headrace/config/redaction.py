@@ -1,0 +1,63 @@
+"""Takes secrets out of texts, however those who wrote the texts escaped them.
+
+The second net: what headrace shows itself are values that know they are secrets (``headrace.secret_values``).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+import yaml
+
+from headrace.secret_values import HIDDEN
+
+#: Characters from which on a text is a secret wherever it stands. Without the letter ``a`` no sentence could be read, and
+#: what is missing in it would be known.
+LONG = 4
+
+
+class Redaction:
+    """Replaces every secret that was added in a text."""
+
+    def __init__(self) -> None:
+        self._forms: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, secret: str) -> None:
+        """One more secret; an empty text is none."""
+        if secret:
+            self._forms.update(_list_spellings(str(secret)))
+            # The longest first: another secret may begin with a shorter one.
+            forms = sorted(self._forms, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(_build_expression, forms)))
+
+    def __call__(self, text: str) -> str:
+        """The text with asterisks where secrets were."""
+        return self._pattern.sub(HIDDEN, text) if self._pattern else text
+
+
+def _list_spellings(secret: str) -> Iterator[str]:
+    """A secret as it is, its lines, and what JSON, Python, YAML, HTML and URLs write for it."""
+    lines = [line.strip() for line in secret.splitlines()]
+    for text in (secret, *(line for line in lines if len(line) >= LONG)):
+        in_json = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
+        yield text
+        yield from in_json
+        yield from (json.dumps(written)[1:-1] for written in in_json)  # JSON in JSON
+        for is_whole in (True, False):
+            yield yaml.safe_dump(text, default_style='"', width=float("inf"), allow_unicode=is_whole)[1:-2]
+        yield from (repr(text)[1:-1], text.replace("\\", "\\\\"), text.replace("'", "''"), html.escape(text))
+        for in_url in (quote(text), quote(text, safe=""), quote_plus(text)):
+            yield from (in_url, re.sub("%..", lambda code: code[0].lower(), in_url))
+
+
+def _build_expression(form: str) -> str:
+    """What finds a form: anywhere when it is long, else in quotes, behind ``=``, and as the password of a URL."""
+    text = re.escape(form)
+    if len(form) >= LONG:
+        return text
+    return rf"(?<=\"){text}(?=\")|(?<='){text}(?=')|(?<==){text}(?!\w)|(?<=:){text}(?=@)"

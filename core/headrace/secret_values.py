@@ -1,0 +1,120 @@
+"""Secrets among values: the type of a text that is one, the keys whose names say that they hold one, models that keep them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ModelWrapValidatorHandler, SecretStr, model_validator
+
+#: What is shown instead of a secret.
+HIDDEN = "******"
+#: A regular expression, without regard to case: Spark's own for keys that hold secrets, and what it does not know.
+SECRET_KEYS = (
+    r"secret|password|token|access[.]?key|credential\b|passphrase|account[.]key|private[.]?key|user[.]info|jaas"  # noqa: S105
+)
+_SECRET_KEYS = re.compile(SECRET_KEYS, re.IGNORECASE)
+
+
+class Secret(str):
+    """A text that is the text everywhere but in its ``repr``: there it is shown as it was written, ``${env:NAME}``."""
+
+    __slots__ = ("written",)
+    written: str
+
+    def __new__(cls, text: str, written: str = HIDDEN) -> Self:
+        secret = super().__new__(cls, text)
+        secret.written = written
+        return secret
+
+    def __repr__(self) -> str:
+        return repr(self.written)
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one argument less
+        return str(self), self.written
+
+
+def keep_secrecy(text: str, *parts: Any) -> str:
+    """``text``, as a secret when one is in what it was made of."""
+    secrets = [secret for _, secret in find_secrets({"": parts})]
+    return secrets[0] if text in secrets else Secret(text) if secrets else text
+
+
+def has_secret_name(key: str) -> bool:
+    """Whether a key's name says that its value is a secret."""
+    return _SECRET_KEYS.search(key) is not None
+
+
+def show_value(key: str, value: str) -> str:
+    """A setting's value for people: a secret as it was written, and none that a key's name says is one."""
+    if isinstance(value, Secret):
+        return value.written
+    return HIDDEN if has_secret_name(key) else value
+
+
+def mark_secrets(value: Any, key: str = "") -> Any:
+    """``value`` with secrets for the texts of which a key's name says that they are some."""
+    if isinstance(value, Mapping):
+        return {name: mark_secrets(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [mark_secrets(item, key) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    is_open = isinstance(value, str) and not isinstance(value, Secret)
+    return Secret(value) if is_open and has_secret_name(key) else value
+
+
+def keep_secrets(value: Any, given: Any) -> Any:
+    """``value`` with secrets for the texts that were secrets in what it was made from: models make plain texts of them."""
+    if isinstance(given, Secret):
+        return Secret(value, given.written) if type(value) is str else value
+    if isinstance(given, Mapping) and isinstance(value, dict):
+        kept = {name: keep_secrets(item, given.get(name)) for name, item in value.items()}
+        return kept if any(kept[name] is not item for name, item in value.items()) else value
+    if isinstance(given, list | tuple) and isinstance(value, list | tuple) and len(given) == len(value):
+        items = [keep_secrets(item, one) for item, one in zip(value, given, strict=True)]
+        return type(value)(items) if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
+
+
+def find_secrets(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The secrets, at any depth, with their keys."""
+    for key, value in values.items():
+        if isinstance(value, Secret):
+            yield key, value
+        elif isinstance(value, SecretStr):
+            yield key, Secret(value.get_secret_value())
+        elif isinstance(value, list | tuple):
+            for item in value:
+                yield from find_secrets({key: item})
+        elif isinstance(value, BaseModel):
+            yield from find_secrets(values_by_key(value))
+        elif isinstance(value, Mapping):
+            yield from find_secrets(value)
+
+
+def values_by_key(model: BaseModel) -> dict[str, Any]:
+    """A model's values, by the keys under which a file has them."""
+    fields = type(model).model_fields
+    return {(fields[name].alias or name) if name in fields else name: value for name, value in model}
+
+
+class SecretsModel(BaseModel):
+    """A model whose ``repr`` shows no secret, and whose values are secrets where what it was made from were."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_secrets(cls, data: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
+        made = make(data)
+        if isinstance(data, Mapping):
+            for name, field in cls.model_fields.items():
+                given = data.get(field.alias or name, data.get(name))
+                made.__dict__[name] = keep_secrets(made.__dict__[name], given)
+        return made
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, mark_secrets(value, name or "")) for name, value in super().__repr_args__()]
+
+    def secrets(self) -> list[tuple[str, str]]:
+        """The secrets of the block, at any depth, with their keys."""
+        return list(find_secrets(values_by_key(self)))

@@ -43,9 +43,9 @@ class TableRule(Config):
     #: connector has for what the value means.
     columns: dict[str, str] = Field(default_factory=dict)
     #: The field, or the fields, whose values say which table a record of the topic is of: ``source.table``. The values,
-    #: joined with dots, then stand for the topic's name in ``target``. Like Debezium's option of this name.
+    #: joined with dots, then stand for the topic's name in ``target``. As the connectors' option of this name has it.
     route_by_field: tuple[str, ...] = Field((), alias="route.by.field")
-    #: Whether a topic has the changes of several tables of one shape, which are one table here, as Debezium's
+    #: Whether a topic has the changes of several tables of one shape, which are one table here, as a
     #: ByLogicalTableRouter makes it. Their key has to tell the rows of the one from those of the other.
     logical_table: bool = Field(default=False, alias="logical.table")
 

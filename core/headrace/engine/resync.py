@@ -92,7 +92,7 @@ def _upserts(sink: Sink) -> bool:
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
     known = [unquote(name) for name in checkpoint.folder.folder(SNAPSHOTS).names()]
-    fix = "let Debezium take a new snapshot of it, and the pipeline apply that"
+    fix = "let the connector take a new snapshot of it, and the pipeline apply that"
     return ConfigError(
         "no row of a snapshot of it was applied",
         where=f"table {table}",

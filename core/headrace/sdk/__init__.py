@@ -78,109 +78,35 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder as Folder, qualify_path as qualify_path
     from headrace.suggestions import did_you_mean as did_you_mean
 
-# Imported on first use: a module of hooks needs neither pydantic nor Spark.
+#: Module → its names. Imported on first use: a module of hooks needs neither pydantic nor Spark.
 _NAMES = {
-    "errors": (
-        "ConfigError",
-        "DataError",
-        "FatalError",
-        "HeadraceError",
-        "PluginError",
-        "RetriableError",
-    ),
-    "schema.projection": (
-        "is_same_type",
-        "project",
-    ),
-    "schema.promotion": (
-        "add_missing_fields",
-        "promote",
-        "union_schemas",
-    ),
-    "sdk.changes": (
-        "Changes",
-        "ColumnMap",
-        "DELETED",
-        "IMAGES",
-        "KEY",
-        "POSITION",
-        "PREFIX",
-    ),
-    "sdk.config": (
-        "Config",
-        "option_text",
-    ),
-    "sdk.dialect": ("Dialect",),
-    "sdk.events": (
-        "Events",
-        "header_value",
-    ),
-    "sdk.format": (
-        "Format",
-        "NoSchemaError",
-        "RecordReader",
-        "Scan",
-        "UnknownSchemaError",
-        "fail_on_unknown_schema",
-        "find_unknown_schemas",
-    ),
-    "sdk.hookspecs": ("hookimpl",),
-    "sdk.interval": (
-        "Interval",
-        "seconds_of",
-    ),
-    "sdk.plugin": (
-        "API_VERSION",
-        "Plugin",
-    ),
-    "sdk.positions": (
-        "PLACE_ORDER",
-        "position",
-        "sortable",
-    ),
-    "sdk.plugins": ("registry",),
-    "sdk.reject_reason": ("RejectReason",),
-    "sdk.schema_log": (
-        "SchemaLog",
-        "Subject",
-    ),
-    "sdk.secrets": ("SecretProvider",),
-    "sdk.sink": (
-        "Batch",
-        "Capabilities",
-        "MARK_SEARCH_DEPTH",
-        "Sink",
-        "SinkConfig",
-        "Table",
-        "TableMode",
-        "WriteResult",
-    ),
-    "sdk.source": (
-        "NativeSource",
-        "Offset",
-        "RangedSource",
-        "Source",
-        "SourceContext",
-    ),
-    "sdk.transform": ("Transform",),
-    "spark.columns": (
-        "barrier",
-        "quote_name",
-    ),
-    "spark.error_text": (
-        "causes",
-        "first_line",
-        "full_text",
-    ),
-    "spark.secret_literals": ("secret_literal",),
-    "spark.sessions": ("materialize",),
-    "spark.storage": (
-        "Folder",
-        "qualify_path",
-    ),
-    "suggestions": ("did_you_mean",),
+    "errors": "ConfigError DataError FatalError HeadraceError PluginError RetriableError",
+    "schema.projection": "is_same_type project",
+    "schema.promotion": "add_missing_fields promote union_schemas",
+    "sdk.changes": "Changes ColumnMap DELETED IMAGES KEY POSITION PREFIX",
+    "sdk.config": "Config option_text",
+    "sdk.dialect": "Dialect",
+    "sdk.events": "Events header_value",
+    "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
+    "sdk.hookspecs": "hookimpl",
+    "sdk.interval": "Interval seconds_of",
+    "sdk.plugin": "API_VERSION Plugin",
+    "sdk.positions": "PLACE_ORDER position sortable",
+    "sdk.plugins": "registry",
+    "sdk.reject_reason": "RejectReason",
+    "sdk.schema_log": "SchemaLog Subject",
+    "sdk.secrets": "SecretProvider",
+    "sdk.sink": "Batch Capabilities MARK_SEARCH_DEPTH Sink SinkConfig Table TableMode WriteResult",
+    "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
+    "sdk.transform": "Transform",
+    "spark.columns": "barrier quote_name",
+    "spark.error_text": "causes first_line full_text",
+    "spark.secret_literals": "secret_literal",
+    "spark.sessions": "materialize",
+    "spark.storage": "Folder qualify_path",
+    "suggestions": "did_you_mean",
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

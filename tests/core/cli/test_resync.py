@@ -84,7 +84,7 @@ def test_what_a_new_snapshot_does_not_have_goes_and_stays_away(
     unseen = headrace("resync", str(file), TABLE)
     assert unseen.output == (
         f"error: no row of a snapshot of it was applied\nwhere: table {TABLE}\n"
-        "  fix: let Debezium take a new snapshot of it, and the pipeline apply that\n"
+        "  fix: let the connector take a new snapshot of it, and the pipeline apply that\n"
     )
 
     # While no slot was there 2 was deleted and 1 got another name. Then 4 came, and 3 changed.

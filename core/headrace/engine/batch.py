@@ -186,8 +186,7 @@ class BatchRunner:
 
         def read_and_apply() -> tuple[TableProgress, ...]:
             targets, _ = route(self._reader.read_replay(context), self._plan.routes)
-            # A topic may have the changes of other tables too; all of them, when it could not be split.
-            own = [target for target in targets if target.name == table] or targets
+            own = self._choose_targets(table, targets, entry)
             return tuple(progress for target in own for progress in self._writer.apply(target, entry.last))
 
         tables = until_schemas_known(read_and_apply, context.schemas)
@@ -196,6 +195,14 @@ class BatchRunner:
         self._checkpoint.progress.amend(progress)
         self._listener(progress)
         return tables
+
+    def _choose_targets(self, table: str, targets: Sequence[Target], entry: BacklogEntry) -> Sequence[Target]:
+        """Of all tables that have changes in the topics of a backlog, those that it is the backlog of."""
+        routes = [self._plan.routes.of(topic) for topic in entry.places]
+        # By its own name a topic failed as a whole, before it was known which tables it has changes of.
+        if any(found and found.table == table for found in routes):
+            return targets
+        return [target for target in targets if target.name == table] or targets
 
     def _progress_of(self, outcomes: dict[str, TableOutcome]) -> tuple[TableProgress, ...]:
         return tuple(

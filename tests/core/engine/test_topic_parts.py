@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,16 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
 
-from headrace import Pipeline
+from headrace import ConfigError, Pipeline
 from headrace.engine.replay import replay
 from headrace.progress.model import BatchProgress
+from headrace.sdk.sink import Batch, Table, WriteResult
+from headrace_sinks.files import FilesSink
+from headrace_sources.transports.files import FilesSource
+from headrace_transforms import Unwrap
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -111,6 +116,43 @@ def test_shards_are_one_table_where_the_rule_says_so(spark: SparkSession, tmp_pa
     run(pipeline, spark)
     assert rows(pipeline, spark, "shop.people") == [{"id": 1, "name": "Arp"}, {"id": 2, "name": "Höch"}]
     assert pipeline.read_dead_letters(spark) is None
+
+
+class BrokenSink(FilesSink):
+    """Refuses the orders while a file is there."""
+
+    name = "broken"
+
+    def __init__(self, broken: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.broken = broken
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        if table.name == "shop.orders" and self.broken.exists():
+            raise ConfigError("the disk is full")
+        return super().write(table, rows, batch)
+
+
+def test_a_table_that_fails_alone_catches_up_alone(spark: SparkSession, tmp_path: Path) -> None:
+    def start() -> None:
+        source = FilesSource(path=str(tmp_path / "bronze"), format="json")
+        sink = BrokenSink(tmp_path / "broken", path=str(tmp_path / "out"), mode="changelog")
+        pipeline = Pipeline("shop", source, [sink], str(tmp_path / "checkpoint"), [ROUTED], [Unwrap()])
+        pipeline.run(spark)
+
+    def ops(table: str) -> list[str]:
+        found = (tmp_path / "out/shop" / table).glob("_headrace_batch=*/part-*.json")
+        return sorted(json.loads(line)["__op"] for file in found for line in file.read_text().splitlines())
+
+    (tmp_path / "broken").touch()
+    for offset, events in ((0, FIRST), (100, SECOND)):
+        deliver(tmp_path, offset, *events)
+        with pytest.raises(ConfigError, match="the disk is full"):
+            start()
+    assert (ops("people"), ops("orders")) == (["c", "c", "d"], [])
+    (tmp_path / "broken").unlink()
+    start()
+    assert (ops("people"), ops("orders")) == (["c", "c", "d"], ["c", "c", "u"])
 
 
 def test_a_field_that_events_do_not_have_sets_its_topic_aside_with_the_name_that_is_meant(

@@ -6,8 +6,8 @@ of one level become one of the next, so that there are few to read; what is olde
 
 from __future__ import annotations
 
+import hashlib
 import time
-import zlib
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -102,5 +102,5 @@ class RowStore:
 
 
 def _types_id(schema: StructType) -> str:
-    """A short name for columns and their types."""
-    return f"{zlib.crc32(schema.simpleString().encode()):08x}"
+    """A name for columns and their types that no others have."""
+    return hashlib.sha256(schema.simpleString().encode()).hexdigest()[:32]

@@ -112,7 +112,8 @@ class _EventLoader:
             F.col("partition").cast("int").alias(E.PARTITION),
             F.col("offset").cast("bigint").alias(E.OFFSET),
             F.lit(None).cast("string").alias(E.FILE),
-            sortable(F.col("offset")).alias(E.PLACE),
+            # The partition comes last: what it tells apart has one offset, and else the order is that of the offsets.
+            F.concat(sortable(F.col("offset")), sortable(F.col("partition"))).alias(E.PLACE),
             F.col("value").cast("binary").alias(E.RAW),
             F.col("key").cast("binary").alias(E.RAW_KEY),
         )

@@ -127,7 +127,7 @@ class FilesSink(Sink):
 def _folder_name(folder: Folder, batch: Batch) -> str:
     """The name of a batch's folder in its table's."""
     older = f"{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}"
-    # Until 0.1 a name had eight characters of the id: a batch that was written so, and is repeated, replaces that folder.
+    # Names once had eight characters of the id: a batch that was written so, and is repeated, replaces that folder.
     # A replay has the id of its pipeline and more, and is never meant by a name that is cut.
     if "/" not in batch.pipeline and folder.folder(older).exists():
         return older

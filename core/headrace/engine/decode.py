@@ -55,7 +55,8 @@ class RecordDecoder:
 
     def _decode_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
         try:
-            return self._open_topic(context, topic, records)
+            with context.schemas.hold(topic):
+                return self._open_topic(context, topic, records)
         except NoSchemaError as error:
             return self._metadata_events(topic, error)
 

@@ -171,7 +171,8 @@ class FilesSource(NativeSource):
     def _open_topic(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
         open_files = open_container_files if self._format.container else open_line_files
         try:
-            return open_files(self._format, context, topic, files, self._reader_options())
+            with context.schemas.hold(topic):
+                return open_files(self._format, context, topic, files, self._reader_options())
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others go on
             return Events.of_failure(topic, error)
 

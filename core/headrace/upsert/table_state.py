@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
+from headrace.upsert.table_modes import TableModes
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TableState:
-    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate."""
+    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate, its modes."""
 
     def __init__(self, folder: Folder, table: str, retention: float) -> None:
         """``folder``: the checkpoint's; ``retention``: seconds for which keys and carried values are kept at least."""
@@ -35,6 +36,10 @@ class TableState:
     @cached_property
     def truncate(self) -> TruncateMarker:
         return TruncateMarker(self._folder.folder("truncated"), self._table)
+
+    @cached_property
+    def modes(self) -> TableModes:
+        return TableModes(self._folder.folder("modes"), self._table)
 
 
 class TableStates:

@@ -85,8 +85,8 @@ def test_values_go_along_where_the_cluster_writes_no_success_files(spark: SparkS
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     database, mine = move_on(keys=(1, 2)), stream(session, tmp_path)
     insert, update, delete, again = database.log
-    mine.apply(insert, update)
-    mine.apply(delete, again)
+    mine.apply(insert, update, again)
+    mine.apply(delete)
     assert mine.rows(TABLE) == database.rows(TABLE)
 
 

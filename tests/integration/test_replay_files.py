@@ -116,3 +116,15 @@ def test_a_source_that_has_neither_records_nor_files(tmp_path: Path, spark: Spar
     stream = Stream(MemorySink(store=str(tmp_path)), spark, tmp_path)
     with pytest.raises(ConfigError, match="its records are not replayed from dead letters"):
         list(replay(stream._plan, spark))
+
+
+def test_a_replay_into_files_keeps_the_good_rows_of_its_batch(tmp_path: Path, spark: SparkSession) -> None:
+    deliver(tmp_path)
+    files: dict[str, Any] = {
+        "sinks": [pipelines.sink_block("files", tmp_path)],
+        "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
+    }
+    job(tmp_path, "decimal(5,2)", **files).run(spark)
+    wide = job(tmp_path, "decimal(9,2)", **files)
+    list(replay(wide.plan, spark))
+    assert [lsn for lsn, _ in rows(wide, spark)] == [5, 10, 11, 12, 13]

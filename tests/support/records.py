@@ -38,7 +38,9 @@ def record(value: Any, *, key: Any = None, topic: str = "moma.public.artists", o
 
 def frame_of(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     """The records as Spark's Kafka source gives them."""
-    rows = [(_bytes(r["key"]), _bytes(r["value"]), r["topic"], 0, r["offset"], None) for r in records]
+    rows = [
+        (_bytes(r["key"]), _bytes(r["value"]), r["topic"], r.get("partition", 0), r["offset"], None) for r in records
+    ]
     return spark.createDataFrame(rows, _KAFKA)
 
 

@@ -56,7 +56,8 @@ class Backlog:
 
     @property
     def oldest(self) -> BacklogEntry | None:
-        return self._entries[0] if self._entries else None
+        entries = list(self._entries)  # whoever applies them takes them away meanwhile
+        return entries[0] if entries else None
 
     @property
     def failure(self) -> TableFailure | None:

@@ -11,6 +11,7 @@
 ``moved/``         values on their way to rows' new primary keys, by table
 ``truncated/``     the position of each table's last truncate or resync
 ``snapshots/``     where each table's newest snapshot began
+``modes/``         in which mode each table was begun, where the pipeline file says none
 ``behind/``        the backlogs of tables that were set aside
 ``dead_letters/``  records that could not become a change or a row
 ``replay/``        those that are on their way through the pipeline again

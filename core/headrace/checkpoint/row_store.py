@@ -6,8 +6,8 @@ of one level become one of the next, so that there are few to read; what is olde
 
 from __future__ import annotations
 
+import hashlib
 import time
-import zlib
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class RowStore:
 
     def of(self, batch: int) -> list[str]:
         """The folders that a batch wrote to their end."""
-        return [name for name in self.names if int(name.split("-")[1]) == batch and self._is_whole(name)]
+        return [name for name in self.names if int(name.split("-")[1]) == batch and self._folder.is_whole(name)]
 
     def read(self, session: SparkSession, schema: StructType, names: Sequence[str]) -> DataFrame:
         """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
@@ -60,7 +60,7 @@ class RowStore:
         alike: dict[str, list[str]] = {}
         for name in names:
             types = name.split("-", 3)[-1]
-            if types not in self._schemas and not self._is_whole(name):
+            if types not in self._schemas and not self._folder.is_whole(name):
                 types = wanted  # A kill left no file in it, from which it could be seen what it holds.
             alike.setdefault(types, []).append(f"{self._folder.path}/{name}")
         frames = {types: self._read(session, types, paths) for types, paths in alike.items()}
@@ -73,9 +73,6 @@ class RowStore:
         rows = reader.parquet(*paths)
         self._schemas.setdefault(types, rows.schema)
         return rows
-
-    def _is_whole(self, name: str) -> bool:
-        return self._folder.read(f"{name}/_SUCCESS") is not None
 
     def add(self, rows: DataFrame, batch: int, merge: Callable[[DataFrame], DataFrame]) -> None:
         """Adds rows, and compacts folders. ``merge``: makes the rows of several folders those of one."""
@@ -93,6 +90,7 @@ class RowStore:
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
         names, name = self.names, f"{level}-{batch}-{newest}-{_types_id(rows.schema)}"
         rows.write.parquet(f"{self._folder.path}/{name}")
+        self._folder.note_whole(name)
         self._names = [*names, name]
 
     def _expire(self, names: list[str]) -> None:
@@ -102,5 +100,5 @@ class RowStore:
 
 
 def _types_id(schema: StructType) -> str:
-    """A short name for columns and their types."""
-    return f"{zlib.crc32(schema.simpleString().encode()):08x}"
+    """A name for columns and their types that no others have."""
+    return hashlib.sha256(schema.simpleString().encode()).hexdigest()[:32]

@@ -22,7 +22,7 @@ from headrace.engine.routing import Target, route
 from headrace.engine.run_state import RunState
 from headrace.engine.table_pool import TableOutcome, TablePool
 from headrace.engine.table_writer import TableWriter
-from headrace.errors import HeadraceError, RuleError
+from headrace.errors import ConfigError, HeadraceError, RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
@@ -75,7 +75,7 @@ class BatchRunner:
         self._state.note_outcomes((t.table for batch in checkpoint.progress.all() for t in batch.tables), ())
         self._dead_letters = DeadLetterCounter(plan.dead_letter_policy, plan.sinks[0].name)
         timeout = plan.settings.table_timeout_seconds
-        self._pool = TablePool(lambda table: cancel_jobs(self._context.spark, table), timeout)
+        self._pool = TablePool(lambda table: cancel_jobs(self._context.spark, plan.checkpoint, table), timeout)
         # Last: its threads begin at once.
         self.catch_up = CatchUp(checkpoint.folder.folder("behind"), self._apply_backlog_entry)
 
@@ -134,10 +134,10 @@ class BatchRunner:
         """A table's part of the batch, or a note in its backlog when it is set aside. Raises nothing."""
         clock = time.monotonic()
         try:
-            waits = self.catch_up.defer(target.name, batch, lambda: self._replay_ranges(target, context) or {})
+            waits = self.catch_up.defer(target.name, batch, lambda: self._ranges_to_note(target, context))
             if waits is not None:
                 return TableOutcome(self._progress_of_failure(target.name, waits, 0.0))
-            with tag_jobs(self._context.spark, target.name):
+            with tag_jobs(self._context.spark, self._plan.checkpoint, target.name):
                 return TableOutcome(tuple(self._writer.apply(target, batch)))
         except Exception as raised:  # noqa: BLE001 - the other tables go on
             error = translate(raised, self._plan).at(f"table {target.name}")
@@ -155,18 +155,30 @@ class BatchRunner:
         error = error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
         if error is not None:
             return error
-        ranges = {t.name: self._replay_ranges(t, context) for t in targets if t.name in errors}
-        if None in ranges.values():  # the source cannot read again
+        found = {t.name: self._replay_ranges(t, context) for t in targets if t.name in errors}
+        ranges = {name: spans for name, spans in found.items() if spans is not None}
+        if len(ranges) < len(errors):  # the source cannot read again
             return next(iter(errors.values()))
         for name, failure in errors.items():
-            text = self._plan.redact(str(failure))
-            self.catch_up.set_aside(name, batch, ranges[name] or {}, failure, text)
+            self.catch_up.set_aside(name, batch, ranges[name], failure, self._plan.redact(str(failure)))
         return None
 
     def _replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
         """Where a table's records of a batch lie, to be read again; None when the source cannot."""
         ranges = self._plan.source.replay_range(context, target.topics)
-        return None if ranges is None else {topic: [span] for topic, span in ranges.items()}
+        if ranges is None or not ranges.keys() >= set(target.topics):
+            return None
+        return {topic: [ranges[topic]] for topic in target.topics}
+
+    def _ranges_to_note(self, target: Target, context: SourceContext) -> dict[str, list[Any]]:
+        """What a backlog notes of a batch. An error when that is not known: the run stops, and the batch comes again."""
+        ranges = self._replay_ranges(target, context)
+        if ranges is None:
+            raise ConfigError(
+                "waits for what it missed, and its source does not say where this batch's records lie, to read them later",
+                fix="mend the table, and start again: it gets what it missed, and then this batch",
+            )
+        return ranges
 
     def _apply_backlog_entry(self, table: str, entry: BacklogEntry) -> None:
         """Applies what a table missed. What goes wrong concerns the table alone, but for what the file says of all."""

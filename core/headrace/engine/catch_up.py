@@ -63,6 +63,8 @@ class CatchUp:
             self._tables[name] = table = self._table(name, is_new=True)
             table.error = error
             table.backlog.add(batch, ranges, datetime.now(UTC).isoformat(timespec="seconds"), text)
+            # It stays alone: a sink that took the batch before another failed knows it by this batch's mark, and by no other.
+            table.backlog.begin()
             table.start()
 
     def finish(self) -> HeadraceError | None:

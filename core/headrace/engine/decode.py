@@ -55,7 +55,8 @@ class RecordDecoder:
 
     def _decode_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
         try:
-            return self._open_topic(context, topic, records)
+            with context.schemas.hold(topic):
+                return self._open_topic(context, topic, records)
         except NoSchemaError as error:
             return self._metadata_events(topic, records, error)
 
@@ -109,7 +110,8 @@ class _EventLoader:
             F.col("partition").cast("int").alias(E.PARTITION),
             F.col("offset").cast("bigint").alias(E.OFFSET),
             F.lit(None).cast("string").alias(E.FILE),
-            sortable(F.col("offset")).alias(E.PLACE),
+            # The partition comes last: what it tells apart has one offset, and else the order is that of the offsets.
+            F.concat(sortable(F.col("offset")), sortable(F.col("partition"))).alias(E.PLACE),
             F.col("value").cast("binary").alias(E.RAW),
             F.col("key").cast("binary").alias(E.RAW_KEY),
         )

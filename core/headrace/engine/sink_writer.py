@@ -73,7 +73,7 @@ class SinkWriter:
             with fill_from_stored(rows, read_stored(sink, table, session), table.key, job.unavailable) as filled:
                 return sink.write(table, filled, batch)
 
-        with tag_jobs(session, table.name):
+        with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table, write)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:

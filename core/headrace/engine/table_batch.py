@@ -86,6 +86,11 @@ class TableBatch:
         return tuple(sink for sink, mode in self.modes.items() if mode == "upsert")
 
     @property
+    def default_modes(self) -> dict[str, TableMode]:
+        """Sink → mode, where the file says none, so that the events decide."""
+        return {sink.name: mode for sink, mode in self.modes.items() if sink.config.mode is None}
+
+    @property
     def is_read_once(self) -> bool:
         """Whether writing reads the rows a single time, so that they need not be cached."""
         (sink, mode), *others = self.modes.items()

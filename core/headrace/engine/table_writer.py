@@ -26,6 +26,7 @@ from headrace.engine.upsert_steps import (
     drop_before_truncate,
     drop_late_after_delete,
 )
+from headrace.errors import DataError
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Table, TableMode, WriteResult
@@ -75,6 +76,7 @@ class TableWriter:
         changes = self._read(target, state)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
         job = TableBatch.decide(self._plan, target.name, changes, marks)
+        self._check_modes(job, state)
         counter = RowCounter(job.modes.values(), snapshot_epoch=marks.epoch if job.has_snapshots else None)
         with ExitStack() as scope:
             rows = accept_rows(counter.count_arrivals(changes.frame), job)
@@ -87,6 +89,7 @@ class TableWriter:
                 frames["upsert"] = scope.enter_context(self._upsert_rows(rows, job, state, counter))
             scope.enter_context(cache_rows(frames, job))
             results = self._sinks.write(job, frames)
+            state.modes.note(job.default_modes)
             readable = time.time()
             counts = counter.collect(was_read=not job.is_read_once or not all(result.skipped for result in results))
             if job.remembers_deletes and counts.upsert_deletes != 0:
@@ -118,6 +121,19 @@ class TableWriter:
             (row,) = changes.frame.agg(*[column.alias(name) for name, column in aggregates.items()]).collect()
             seen = SeenSnapshot.of(row.asDict())
         state.snapshot.note(seen, job.marks.batch, job.table.key, topics)
+
+    def _check_modes(self, job: TableBatch, state: TableState) -> None:
+        """DataError when what comes now asks for another mode than a table was begun in: its rows would be kept in two ways."""
+        for sink in job.modes:
+            now, was = job.default_modes.get(sink.name), state.modes.of(sink.name)
+            if now and was and now != was and self._sinks.read_stored(sink, job.table) is not None:
+                raise DataError(
+                    f"was begun in mode {was}, and what comes now, {'with' if job.table.key else 'without'} a key, "
+                    f"asks for mode {now}",
+                    where=f"table {job.table.name}, sink {sink.name}",
+                    fix=f"write `mode: {was}` for the sink, and it goes on as before; to have it in mode {now}, give it "
+                    "another `target:`, or remove the table and use a new checkpoint",
+                )
 
     def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)

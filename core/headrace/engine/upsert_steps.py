@@ -17,7 +17,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.table_batch import TableBatch
-from headrace.sdk.changes import DELETED, ERROR, KEY_CHANGE_POSITION, NEW_KEY, OP, POSITION, UNAVAILABLE
+from headrace.sdk.changes import DELETED, ERROR, KEY_CHANGE_POSITION, NEW_KEY, OP, POSITION, TOPIC, UNAVAILABLE
 from headrace.sdk.positions import in_epoch
 from headrace.sdk.sink import OPERATION, TableMode
 from headrace.spark.columns import quote_name
@@ -46,6 +46,8 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
             positions.append(KEY_CHANGE_POSITION)
     if "changelog" in job.modes.values() and OPERATION not in job.columns:
         names.append(OP)
+    if set(job.modes.values()) - {"upsert"}:
+        names.append(TOPIC)
     return changes.where(F.col(ERROR).isNull()).select(
         *[F.col(quote_name(name)) for name in names],
         F.col(DELETED),
@@ -55,19 +57,20 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
 
 def append_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
-    return _without_key_changes(rows, job).drop(OP)
+    return _name_records(_without_key_changes(rows, job)).drop(OP)
 
 
 def changelog_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
     from pyspark.sql import functions as F
 
-    return _without_key_changes(rows, job).withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
+    rows = _name_records(_without_key_changes(rows, job))
+    return rows.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
 
 
 def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
     """The rows that came after the table's last truncate. Needs POSITION in the batch's epoch."""
-    return state.truncate.drop_older(rows.drop(OP))
+    return state.truncate.drop_older(rows.drop(OP, TOPIC))
 
 
 @contextmanager
@@ -117,6 +120,16 @@ def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
     takes_columns = all(s.capabilities.schema_evolution for s, mode in job.modes.items() if mode != "upsert")
     rows = name_unavailable(rows) if takes_columns else rows.drop(UNAVAILABLE)
     return rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
+
+
+def _name_records(rows: DataFrame) -> DataFrame:
+    """The rows with positions that no other record of the whole source has: a row that is appended has no other name.
+
+    A position orders the changes of one key, and two topics may have records of one position. Drops TOPIC.
+    """
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(POSITION, F.concat(POSITION, F.lit("/"), TOPIC)).drop(TOPIC)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import quote
@@ -35,7 +37,7 @@ class Subject:
 
 
 class SchemaLog:
-    """Subject → schema, in a folder of the checkpoint; in memory alone when there is no folder.
+    """Subject → schema, in a folder of the checkpoint; in memory alone when there is no folder. Threads may share it.
 
     ``file_types``: topic → column → the type that the pipeline file gives it. ``table_types``: topic → column → its type in the
     table, where there is one already; without those that a transform changes. ``ruled``: the reject reasons of which the
@@ -60,6 +62,15 @@ class SchemaLog:
         self._unknown: dict[Subject, set[str]] = {}
         self._states: dict[tuple[Subject, type], object] = {}
         self._source_tables: dict[str, str] = {}
+        self._lock, self._topics = threading.Lock(), dict[str, threading.RLock]()
+
+    def hold(self, topic: str) -> AbstractContextManager[bool]:
+        """Keeps other threads from opening a topic meanwhile: a batch may, and a table of it that catches up.
+
+        What each learns is put to what is remembered, so that neither may remember anything in between.
+        """
+        with self._lock:
+            return self._topics.setdefault(topic, threading.RLock())
 
     def get(self, subject: Subject | str) -> StructType | None:
         """The schema that was remembered; ``subject`` is any text where it is no topic's."""
@@ -107,12 +118,14 @@ class SchemaLog:
 
     def note_unknown(self, schemas: Iterable[tuple[Subject, str]]) -> None:
         """Subjects and ids for which tasks failed (``UnknownSchemaError.schemas``), for the next ``open`` of their format."""
-        for subject, id_ in schemas:
-            self._unknown.setdefault(subject, set()).add(id_)
+        with self._lock:
+            for subject, id_ in schemas:
+                self._unknown.setdefault(subject, set()).add(id_)
 
     def take_unknown(self, subject: Subject) -> set[str] | None:
         """The ids that were noted since they were last taken, of which some may be empty; None where no task failed."""
-        return self._unknown.pop(subject, None)
+        with self._lock:
+            return self._unknown.pop(subject, None)
 
     def source_table(self, topic: str) -> str | None:
         """The table of the database that a topic is of, by the first of its records that says so; None before there is one."""

@@ -12,19 +12,21 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def tag_jobs(spark: SparkSession, name: str) -> Iterator[None]:
-    """Jobs that this thread starts meanwhile bear the name. A tag, for sinks set the group of jobs to their own."""
-    spark.sparkContext.addJobTag(_tag(name))
+def tag_jobs(spark: SparkSession, checkpoint: str, table: str) -> Iterator[None]:
+    """Jobs that this thread starts meanwhile are a pipeline's for a table. A tag, for sinks set the group of jobs to their own."""
+    tag = _tag(checkpoint, table)
+    spark.sparkContext.addJobTag(tag)
     try:
         yield
     finally:
-        spark.sparkContext.removeJobTag(_tag(name))
+        spark.sparkContext.removeJobTag(tag)
 
 
-def cancel_jobs(spark: SparkSession, name: str) -> None:
-    """Cancels the jobs that bear the name; whoever waits for one gets an error."""
-    spark.sparkContext.cancelJobsWithTag(_tag(name))
+def cancel_jobs(spark: SparkSession, checkpoint: str, table: str) -> None:
+    """Cancels a pipeline's jobs for a table; whoever waits for one gets an error."""
+    spark.sparkContext.cancelJobsWithTag(_tag(checkpoint, table))
 
 
-def _tag(name: str) -> str:
-    return f"headrace-{quote(name, safe='')}"
+def _tag(checkpoint: str, table: str) -> str:
+    """Pipelines of one application may have tables of one name; a checkpoint is one pipeline's."""
+    return f"headrace-{quote(checkpoint, safe='')}-{quote(table, safe='')}"

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: A file that is there for a moment; readers of tables pass over names like this.
 PROBE = "_headrace_check"
+#: In a folder that Spark has written to its end; and Spark's own note of it, which a setting of the cluster's may leave out.
+_WHOLE, _SUCCESS = "_headrace_whole", "_SUCCESS"
 
 
 def qualify_path(spark: SparkSession, path: str) -> str:
@@ -99,6 +101,14 @@ class Folder:
         """The bytes of a file, or of all files in a folder."""
         path = self._path(name)
         return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
+
+    def note_whole(self, name: str) -> None:
+        """Notes that a folder in it was written to its end."""
+        self.write(f"{name}/{_WHOLE}", "")
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a folder in it was written to its end."""
+        return any(self.read(f"{name}/{note}") is not None for note in (_WHOLE, _SUCCESS))
 
     def move(self, name: str, path: str) -> None:
         """Renames a file or folder in it to a whole path, which is not there."""

@@ -187,6 +187,16 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
         other.write(_PEOPLE, put(2, 2, "b"))
         assert [row["id"] for row in target.rows()] == [1, 2]
 
+    def test_a_replay_of_a_batch_leaves_the_batch(self, target: Target) -> None:
+        # A replay has the id of the checkpoint and more, and the batch that its dead letters are from.
+        replay = replace(target, pipeline=f"{target.pipeline}/replay/1764000000000000000")
+        target.write(_PEOPLE, put(1, 1, "a"))
+        replay.write(_PEOPLE, put(2, 2, "b"))
+        assert [row["id"] for row in target.rows()] == [1, 2]
+        target.write_again(_PEOPLE, put(1, 1, "a"))
+        replay.write_again(_PEOPLE, put(2, 2, "b"))
+        assert [row["id"] for row in target.rows()] == [1, 2]
+
     def test_two_tables_at_once(self, sink: Sink, headrace_spark: SparkSession) -> None:
         clones, barrier = Sessions(headrace_spark, sink.sql_conf), Barrier(2)
         targets = [Target(sink, clones.of(str(number))) for number in range(2)]

@@ -234,10 +234,10 @@ class _ChangeDialect(Dialect):
                 position(sortable(value.getField("at")), place=F.lit("")).alias(C.KEY_CHANGE_POSITION),
                 F.lit(None).cast("bigint").alias(C.COMMITTED),
                 F.when(op == "t", RejectReason.TRUNCATED).alias(C.ERROR),
+                F.lit(events.topic).alias(C.TOPIC),
                 *[
                     F.lit(None).cast(data_type).alias(name)
                     for name, data_type in (
-                        (C.TOPIC, "string"),
                         (C.PARTITION, "int"),
                         (C.OFFSET, "bigint"),
                         (C.FILE, "string"),

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.snapshots import NewestSnapshot
+from headrace.upsert.table_modes import TableModes
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ SNAPSHOTS = "snapshots"
 
 
 class TableState:
-    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate and snapshot."""
+    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate and snapshot, modes."""
 
     def __init__(self, folder: Folder, table: str, retention: float) -> None:
         """``folder``: the checkpoint's; ``retention``: seconds for which keys and carried values are kept at least."""
@@ -43,6 +44,10 @@ class TableState:
     @cached_property
     def snapshot(self) -> NewestSnapshot:
         return NewestSnapshot(self._folder.folder(SNAPSHOTS), self._table)
+
+    @cached_property
+    def modes(self) -> TableModes:
+        return TableModes(self._folder.folder("modes"), self._table)
 
 
 class TableStates:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
+from urllib.parse import quote
 
 from headrace.sdk import (
     DELETED,
@@ -77,7 +78,7 @@ class FilesSink(Sink):
         schema = self._widen(schemas.get(_SUBJECT), rows.schema)
         schemas.remember(_SUBJECT, schema)
         writer = project(rows, schema).write.format(self.config.format).options(**self._options())
-        writer.mode("overwrite").save(f"{folder.path}/{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}")
+        writer.mode("overwrite").save(f"{folder.path}/{_folder_name(folder, batch)}")
         return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -121,3 +122,13 @@ class FilesSink(Sink):
     def _options(self) -> dict[str, str]:
         defaults = {"timestampFormat": _MICROSECONDS} if self.config.format == "json" else {}
         return {**defaults, **self.config.options()}
+
+
+def _folder_name(folder: Folder, batch: Batch) -> str:
+    """The name of a batch's folder in its table's."""
+    older = f"{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}"
+    # Names once had eight characters of the id: a batch that was written so, and is repeated, replaces that folder.
+    # A replay has the id of its pipeline and more, and is never meant by a name that is cut.
+    if "/" not in batch.pipeline and folder.folder(older).exists():
+        return older
+    return f"{_BATCH}={quote(batch.pipeline, safe='')}-{batch.id:010d}"

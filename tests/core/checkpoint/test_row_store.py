@@ -52,3 +52,25 @@ def test_many_small_folders_become_one(spark: SparkSession, tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == len(kept.names) == 1
     rows = kept.read(spark, wide.schema, kept.names)
     assert {row["told"]["n"] for row in rows.collect()} == {*range(15), 2**40}
+
+
+def test_what_was_written_is_known_where_the_cluster_writes_no_success_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    session = spark.newSession()
+    session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    RowStore(Folder(session, str(tmp_path)), 3600).add(row_of(session, "int", n="7"), 3, lambda rows: rows)
+    assert not list(tmp_path.glob("*/_SUCCESS"))
+    kept = RowStore(Folder(session, str(tmp_path)), 3600)
+    rows = kept.read(session, row_of(session, "bigint", n="7").schema, kept.of(3))
+    assert [row["told"]["n"] for row in rows.collect()] == [7]
+
+
+def test_columns_whose_types_have_one_checksum_are_still_two(spark: SparkSession, tmp_path: Path) -> None:
+    kept = RowStore(Folder(spark, str(tmp_path)), 3600)
+    # CRC-32 is the same for both, and folders were once named by it.
+    for batch, name in enumerate(("aspjwwk", "rnrsgud")):
+        kept.add(row_of(spark, "int", **{name: "7"}), batch, lambda rows: rows)
+    wanted = row_of(spark, "int", aspjwwk="0", rnrsgud="0").schema
+    found = [row["told"].asDict() for row in kept.read(spark, wanted, kept.names).collect()]
+    assert sorted(found, key=str) == [{"aspjwwk": 7, "rnrsgud": None}, {"aspjwwk": None, "rnrsgud": 7}]

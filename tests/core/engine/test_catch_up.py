@@ -23,7 +23,7 @@ from headrace.engine import catch_up
 from headrace.errors import RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.reject_reason import RejectReason
-from headrace.sdk.sink import Batch, Table, WriteResult
+from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.storage import Folder
 from headrace_sinks.files import FilesSink
 from headrace_sources.formats.json.format import JsonFormat
@@ -41,7 +41,7 @@ GOOD, BAD = "shop.public.orders", "shop.public.customers"
 
 
 class BrokenSink(FilesSink):
-    """Refuses one table while a file is there: says what stands in it, or waits when that is ``hang``."""
+    """Refuses one table while a file is there: says what stands in it, or waits when that is ``hang``; ``once`` is once."""
 
     name = "broken"
 
@@ -54,6 +54,8 @@ class BrokenSink(FilesSink):
             kind = self.broken.read_text()
             while kind == "hang" and self.broken.exists():
                 time.sleep(0.05)
+            if kind == "once":
+                self.broken.unlink()
             raise (RetriableError if kind == "away" else ConfigError)(f"the disk is {kind}", fix="mend it")
         return super().write(table, rows, batch)
 
@@ -61,8 +63,11 @@ class BrokenSink(FilesSink):
 class Shop:
     """Two tables, one of which can be broken, from a source of either kind."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
-        self.folder, self.kind, self.broken = folder, kind, folder / "broken"
+    lines: type[LinesSource] = LinesSource
+
+    def __init__(self, folder: Path, kind: str, **options: Any) -> None:
+        """``options``: of the files source."""
+        self.folder, self.kind, self.broken, self.options = folder, kind, folder / "broken", options
         self.log, self.landing, self.files = folder / "log.jsonl", folder / "landing", 0
         self.log.touch()
         self.landing.mkdir()
@@ -79,16 +84,16 @@ class Shop:
             hidden.rename(folder / f"{topic}+0+{self.files:010d}.json")
             self.files += len(numbers)
 
-    def pipeline(self, **options: Any) -> Pipeline:
-        source: Source = FilesSource(path=str(self.landing), format="json")
+    def pipeline(self, *sinks: Sink, **options: Any) -> Pipeline:
+        source: Source = FilesSource(path=str(self.landing), format="json", maxFilesPerTrigger=2, **self.options)
         if self.kind == "ranged":
-            source = LinesSource(path=str(self.log))
+            source = self.lines(path=str(self.log))
         sink = BrokenSink(self.broken, path=str(self.folder / "out"))
         value = JsonFormat() if self.kind == "ranged" else None
-        return Pipeline("shop", source, [sink], str(self.folder / "checkpoint"), value=value, **options)
+        return Pipeline("shop", source, [*sinks, sink], str(self.folder / "checkpoint"), value=value, **options)
 
-    def ids(self, topic: str) -> list[int]:
-        found = (self.folder / "out" / topic.replace(".", "/")).glob("_headrace_batch=*/*.json")
+    def ids(self, topic: str, out: str = "out") -> list[int]:
+        found = (self.folder / out / topic.replace(".", "/")).glob("_headrace_batch=*/*.json")
         return sorted(json.loads(line)["id"] for file in found for line in file.read_text().splitlines())
 
 
@@ -158,6 +163,66 @@ def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) 
     shop.add(1)
     shop.pipeline().run(spark)
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
+
+
+def test_a_sink_that_took_a_batch_which_another_refused_has_its_rows_once(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)  # it is tried again when the run ends
+    shop = Shop(tmp_path, "native")
+    shop.broken.write_text("once")
+    for number in range(3):  # a batch each
+        shop.add(number)
+    shop.pipeline(FilesSink(path=str(tmp_path / "other"))).run(spark)
+    assert shop.ids(BAD, "other") == shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
+
+
+def test_a_batch_that_was_tried_is_tried_again_alone(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
+    applied: list[tuple[int, int]] = []
+    tables = catch_up.CatchUp(Folder(spark, str(tmp_path)), lambda _, entry: applied.append((entry.first, entry.last)))
+    tables.set_aside(BAD, 7, {BAD: [7]}, ConfigError("its dead letters could not be kept"), "full")
+    for batch in (8, 9):
+        tables.defer(BAD, batch, lambda batch=batch: {BAD: [batch]})  # type: ignore[misc]
+    assert tables.finish() is None
+    assert applied == [(7, 7), (8, 9)]
+
+
+class Forgetful(LinesSource):
+    """Cannot say where a batch's records lie."""
+
+    def replay_range(self, *_: Any) -> None:
+        return None
+
+
+def test_a_batch_that_nobody_could_read_again_is_not_passed_over(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "ranged")
+    shop.broken.write_text("full")
+    shop.add(0)
+    with pytest.raises(ConfigError, match="the disk is full"):
+        shop.pipeline().run(spark)
+    shop.lines = Forgetful
+    shop.add(1)
+    with pytest.raises(ConfigError, match=f"table {BAD}: waits for what it missed"):
+        shop.pipeline().run(spark)
+    shop.broken.unlink()
+    shop.lines = LinesSource
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
+
+
+def test_files_that_a_table_still_needs_are_not_removed(tmp_path: Path, spark: SparkSession) -> None:
+    shop = Shop(tmp_path, "native", cleanSource="delete")
+    shop.broken.write_text("full")
+    for number in range(3):  # a batch each
+        shop.add(number)
+    with pytest.raises(ConfigError, match="the disk is full"):
+        shop.pipeline().run(spark)
+    shop.broken.unlink()
+    shop.pipeline().run(spark)
+    assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
 
 
 def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark: SparkSession) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.support.ranged import TOPIC, LinesSource, pipeline
+from tests.support.records import record, topics_of
 
 from headrace.engine.decode import RecordDecoder
 from headrace.errors import DataError
@@ -19,6 +23,7 @@ from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import SourceContext
 from headrace_sinks.files import FilesSink
+from headrace_sources.formats.json.format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +57,56 @@ class Played(Format):
         if isinstance(answer, Exception):
             raise answer
         return Reader(answer)
+
+
+def spoken(spark: SparkSession, *records: dict[str, Any]) -> DataFrame:
+    """The events of records of one topic, as JSON has them."""
+    context = SourceContext(spark, SchemaLog())
+    (events,) = RecordDecoder(JsonFormat()).decode(context, topics_of(spark, records))
+    return events.load(spark, events.schema)
+
+
+@pytest.mark.spark
+@pytest.mark.steps
+def test_the_offset_orders_places_and_no_two_partitions_share_one(spark: SparkSession) -> None:
+    records = [record({"n": 2 * offset + p}, offset=offset) | {"partition": p} for offset in (15, 16) for p in (0, 1)]
+    found = sorted((row["place"], row["value"]["n"]) for row in spoken(spark, *records).collect())
+    assert [n for _, n in found] == [30, 31, 32, 33]
+    assert len({place for place, _ in found}) == 4
+
+
+class Learns(Format):
+    """Adds to what is remembered of a topic what the batch of a thread has, as formats without schemas do."""
+
+    name = "learns"
+    api_version = 1
+
+    def __init__(self, barrier: threading.Barrier) -> None:
+        super().__init__()
+        self.barrier = barrier
+
+    def open(self, spark: Any, frame: Any, column: str, subject: Subject, log: SchemaLog) -> RecordReader:
+        known = log.get(subject) or StructType()
+        with suppress(threading.BrokenBarrierError):  # the other thread may have to wait for its turn
+            self.barrier.wait(1)
+        schema = StructType([*known.fields, StructField(frame, LongType())])
+        log.remember(subject, schema)
+        return Reader(schema)
+
+
+def test_two_that_open_a_topic_at_once_forget_nothing_of_each_other() -> None:
+    nothing: Any = None
+    log, format_ = SchemaLog(), Learns(threading.Barrier(2))
+    context = SourceContext(nothing, log)
+
+    def open_with(column: Any) -> None:
+        RecordDecoder(format_).decode(context, {TOPIC: lambda session: column})
+
+    with ThreadPoolExecutor(2) as pool:  # a batch, and a table that catches up
+        list(pool.map(open_with, ("price", "size")))
+    remembered = log.get(Subject(TOPIC, "value"))
+    assert remembered is not None
+    assert sorted(remembered.names) == ["price", "size"]
 
 
 def decode(decoder: RecordDecoder, *topics: str, apart: bool = False) -> list[Any]:

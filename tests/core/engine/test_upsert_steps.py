@@ -70,18 +70,36 @@ def test_what_is_wrong_is_not_accepted_and_the_epoch_leads_every_position(spark:
 
 def test_a_changelog_says_what_each_change_did_and_keeps_deletes(spark: SparkSession) -> None:
     changes = spark.createDataFrame(
-        [(1, "a", "d", True, "0A", None)],
-        "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, _headrace_error string",
+        [(1, "a", "d", True, "0A", None, "t")],
+        "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
+        "_headrace_error string, _headrace_topic string",
     )
     changelog = job("changelog")
     rows = steps.changelog_rows(steps.accept_rows(changes, changelog), changelog)
     assert [row.asDict() for row in rows.collect()] == [
-        {"id": 1, "name": "a", "__op": "d", "_headrace_deleted": False, "_headrace_position": "0A"}
+        {"id": 1, "name": "a", "__op": "d", "_headrace_deleted": False, "_headrace_position": "0A/t"}
     ]
 
 
+def test_two_topics_have_no_position_in_common_where_rows_are_appended(spark: SparkSession, state: TableState) -> None:
+    changes = spark.createDataFrame(
+        [(1, "a", "c", False, "0A", None, "north"), (1, "b", "c", False, "0A", None, "south")],
+        "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
+        "_headrace_error string, _headrace_topic string",
+    )
+    both = job(modes={Nowhere(): "append", Nowhere(): "changelog", Nowhere(): "upsert"})
+    rows = steps.accept_rows(changes, both)
+    for appended in (steps.append_rows(rows, both), steps.changelog_rows(rows, both)):
+        assert rows_of(appended, "name", "_headrace_position") == [("a", "0A/north"), ("b", "0A/south")]
+        assert "_headrace_topic" not in appended.columns
+    upserts = steps.drop_before_truncate(rows, state)  # a key's changes are compared by what orders them alone
+    assert upserts.columns == ["id", "name", "_headrace_deleted", "_headrace_position"]
+    assert rows_of(upserts, "name", "_headrace_position") == [("a", "0A"), ("b", "0A")]
+
+
 def test_appended_rows_name_the_values_that_are_unavailable(spark: SparkSession) -> None:
-    rows = spark.createDataFrame([(1, None, (True,), False, "0A"), (2, "b", (False,), False, "0B")], TOAST)
+    accepted = f"{TOAST}, _headrace_topic string"
+    rows = spark.createDataFrame([(1, None, (True,), False, "0A", "t"), (2, "b", (False,), False, "0B", "t")], accepted)
     appended = steps.append_rows(rows, job("append", columns=("id", "text"), unavailable=("text",)))
     assert rows_of(appended.selectExpr("id", "to_json(_headrace_unchanged) n"), "id", "n") == [
         (1, '["text"]'),

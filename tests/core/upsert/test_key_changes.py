@@ -80,6 +80,16 @@ def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -
     ]
 
 
+def test_values_go_along_where_the_cluster_writes_no_success_files(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    database, mine = move_on(keys=(1, 2)), stream(session, tmp_path)
+    insert, update, delete, again = database.log
+    mine.apply(insert, update, again)
+    mine.apply(delete)
+    assert mine.rows(TABLE) == database.rows(TABLE)
+
+
 def test_a_key_that_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     database, mine = move_on(keys=(1, 2, 1)), stream(spark, tmp_path)
     database.insert(TABLE, {"id": 2, "name": "other", "text": "other"})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -56,8 +57,25 @@ def test_every_batch_has_a_folder_and_one_that_comes_again_replaces_it(tmp_path:
     table.write(PEOPLE, put(3, 3, "c"))
     table.write_again(PEOPLE, put(4, 4, "d"))
     folders = sorted(folder.name for folder in (tmp_path / "people").iterdir() if "=" in folder.name)
-    assert folders == [f"_headrace_batch={table.pipeline[:8]}-{number:010d}" for number in range(2)]
+    assert folders == [f"_headrace_batch={table.pipeline}-{number:010d}" for number in range(2)]
     assert [row["id"] for row in table.rows()] == [1, 2, 4]
+
+
+def test_two_pipelines_whose_ids_begin_alike_keep_both_their_rows(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    table.write(PEOPLE, put(1, 1, "a"))
+    other = replace(table, pipeline=table.pipeline[:8] + "f" * 24, batch=-1)
+    other.write(PEOPLE, put(2, 2, "b"))
+    assert [row["id"] for row in table.rows()] == [1, 2]
+
+
+def test_a_batch_under_the_short_name_that_folders_once_had_is_replaced_there(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    table.write(PEOPLE, put(1, 1, "a"))
+    (made,) = (tmp_path / "people").glob("_headrace_batch=*")
+    made.rename(made.with_name(f"_headrace_batch={table.pipeline[:8]}-0000000000"))
+    table.write_again(PEOPLE, put(1, 1, "a"))
+    assert table.rows() == [{"id": 1, "name": "a"}]
 
 
 def test_readers_find_nothing_but_rows(tmp_path: Path, clones: Sessions, spark: SparkSession) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import zlib
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,6 +34,15 @@ def numbers(path: Path, *values: int) -> Path:
     return write_lines(path, [{"n": n} for n in values])
 
 
+def folders_of_one_checksum(folder: Path) -> tuple[Path, Path]:
+    """Two folders of one topic in which a file of the same name has a path with the same CRC-32."""
+    seen: dict[int, Path] = {}
+    chance = Random(0)  # names that differ in a few digits have no checksum in common
+    paths = (folder / "t" / f"day={chance.getrandbits(64)}" for _ in itertools.count())
+    checksums = ((path, zlib.crc32(f"file://{path}/x.json".encode())) for path in paths)
+    return next((other, path) for path, sum_ in checksums if (other := seen.setdefault(sum_, path)) != path)
+
+
 @pytest.mark.parametrize(
     ("path", "topic"),
     [
@@ -49,6 +61,19 @@ def test_topics_of_names_and_folders(path: str, topic: str) -> None:
 
 @pytest.mark.spark
 class TestOrder:
+    def test_records_of_two_partitions_have_no_place_in_common(self, spark: SparkSession, tmp_path: Path) -> None:
+        for partition in range(3):
+            numbers(tmp_path / f"t/partition={partition}/t+{partition}+0.json", partition, partition + 10)
+        [events] = events_of(spark, tmp_path, "json")
+        assert sorted(in_order(spark, events, "n")) == [0, 1, 2, 10, 11, 12]
+
+    def test_files_of_one_name_and_time_have_no_place_in_common(self, spark: SparkSession, tmp_path: Path) -> None:
+        first, second = folders_of_one_checksum(tmp_path)
+        for number, folder in enumerate((first, second)):
+            set_mtime(numbers(folder / "x.json", number), 1_700_000_000)
+        [events] = events_of(spark, tmp_path, "json")
+        assert sorted(in_order(spark, events, "n")) == [0, 1]
+
     def test_by_the_offsets_in_the_names(self, spark: SparkSession, tmp_path: Path) -> None:
         folder = tmp_path / "t"
         for second, offset in enumerate((1000, 0, 999)):

@@ -175,7 +175,7 @@ class HudiSink(Sink):
             "hoodie.table.name": "_".join(table.parts),
             "hoodie.datasource.write.table.type": self.config.table_type,
             "hoodie.datasource.write.operation": operation,
-            # A position is unique: with it as key, appending a batch again changes nothing.
+            # Appended rows have positions of their own: with them as keys, appending a batch again changes nothing.
             "hoodie.datasource.write.recordkey.field": ",".join(table.key) if batch.mode == "upsert" else POSITION,
             "hoodie.table.ordering.fields": POSITION,
             # The batch has one row per key already.

@@ -36,7 +36,7 @@ def active(spark: SparkSession) -> Iterator[None]:
 def catalog_of_folder(spark: SparkSession, warehouse: str) -> str:
     """The name of a catalog that is a folder. The session is headrace's own clone: it is seen nowhere else."""
     # A catalog keeps the folder that it was first used with, so every folder has one of its own.
-    name = "headrace_" + hashlib.sha256(warehouse.encode()).hexdigest()[:8]
+    name = "headrace_" + hashlib.sha256(warehouse.encode()).hexdigest()[:32]
     prefix = f"spark.sql.catalog.{name}"
     spark.conf.set(prefix, CATALOG)
     spark.conf.set(f"{prefix}.type", "hadoop")

@@ -182,7 +182,7 @@ class IcebergSink(Sink):
         rows = _evolve_and_project(spark, name, java, rows)
         merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
-            # A position is unique: the table itself says which rows it has.
+            # Appended rows have positions of their own: the table itself says which it has.
             if applied is None:
                 columns = [quote_name(column) for column in rows.columns]
                 rows = rows.join(spark.table(name).select(POSITION), POSITION, "left_anti").select(*columns)

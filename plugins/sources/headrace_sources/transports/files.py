@@ -125,10 +125,15 @@ class FilesSource(NativeSource):
         return reader.load(self.config.path).select("path")
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any] | None:
-        files = read_planned_files(context)
+        files = None if self._removes_files else read_planned_files(context)
         if files is None:
             return None
         return {topic: [file for file in files if find_topic(file) == topic] for topic in topics}
+
+    @property
+    def _removes_files(self) -> bool:
+        """Whether Spark's stream deletes or moves the files of a batch that is done, whoever may need them later."""
+        return bool(self.config.options().get("cleanSource", "off").lower() != "off")
 
     def replay_range_of(self, files: Sequence[str]) -> Any | None:
         return [unquote(file) for file in files]
@@ -171,7 +176,8 @@ class FilesSource(NativeSource):
     def _open_topic(self, context: SourceContext, topic: str, files: list[str]) -> Events | None:
         open_files = open_container_files if self._format.container else open_line_files
         try:
-            return open_files(self._format, context, topic, files, self._reader_options())
+            with context.schemas.hold(topic):
+                return open_files(self._format, context, topic, files, self._reader_options())
         except Exception as error:  # noqa: BLE001 - its table raises it, and the others go on
             return Events.of_failure(topic, error)
 

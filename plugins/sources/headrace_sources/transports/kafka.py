@@ -25,7 +25,15 @@ from headrace.sdk import (
 )
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets
 from headrace_sources.transports.kafka_errors import explain_kafka_error
-from headrace_sources.transports.kafka_offsets import Ranges, count_records, merge_ranges, read_end, read_ranges
+from headrace_sources.transports.kafka_offsets import (
+    EARLIEST,
+    Ranges,
+    count_records,
+    merge_ranges,
+    pin_ranges,
+    read_end,
+    read_ranges,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,8 +127,12 @@ class KafkaSource(NativeSource):
         return {topic: partial(self._read, topic=topic, offsets=offsets) for topic, offsets in ranges.items()}
 
     def replay_range(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, Any]:
-        ranges = self._ranges(context)
-        return {topic: ranges[topic] for topic in topics}
+        found = self._ranges(context)
+        ranges = {topic: found[topic] for topic in topics}
+        new = {t: [p for p, (first, _) in parts.items() if first == EARLIEST] for t, parts in ranges.items()}
+        new = {topic: partitions for topic, partitions in new.items() if partitions}
+        earliest = self._admin(context.spark).earliest(new) if new else {}
+        return {topic: pin_ranges(parts, earliest.get(topic, {})) for topic, parts in ranges.items()}
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         admin = self._admin(spark)

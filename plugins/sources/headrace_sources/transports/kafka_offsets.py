@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 #: Partition → the first offset of a range, and the one after its last.
 Ranges = dict[str, tuple[int, int]]
 
-_EARLIEST = -2
+#: Kafka's own word for the oldest offset that a partition still has when it is read.
+EARLIEST = -2
 
 
 def read_ranges(stream: Folder, batch: int) -> dict[str, Ranges]:
@@ -28,6 +29,11 @@ def read_ranges(stream: Folder, batch: int) -> dict[str, Ranges]:
 def read_end(stream: Folder, batch: int) -> Offsets:
     """Where a batch ends."""
     return _parse_offsets(stream.folder("offsets").read(f"{batch}"))
+
+
+def pin_ranges(ranges: Ranges, earliest: Mapping[str, int]) -> Ranges:
+    """The ranges with numbers where they begin at the earliest: what that is later may be another record."""
+    return {p: (earliest[p] if first == EARLIEST else first, last) for p, (first, last) in ranges.items()}
 
 
 def merge_ranges(parts: Sequence[Ranges]) -> list[Ranges]:
@@ -50,9 +56,9 @@ def _range_between(start: dict[str, int], end: dict[str, int]) -> Ranges:
     """The partitions of a topic that have something new."""
     ranges = {}
     for partition, last in end.items():
-        first = start.get(partition, _EARLIEST)
+        first = start.get(partition, EARLIEST)
         if last < first:  # the topic was made anew: with failOnDataLoss, Spark has stopped before
-            first = _EARLIEST
+            first = EARLIEST
         if last > 0 and first != last:
             ranges[partition] = (first, last)
     return ranges

@@ -1,0 +1,30 @@
+"""Dead letters in files keep what was said of them first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.dead_letters import file_store
+from headrace.spark.storage import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+
+@pytest.mark.parametrize("has_success_files", ["true", "false"])
+def test_what_a_repeated_batch_brings_was_first_seen_then(
+    spark: SparkSession, tmp_path: Path, has_success_files: str
+) -> None:
+    session = spark.newSession()
+    session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", has_success_files)
+    folder = Folder(session, str(tmp_path))
+    for minute in (1, 2):
+        rows = session.sql(f"select 'shop.orders' as topic, timestamp'2026-01-31 12:0{minute}:00' as seen")
+        file_store.save(rows, folder, 7, "shop.orders")
+    ((topic, seen),) = session.read.load(f"{tmp_path}/0000000007/shop.orders").collect()
+    assert (topic, seen.minute) == ("shop.orders", 1)

@@ -1,0 +1,50 @@
+"""A table is kept as it was begun: a key that comes later does not change it without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.bronze import write_lines
+from tests.support.memory_sink import MemorySink
+
+from headrace import DataError, Pipeline
+from headrace_sources.transports.files import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+TOPIC = "shop.orders"
+
+
+def run(folder: Path, spark: SparkSession, *rows: dict[str, Any], key: tuple[str, ...] = (), **options: Any) -> None:
+    """Delivers rows, and applies them; the table's file may name a key since."""
+    landing = folder / "landing" / TOPIC
+    write_lines(landing / f"{TOPIC}+0+{len(list(landing.glob('*')))}.json", rows)
+    source = FilesSource(path=str(folder / "landing"), format="json")
+    sink = MemorySink(store=str(folder), **options)
+    tables = [{"source": TOPIC, "key": list(key)}]
+    Pipeline("shop", source, [sink], str(folder / "checkpoint"), tables=tables).run(spark)
+
+
+def names(folder: Path, spark: SparkSession) -> list[str]:
+    from headrace.sdk.sink import Table
+
+    rows = MemorySink(store=str(folder)).read_back(spark, Table(TOPIC)).collect()
+    return sorted(row["name"] for row in rows)
+
+
+def test_a_key_that_comes_later_is_refused_until_the_file_says_how_to_go_on(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    run(tmp_path, spark, {"id": 1, "name": "a"}, {"id": 1, "name": "b"})
+    with pytest.raises(DataError, match="was begun in mode changelog") as caught:
+        run(tmp_path, spark, {"id": 1, "name": "c"}, key=("id",))
+    assert "asks for mode upsert" in str(caught.value)
+    assert "write `mode: changelog`" in str(caught.value)
+    assert names(tmp_path, spark) == ["a", "b"]
+    run(tmp_path, spark, {"id": 1, "name": "d"}, key=("id",), mode="changelog")
+    assert names(tmp_path, spark) == ["a", "b", "c", "d"]

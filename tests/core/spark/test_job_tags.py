@@ -1,0 +1,37 @@
+"""Jobs that are cancelled are those of one pipeline's table."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.waiting import until
+
+from headrace.spark.job_tags import cancel_jobs, tag_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+
+
+def test_a_pipeline_leaves_the_jobs_of_another_ones_table_of_the_same_name(spark: SparkSession) -> None:
+    ended: dict[str, str] = {}
+
+    def work(checkpoint: str) -> None:
+        with tag_jobs(spark, checkpoint, "shop.orders"):
+            try:
+                spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 5000L)").collect()
+                ended[checkpoint] = "done"
+            except Exception:  # noqa: BLE001 - Spark's own, of a job that was cancelled
+                ended[checkpoint] = "cancelled"
+
+    threads = [threading.Thread(target=work, args=(checkpoint,)) for checkpoint in ("lake/_mine", "lake/_yours")]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(spark.sparkContext.statusTracker().getActiveJobsIds()) == 2, "both jobs")
+    cancel_jobs(spark, "lake/_mine", "shop.orders")
+    for thread in threads:
+        thread.join()
+    assert ended == {"lake/_mine": "cancelled", "lake/_yours": "done"}

@@ -1,0 +1,61 @@
+"""Every record of a source is a row where rows are appended, whatever partition or topic it is from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support import pipelines
+from tests.support.bronze import write_lines
+
+from headrace import Pipeline
+from headrace_sinks.iceberg import commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+TOPICS = ("shop.north", "shop.south")
+
+
+def deliver(folder: Path, offset: int, *topics: str) -> None:
+    """Four records of each of three partitions, all at the same offsets and of the same place in the database's log."""
+    for topic in topics:
+        for partition in range(3):
+            rows = [{"id": f"{topic} {partition} {offset + n}", "__lsn": offset + n} for n in range(4)]
+            write_lines(folder / f"bronze/{topic}/partition={partition}/{topic}+{partition}+{offset}.json", rows)
+
+
+def job(folder: Path, kind: str) -> Pipeline:
+    return pipelines.pipeline(
+        folder,
+        source={"files": {"path": str(folder / "bronze"), "format": "json"}},
+        tables=[{"source": "shop.*", "target": "shop.orders"}],
+        transforms=[],
+        sinks=[pipelines.sink_block(kind, folder, mode="append")],
+    )
+
+
+def ids(pipeline: Pipeline, spark: SparkSession) -> list[str]:
+    return sorted(row["id"] for row in pipeline.read("shop.orders", spark=spark).collect())
+
+
+@pytest.mark.parametrize("kind", pipelines.TABLE_SINKS)
+def test_all_partitions_and_topics_are_kept_where_rows_are_appended(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(commit, "MARK_SEARCH_DEPTH", 0)  # as when so many others committed that no mark is found
+    pipeline = job(tmp_path, kind)
+    deliver(tmp_path, 0, TOPICS[0])
+    pipeline.run(spark)
+    deliver(tmp_path, 0, TOPICS[1])
+    deliver(tmp_path, 4, *TOPICS)
+    pipeline.run(spark)
+    every = [f"{topic} {partition} {offset}" for topic in TOPICS for partition in range(3) for offset in range(8)]
+    assert ids(pipeline, spark) == sorted(every)
+    for done in (tmp_path / "checkpoint/stream/commits").glob("*1*"):  # as after a crash: the batch comes again
+        done.unlink()
+    pipeline.run(spark)
+    assert ids(pipeline, spark) == sorted(every)

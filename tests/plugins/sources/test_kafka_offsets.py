@@ -1,0 +1,48 @@
+"""What is noted of a batch's offsets means the same records whenever it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.source import SourceContext
+from headrace_sources.transports.kafka import KafkaSource
+
+NOTHING: Any = None
+
+
+class Folder:
+    """Spark's folder of a stream, as it is before and after its second batch."""
+
+    def __init__(self, *offsets: Mapping[str, Mapping[str, int]]) -> None:
+        self.texts = {str(number): f"v1\n{{}}\n{json.dumps(offset)}" for number, offset in enumerate(offsets)}
+
+    def folder(self, _: str) -> Folder:
+        return self
+
+    def read(self, name: str) -> str | None:
+        return self.texts.get(name)
+
+
+class Cluster:
+    """Says which records are left."""
+
+    def earliest(self, partitions: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
+        return {topic: dict.fromkeys(numbers, 3) for topic, numbers in partitions.items()}
+
+
+def test_what_begins_at_the_earliest_is_noted_by_the_offset_that_this_is() -> None:
+    source = KafkaSource({"bootstrap.servers": "broker:9092", "subscribePattern": "shop.*"})
+    source._client = cast("Any", Cluster())
+    # A topic that came later, a partition that was added, and a topic that was made anew.
+    before = {"shop.a": {"0": 5}, "shop.c": {"0": 90}}
+    after = {"shop.a": {"0": 7, "1": 4}, "shop.b": {"0": 9}, "shop.c": {"0": 10}}
+    stream: Any = Folder(before, after)
+    context = SourceContext(NOTHING, SchemaLog(), batch=1, stream=stream)
+    assert source.replay_range(context, ["shop.a", "shop.b", "shop.c"]) == {
+        "shop.a": {"0": (5, 7), "1": (3, 4)},
+        "shop.b": {"0": (3, 9)},
+        "shop.c": {"0": (3, 10)},
+    }

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,14 +30,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
 
 TOPIC = "shop.public.people"
 PII = "canary-4711"
+#: Of ACCOUNT, SIGNER and STORE neither the names nor the values are what Spark takes for a secret by itself. Each run has its
+#: own, for it looks at the command lines of the whole machine.
 SECRETS = {
-    "SALT": "salt-of-canaries",
-    "S3_SECRET": "secret-of-canaries",
-    "WRONG": "guess-of-canaries",
-    # Neither their names nor their values are what Spark takes for a secret by itself.
-    "ACCOUNT": "account-of-canaries",
-    "SIGNER": "signer-of-canaries",
-    "STORE": "store-of-canaries",
+    name: f"{name.lower()}-of-{uuid.uuid4().hex}" for name in ("SALT", "S3", "WRONG", "ACCOUNT", "SIGNER", "STORE")
 }
 LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="${{env:{}}}";'
 
@@ -115,7 +112,7 @@ def pipeline(
             "spark.sql.parquet.compression.codec": "uncompressed",
             "spark.ui.enabled": "true",
             "spark.ui.port": (folder / "port").read_text(),
-            "spark.hadoop.fs.s3a.secret.key": "${env:S3_SECRET}",
+            "spark.hadoop.fs.s3a.secret.key": "${env:S3}",
             "spark.hadoop.fs.azure.account.key.lake": "${env:ACCOUNT}",
             "spark.driver.extraJavaOptions": "-Dcanaries.store=${env:STORE}",
         },

@@ -64,7 +64,7 @@ class FlatDialect(Dialect):
         def source_field(name: str) -> Column:
             return value.getField(fields[name])
 
-        marker = next((value.getField(column) for column in _added_columns(names, ["snapshot"]).values()), None)
+        marker = next((value.getField(column) for column in _find_columns(names, ["snapshot"]).values()), None)
         return Changes(
             frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
                 *[row_column(name) for name in names],
@@ -88,10 +88,10 @@ class FlatDialect(Dialect):
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
     """What a source block calls it → the column it was added as."""
-    return _added_columns(names, POSITION_FIELDS)
+    return _find_columns(names, POSITION_FIELDS)
 
 
-def _added_columns(names: Collection[str], fields: Sequence[str]) -> dict[str, str]:
+def _find_columns(names: Collection[str], fields: Sequence[str]) -> dict[str, str]:
     return {name: column for name in fields for column in (f"__source_{name}", f"__{name}") if column in names}
 
 

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 _OPEN = ConnectSchema()
 
 
-def parse_avro_schema(text: str) -> ConnectSchema:
-    """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it."""
-    return _parse(json.loads(text), "", {})
+def parse_avro_schema(text: str, *, names: bool = True) -> ConnectSchema:
+    """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it.
+
+    Without ``names`` it is what Avro's own types say, as of a schema that Kafka Connect has not written.
+    """
+    schema = json.loads(text)
+    return _parse(schema if names else _drop_names(schema), "", {})
 
 
 def make_reader_schema(text: str) -> str:
@@ -29,6 +33,29 @@ def make_reader_schema(text: str) -> str:
     Decimals stay Avro's where Spark has room for them: reading them is quickest there.
     """
     return json.dumps(_make_reader(json.loads(text)), ensure_ascii=False)
+
+
+def has_wide_decimal(text: str) -> bool:
+    """Whether Spark has no room for some decimal of an Avro schema, and so reads none of its records with it."""
+
+    def is_wide(schema: Any) -> bool:
+        if isinstance(schema, list):
+            return any(map(is_wide, schema))
+        if not isinstance(schema, dict):
+            return False
+        is_decimal = schema.get("logicalType") == "decimal"
+        return (is_decimal and int(schema.get("precision") or 0) > MAX_PRECISION) or any(map(is_wide, schema.values()))
+
+    return is_wide(json.loads(text))
+
+
+def _drop_names(schema: Any) -> Any:
+    """The schema without what Kafka Connect's converters add to Avro."""
+    if isinstance(schema, list):
+        return [_drop_names(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _drop_names(value) for key, value in schema.items() if not key.startswith("connect.")}
 
 
 def _parse(schema: Any, namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
         find_unknown_schemas as find_unknown_schemas,
     )
     from headrace.sdk.hookspecs import hookimpl as hookimpl
+    from headrace.sdk.http import (
+        Answer as Answer,
+        AnswerTooLargeError as AnswerTooLargeError,
+        RedirectError as RedirectError,
+        send as send,
+    )
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
     from headrace.sdk.plugin import API_VERSION as API_VERSION, Plugin as Plugin
     from headrace.sdk.plugins import registry as registry
@@ -125,6 +131,12 @@ _NAMES = {
         "find_unknown_schemas",
     ),
     "sdk.hookspecs": ("hookimpl",),
+    "sdk.http": (
+        "Answer",
+        "AnswerTooLargeError",
+        "RedirectError",
+        "send",
+    ),
     "sdk.interval": (
         "Interval",
         "seconds_of",

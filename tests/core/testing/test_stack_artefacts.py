@@ -109,6 +109,16 @@ def test_a_file_that_is_not_the_locked_one_is_refused(
     assert list_cache(tmp_path) == []
 
 
+def test_a_file_that_is_larger_than_the_locked_one_is_not_kept_to_its_end(
+    repository: Repository, tmp_path: Path
+) -> None:
+    artefact = repository.add(COORDINATES[0], b"x" * 3_000_000)
+    file = tmp_path / "half"
+    digest = artefacts.download(f"{repository.url}/{artefact.path}", file, 1_000_000)
+    assert file.stat().st_size == 1_000_001
+    assert digest != artefact.sha256
+
+
 def test_a_file_that_is_not_there_is_named(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

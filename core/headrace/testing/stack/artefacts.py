@@ -13,7 +13,6 @@ import tarfile
 import tempfile
 import time
 import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -23,11 +22,12 @@ from pathlib import Path
 
 from headrace.errors import ConfigError, RetriableError
 from headrace.runtime.jars import cache_home
+from headrace.sdk.http import make_opener
 
 LOCK = Path(__file__).with_name("artefacts.lock")
 CENTRAL = "https://repo.maven.apache.org/maven2"
-#: Seconds of silence from the repository, and how often a file is asked for.
-_SILENCE, _TRIES = 60, 3
+#: Seconds of silence from the repository, bytes a second below which it is too slow, and how often a file is asked for.
+_SILENCE, _SLOWEST, _TRIES = 60, 10_000, 3
 #: What trying again does not repair.
 _DISK = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
 _NO_NETWORK = (
@@ -167,7 +167,7 @@ def _fetch(artefact: Artefact, cache: Path) -> int:
     try:
         for attempt in range(1, _TRIES + 1):
             try:
-                digest = download(address, half)
+                digest = download(address, half, artefact.size)
                 break
             except urllib.error.HTTPError as error:
                 if error.code < 500 and error.code != 429:
@@ -201,14 +201,17 @@ def _wait_or_raise(attempt: int, address: str, error: Exception) -> None:
     time.sleep(attempt)
 
 
-def download(address: str, file: Path) -> str:
-    """Write what comes from an address into a file. Returns its SHA-256."""
-    digest = hashlib.sha256()
-    # The scheme is the user's choice; file:// is a mirror too.
-    with urllib.request.urlopen(address, timeout=_SILENCE) as answer, file.open("wb") as out:  # noqa: S310
-        while chunk := answer.read(1 << 20):
+def download(address: str, file: Path, most_bytes: int) -> str:
+    """Write what comes from an address into a file. Returns its SHA-256, of larger ones that of the beginning."""
+    digest, left = hashlib.sha256(), most_bytes + 1
+    # The scheme is the user's choice; file:// is a mirror too. A mirror may redirect to any host: it gets no login, and the
+    # digest decides.
+    opener = make_opener(seconds=_SILENCE + most_bytes / _SLOWEST)
+    with opener.open(address, timeout=_SILENCE) as answer, file.open("wb") as out:
+        while left and (chunk := answer.read(min(left, 1 << 20))):
             digest.update(chunk)
             out.write(chunk)
+            left -= len(chunk)
     return digest.hexdigest()
 
 

@@ -71,21 +71,28 @@ class Registry:
         RetriableError when the registry does not answer, ConfigError when it lets nobody in, DataError when it knows no
         such schema.
         """
-        schema, references = self._fetch(id, "AVRO")
-        named: dict[str, Any] = {}
-        self._resolve(references, named, {})
-        return json.dumps(_inline(schema, named, ""), ensure_ascii=False)
+        try:
+            schema, references = self._fetch(id, "AVRO")
+            named: dict[str, Any] = {}
+            self._resolve(references, named, {})
+            return json.dumps(_inline(schema, named, ""), ensure_ascii=False)
+        except RecursionError:
+            raise self._refuse_depth(id) from None
 
     def json(self, id: str) -> str:  # noqa: A002 - the registries' word
         """The schema of JSON records of an id: a JSON Schema, or one of Kafka Connect's own; errors as ``avro``."""
-        schema, references = self._fetch(id, "JSON")
+        try:
+            schema, references = self._fetch(id, "JSON")
+            text = json.dumps(schema, ensure_ascii=False)
+        except RecursionError:
+            raise self._refuse_depth(id) from None
         if references:
             raise DataError(
                 f"the schema {id} refers to others, which is not read",
                 where=self.url,
                 fix="leave the topic out, or write its records with schemas that are whole",
             )
-        return json.dumps(schema, ensure_ascii=False)
+        return text
 
     def _fetch(self, id: str, schema_type: str) -> tuple[Any, Any]:  # noqa: A002 - the registries' word
         """The schema of an id, and what it refers to."""
@@ -149,6 +156,10 @@ class Registry:
     def _refuse_references(self, why: str) -> DataError:
         fix = "register the schema without that reference, or leave the topic out"
         return DataError(f"a schema cannot be put together: {why}", where=self.url, fix=fix)
+
+    def _refuse_depth(self, id: str) -> DataError:  # noqa: A002 - the registries' word
+        fix = "leave the topic out, or the fields where the events are made"
+        return DataError(f"the schema {id} is nested so deep that no table can hold it", where=self.url, fix=fix)
 
     def _read_confluent(self, answer: Any, schema_type: str) -> tuple[Any, Any]:
         """The schema in an answer of Confluent's interface, and what it refers to."""

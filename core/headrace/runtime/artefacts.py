@@ -10,7 +10,6 @@ import os
 import ssl
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -18,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.http_client import make_opener
 from headrace.runtime.certificates import build_tls_context
 
 CENTRAL = "https://repo.maven.apache.org/maven2"
-#: Seconds of silence from the repository, and how often a file is asked for.
-_SILENCE_SECONDS, _TRIES = 60, 3
+#: Seconds of silence from the repository, bytes a second below which it is too slow, and how often a file is asked for.
+_SILENCE_SECONDS, _SLOWEST, _TRIES = 60, 10_000, 3
 #: What trying again does not repair.
 _DISK = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
 _PARALLEL_FILES = 8
@@ -85,7 +85,7 @@ class Fetcher:
         try:
             for attempt in range(1, _TRIES + 1):
                 try:
-                    digest = download(address, half)
+                    digest = download(address, half, artefact.size)
                     break
                 except (OSError, http.client.HTTPException) as error:
                     if attempt == _TRIES or not _is_worth_a_try(error):
@@ -156,17 +156,17 @@ def parse_lock(text: str) -> dict[str, list[Artefact]]:
     return groups
 
 
-def download(address: str, file: Path) -> str:
-    """Write what comes from an address into a file. Returns its SHA-256."""
-    digest = hashlib.sha256()
-    # The scheme is the user's choice; file:// is a mirror too.
-    with (
-        urllib.request.urlopen(address, timeout=_SILENCE_SECONDS, context=build_tls_context()) as answer,  # noqa: S310
-        file.open("wb") as out,
-    ):
-        while chunk := answer.read(1 << 20):
+def download(address: str, file: Path, most_bytes: int) -> str:
+    """Write what comes from an address into a file. Returns its SHA-256, of larger ones that of the beginning."""
+    digest, left = hashlib.sha256(), most_bytes + 1
+    # The scheme is the user's choice; file:// is a mirror too. A mirror may redirect to any host: it gets no login, and the
+    # digest decides.
+    opener = make_opener(seconds=_SILENCE_SECONDS + most_bytes / _SLOWEST, tls=build_tls_context())
+    with opener.open(address, timeout=_SILENCE_SECONDS) as answer, file.open("wb") as out:
+        while left and (chunk := answer.read(min(left, 1 << 20))):
             digest.update(chunk)
             out.write(chunk)
+            left -= len(chunk)
     return digest.hexdigest()
 
 

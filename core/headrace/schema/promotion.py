@@ -66,6 +66,26 @@ def union_schemas(kinds: Mapping[str, StructType], where: str, *, aside: bool) -
     return whole, contradicting
 
 
+def union_equal(first: StructType, second: StructType) -> StructType | None:
+    """The fields of both, all nullable; None where one that both have has two types."""
+    from pyspark.sql.types import StructField, StructType
+
+    only_second = {field.name: field for field in second}
+    fields = []
+    for field in first:
+        other = only_second.pop(field.name, None)
+        data_type = field.dataType
+        if other is not None and data_type != other.dataType:
+            if not isinstance(data_type, StructType) or not isinstance(other.dataType, StructType):
+                return None
+            union = union_equal(data_type, other.dataType)
+            if union is None:
+                return None
+            data_type = union
+        fields.append(StructField(field.name, data_type, nullable=True))
+    return StructType([*fields, *(StructField(f.name, f.dataType, nullable=True) for f in only_second.values())])
+
+
 def add_missing_fields(known: DataType, found: DataType) -> DataType:
     """``known`` with the fields that only ``found`` has; types that are known stay."""
     from pyspark.sql import types as T

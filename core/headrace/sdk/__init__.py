@@ -18,6 +18,12 @@ if TYPE_CHECKING:
         PluginError as PluginError,
         RetriableError as RetriableError,
     )
+    from headrace.http_client import (
+        Answer as Answer,
+        AnswerTooLargeError as AnswerTooLargeError,
+        RedirectError as RedirectError,
+        send as send,
+    )
     from headrace.schema.projection import is_same_type as is_same_type, project as project
     from headrace.schema.promotion import (
         add_missing_fields as add_missing_fields,
@@ -81,6 +87,7 @@ if TYPE_CHECKING:
 #: Module → its names. Imported on first use: a module of hooks needs neither pydantic nor Spark.
 _NAMES = {
     "errors": "ConfigError DataError FatalError HeadraceError PluginError RetriableError",
+    "http_client": "Answer AnswerTooLargeError RedirectError send",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
     "sdk.changes": "Changes ColumnMap DELETED IMAGES KEY POSITION PREFIX",
@@ -91,8 +98,8 @@ _NAMES = {
     "sdk.hookspecs": "hookimpl",
     "sdk.interval": "Interval seconds_of",
     "sdk.plugin": "API_VERSION Plugin",
-    "sdk.positions": "PLACE_ORDER position sortable",
     "sdk.plugins": "registry",
+    "sdk.positions": "PLACE_ORDER position sortable",
     "sdk.reject_reason": "RejectReason",
     "sdk.schema_log": "SchemaLog Subject",
     "sdk.secrets": "SecretProvider",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, unquote
 
 from headrace.errors import DataError, RetriableError
+from headrace.schema.promotion import union_equal
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.schema_log import Subject
 
@@ -86,6 +87,11 @@ class Scan:
     files: tuple[str, ...]
     schema: StructType
 
+    def merge(self, other: Scan) -> Scan | None:
+        """Both in one, where the columns that both have are of the same types; else None."""
+        schema = union_equal(self.schema, other.schema)
+        return None if schema is None else Scan(self.files + other.files, schema)
+
 
 class RecordReader(ABC):
     """How one batch reads the keys or the values of one topic: decided once, from the schemas they are written with."""
@@ -114,8 +120,19 @@ class Format(Plugin):
         """The files grouped by schema. DataError names a file that is not of this format."""
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
 
+    def keep_table_types(self, scan: Scan, subject: Subject, log: SchemaLog) -> Scan:
+        """The scan with the types that columns have in their table (``log.table_types``), where it can read them so.
+
+        For a format that read its files in other types before: a table that was written then goes on.
+        """
+        return scan
+
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        """The scan's files with the columns of ``schema``, ``_metadata`` still there."""
+        """The scan's files with the columns of ``schema``, ``_metadata`` still there.
+
+        Where values of a record may not fit these, there are two more: ``changes.ERROR``, why it is a dead letter, or null; and
+        ``changes.RAW``, the record as it was stored, as JSON (binary).
+        """
         raise NotImplementedError(f"{type(self).__name__} does not read container files")
 
     def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:

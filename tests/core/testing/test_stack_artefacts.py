@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.runtime.artefacts import Artefact
+from headrace.runtime.artefacts import Artefact, download
 from headrace.testing.stack import artefacts
 from headrace.testing.stack.lock import WANTED
 
@@ -107,6 +107,16 @@ def test_a_file_that_is_not_the_locked_one_is_refused(
         artefacts.fetch("rocket")
     assert artefact.sha256 in str(raised.value)
     assert list_cache(tmp_path) == []
+
+
+def test_a_file_that_is_larger_than_the_locked_one_is_not_kept_to_its_end(
+    repository: Repository, tmp_path: Path
+) -> None:
+    artefact = repository.add(COORDINATES[0], b"x" * 3_000_000)
+    file = tmp_path / "half"
+    digest = download(f"{repository.url}/{artefact.path}", file, 1_000_000)
+    assert file.stat().st_size == 1_000_001
+    assert digest != artefact.sha256
 
 
 def test_a_file_that_is_not_there_is_named(

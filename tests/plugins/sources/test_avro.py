@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+import fastavro
 import pytest
+from pyspark.sql.types import DateType, IntegerType, TimestampType
 from tests.support.bronze import Bronze, optional, write_avro
 from tests.support.files import batch_of, events_of, in_order
+from tests.support.pipelines import pipeline, rows
 
 from headrace.errors import DataError
-from headrace.sdk.events import VALUE, Events
-from headrace_sources.formats.avro import AvroFormat, _to_struct
+from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
+from headrace.sdk.schema_log import SchemaLog, Subject
+from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
@@ -108,20 +117,189 @@ class TestWriterSchemas:
         assert [scan.schema.simpleString() for scan in scans] == ["struct<n:int>", "struct<n:int,m:int>"]
 
     @pytest.mark.parametrize("kind", ["envelope", "flat"])
-    def test_a_schema_is_what_sparks_own_reader_makes_of_it(self, spark: SparkSession, kind: str) -> None:
+    def test_a_schema_without_names_is_what_sparks_own_reader_makes_of_it(self, spark: SparkSession, kind: str) -> None:
         path = next((REAL / kind).rglob("*.avro"))
-        text = path.read_bytes()
-        import fastavro
-
-        with path.open("rb") as file:
-            schema = fastavro.reader(file).metadata["avro.schema"]
-        assert schema.encode() in text
-        avro = spark._jvm.org.apache.avro.Schema.Parser().parse(schema)  # type: ignore[union-attr]
-        assert _to_struct(spark, avro) == spark.read.format("avro").load(f"file:{path}").schema
+        [scan] = AvroFormat().scans(spark, [f"file:{path}"], {})
+        assert scan.schema == spark.read.format("avro").load(f"file:{path}").schema
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def connect_type(avro_type: str, connect_name: str | None = None, **more: Any) -> dict[str, Any]:
+    """A type with Kafka Connect's name, as Confluent's AvroData writes it."""
+    return {"type": avro_type, **({"connect.name": connect_name} if connect_name else {}), **more}
+
+
+DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+MONEY = connect_type(
+    "bytes", CONNECT + "Decimal", logicalType="decimal", precision=64, scale=2, **{"connect.version": 1}
+)
+LONG_DECIMAL = connect_type(
+    "bytes",
+    CONNECT + "Decimal",
+    logicalType="decimal",
+    precision=50,
+    scale=1,
+    **{"connect.parameters": {"scale": "1", "connect.decimal.precision": "50"}},
+)
+ANY_SCALE = {
+    "type": "record",
+    "name": "VariableScaleDecimal",
+    "namespace": "io.debezium.data",
+    "connect.name": "io.debezium.data.VariableScaleDecimal",
+    "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+}
+INSTANT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+WALL_CLOCK = INSTANT.replace(tzinfo=None)
+SECONDS = int(INSTANT.timestamp())
+#: Column → its Avro type, the value that is stored, the table's type and value.
+TYPES: dict[str, tuple[Any, Any, str, Any]] = {
+    "days": (connect_type("int", DEBEZIUM + "Date"), 7300, "date", date(1989, 12, 27)),
+    "connect_days": (connect_type("int", CONNECT + "Date", logicalType="date"), 7300, "date", date(1989, 12, 27)),
+    "millis": (connect_type("long", DEBEZIUM + "Timestamp"), SECONDS * 1000, "timestamp_ntz", WALL_CLOCK),
+    "micros": (connect_type("long", DEBEZIUM + "MicroTimestamp"), SECONDS * 10**6, "timestamp_ntz", WALL_CLOCK),
+    "nanos": (connect_type("long", DEBEZIUM + "NanoTimestamp"), SECONDS * 10**9, "timestamp_ntz", WALL_CLOCK),
+    "connect_millis": (
+        connect_type("long", CONNECT + "Timestamp", logicalType="timestamp-millis"),
+        SECONDS * 1000,
+        "timestamp_ntz",
+        WALL_CLOCK,
+    ),
+    "zoned": (connect_type("string", DEBEZIUM + "ZonedTimestamp"), "2024-05-06T09:08:09+02:00", "timestamp", INSTANT),
+    "time": (connect_type("int", CONNECT + "Time", logicalType="time-millis"), 1000, "bigint", 1000),
+    "small": (connect_type("int", **{"connect.type": "int16"}), 7, "smallint", 7),
+    "price": (decimal(8, 2), Decimal("12.34"), "decimal(8,2)", Decimal("12.34")),
+    "money": (MONEY, Decimal("-12.34"), "decimal(38,2)", Decimal("-12.34")),
+    "long_decimal": (LONG_DECIMAL, (-(10**45)).to_bytes(20, "big", signed=True), "string", "-1" + "0" * 44 + ".0"),
+    "any_scale": (ANY_SCALE, {"scale": 1, "value": b"\x0f"}, "string", "1.5"),
+    "days_in_list": (
+        {"type": "array", "items": connect_type("int", DEBEZIUM + "Date")},
+        [7300],
+        "array<date>",
+        [date(1989, 12, 27)],
+    ),
+    "kind": (connect_type("string", "io.debezium.data.Enum"), "a", "string", "a"),
+    "somebodys": (connect_type("long", "acme.Money"), 5, "bigint", 5),
+    # Avro's own logical types, without a name of Connect's.
+    "plain_days": (connect_type("int", logicalType="date"), 7300, "date", date(1989, 12, 27)),
+    "plain_instant": (connect_type("long", logicalType="timestamp-micros"), SECONDS * 10**6, "timestamp", INSTANT),
+    "plain_wall_clock": (
+        connect_type("long", logicalType="local-timestamp-millis"),
+        SECONDS * 1000,
+        "timestamp_ntz",
+        WALL_CLOCK,
+    ),
+    "plain_time": (connect_type("long", logicalType="time-micros"), 5, "bigint", 5),
+    "plain_uuid": (connect_type("string", logicalType="uuid"), str(UUID(int=1)), "string", str(UUID(int=1))),
+}
+ROW = {"type": "record", "name": "Value", "fields": [optional(n, avro) for n, (avro, *_) in TYPES.items()]}
+STORED = {name: stored for name, (_, stored, *_) in TYPES.items()}
+
+
+class TestKafkaConnectsNames:
+    """One column has one type, whatever carried it."""
+
+    @pytest.fixture(autouse=True)
+    def utc(self, spark: SparkSession) -> Iterator[None]:
+        zone = spark.conf.get("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        yield
+        spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+
+    def test_a_column_of_a_file_has_the_type_and_value_that_its_name_says(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        write_files(tmp_path, (ROW, [STORED, dict.fromkeys(STORED)]))
+        events = the_only(events_of(spark, tmp_path, "avro"))
+        assert {field.name: field.dataType.simpleString() for field in events.schema} == {
+            name: table for name, (_, _, table, _) in TYPES.items()
+        }
+        found, nulls = (row[VALUE].asDict() for row in events.load(spark, events.schema).orderBy(PLACE).collect())
+        local = {
+            name: value.astimezone(UTC) if TYPES[name][2] == "timestamp" else value for name, value in found.items()
+        }
+        assert local == {name: value for name, (*_, value) in TYPES.items()}
+        assert set(nulls.values()) == {None}
+
+    def test_a_file_and_a_single_record_of_a_schema_are_the_same_row(self, spark: SparkSession, tmp_path: Path) -> None:
+        write_files(tmp_path, (ROW, [STORED]))
+        file_events = the_only(events_of(spark, tmp_path, "avro"))
+        (tmp_path / "schema.avsc").write_text(json.dumps(ROW))
+        record_bytes = io.BytesIO()
+        fastavro.schemaless_writer(record_bytes, fastavro.parse_schema(dict(ROW)), STORED)
+        frame = spark.createDataFrame([(record_bytes.getvalue(),)], "value binary")
+        avro = AvroFormat({"schema.file": str(tmp_path / "schema.avsc")})
+        reader = avro.open(spark, frame, "value", Subject(TOPIC, "value"), SchemaLog())
+        decoded = reader.decode(frame, "value", reader.schema, "error")
+        assert file_events.schema == reader.schema
+        assert decoded.select("value").collect() == file_events.load(spark, file_events.schema).select(VALUE).collect()
+
+    def test_envelopes_of_several_schemas_are_one_scan_with_the_names_of_all(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        bronze = Bronze(tmp_path)
+        artists = bronze.topic(TOPIC, key="id", columns={"id": "int", "born": connect_type("int", DEBEZIUM + "Date")})
+        artists.insert({"id": 1, "born": 7300})
+        artists.flush()
+        artists.columns["seen"] = connect_type("long", DEBEZIUM + "MicroTimestamp")
+        artists.insert({"id": 2, "born": 7300, "seen": SECONDS * 10**6})
+        artists.flush()
+        events = the_only(events_of(spark, tmp_path, "avro"))
+        assert in_order(spark, events, "after") == [
+            {"id": 1, "born": date(1989, 12, 27), "seen": None},
+            {"id": 2, "born": date(1989, 12, 27), "seen": WALL_CLOCK},
+        ]
+        plan = events.load(spark, events.schema)._jdf.queryExecution().executedPlan().toString()
+        assert plan.count("FileScan avro") == 1
+
+    def test_a_value_that_its_type_cannot_hold_is_a_dead_letter_with_all_that_the_record_has(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        row = record(n="int", day=connect_type("int", DEBEZIUM + "Date"))
+        write_files(tmp_path, (row, [{"n": 1, "day": 7300}, {"n": 2, "day": 2**31 - 1}]))
+        events = the_only(events_of(spark, tmp_path, "avro"))
+        good, bad = events.load(spark, events.schema).orderBy(PLACE).collect()
+        assert (good[VALUE].asDict(), good[ERROR]) == ({"n": 1, "day": date(1989, 12, 27)}, None)
+        assert (bad[VALUE], bad[ERROR], bytes(bad[RAW])) == (None, "undecodable", b'{"n":2,"day":2147483647}')
+
+    def test_a_table_that_was_written_without_the_names_keeps_its_types(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        table = {"born": IntegerType(), "died": DateType(), "connect_millis": TimestampType(), "small": IntegerType()}
+        log = SchemaLog(table_types=lambda topic: table)
+        day = connect_type("int", DEBEZIUM + "Date")
+        row = record(born=day, died=day, connect_millis=TYPES["connect_millis"][0], small=TYPES["small"][0], new=day)
+        write_files(
+            tmp_path,
+            (row, [{"born": 7300, "died": 7300, "connect_millis": SECONDS * 1000, "small": 7, "new": 7300}]),
+        )
+        events = the_only(events_of(spark, tmp_path, "avro", log))
+        assert events.schema.simpleString() == (
+            "struct<born:int,died:date,connect_millis:timestamp,small:smallint,new:date>"
+        )
+        [found] = in_order(spark, events)
+        assert (found["born"], found["died"], found["small"]) == (7300, date(1989, 12, 27), 7)
+
+
+def test_a_table_of_days_goes_on_in_days_and_a_new_column_is_a_date(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows were written when files' dates were read as numbers: a date cannot be stored beside these."""
+    day = connect_type("int", DEBEZIUM + "Date")
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(TOPIC, key="artist_id", columns={"artist_id": "int", "born": "int"})
+    artists.insert({"artist_id": 1, "born": 7300})
+    artists.flush()
+    piped = pipeline(tmp_path)
+    piped.run(spark)
+    artists.columns |= {"born": day, "died": day}
+    artists.insert({"artist_id": 2, "born": 7301, "died": 7301})
+    artists.flush()
+    piped.run(spark)
+    assert rows(piped, spark) == [
+        {"artist_id": 1, "born": 7300, "died": None},
+        {"artist_id": 2, "born": 7301, "died": date(1989, 12, 28)},
+    ]
 
 
 def test_real_files(spark: SparkSession) -> None:

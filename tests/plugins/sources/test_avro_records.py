@@ -26,9 +26,11 @@ from pyspark.sql import functions as F
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
+from headrace_sources.connect.schema import MAX_LEVELS
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.registries import client as registry
 from headrace_sources.registries.zlib import MAX_BYTES, inflate
@@ -344,6 +346,59 @@ def test_a_record_unlike_those_before(
             assert isinstance(explained, UnknownSchemaError)
             log.note_unknown(explained.schemas)
     assert {row["value"] and row["value"][0]: row["error"] for row in found} == said
+
+
+def nest(levels: int) -> Any:
+    schema: Any = "int"
+    for i in range(levels):
+        schema = {"type": "record", "name": f"R{i}", "fields": [{"name": "c", "type": schema}]}
+    return schema
+
+
+def double(levels: int) -> Any:
+    """A record of two of the same, of two of the same …"""
+    schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "c", "type": "int"}]}
+    for i in range(1, levels):
+        fields = [{"name": "c", "type": schema}, {"name": "d", "type": f"R{i - 1}"}]
+        schema = {"type": "record", "name": f"R{i}", "fields": fields}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        json.dumps(nest(150)),
+        '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000,
+        json.dumps(double(30)),
+        json.dumps({"type": "record", "name": "R", "fields": [{"name": "c", "type": ["null", "R"]}]}),
+    ],
+    ids=["150 levels", "5000 levels", "2^30 columns", "itself"],
+)
+def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
+    session: SparkSession, fake_registry: PlayedRegistry, endless: str
+) -> None:
+    fake_registry.answers |= {"/schemas/ids/7": {"schema": json.dumps(ROW)}, "/schemas/ids/8": {"schema": endless}}
+    records = make_topic(session, b"\0\0\0\0\7" + body(1, "a"), b"\0\0\0\0\x08" + b"\2\4")
+    avro = AvroFormat(registry=fake_registry.url)
+    with pytest.raises(DataError, match=r"no table can hold"):
+        read(session, avro, records)
+    rows = read(session, avro, records, SchemaLog(ruled=[RejectReason.SCHEMA_UNKNOWN])).orderBy("offset").collect()
+    assert [(row["value"] and row["value"].asDict(), row["error"]) for row in rows] == [
+        ({"id": 1, "name": "a"}, None),
+        (None, "schema-unknown"),
+    ]
+
+
+def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
+    session: SparkSession, fake_registry: PlayedRegistry
+) -> None:
+    levels = MAX_LEVELS - 1
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels))}
+    [row] = read(session, AvroFormat(registry=fake_registry.url), make_topic(session, b"\0\0\0\0\7\n")).collect()
+    value = row["value"]
+    for _ in range(levels):
+        value = value["c"]
+    assert (value, row["error"]) == (5, None)
 
 
 def test_a_batch_of_damaged_records_alone(session: SparkSession, fake_registry: PlayedRegistry) -> None:

@@ -24,11 +24,12 @@ from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, fake_
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
-from headrace_sources.connect.schema import parse_connect_schema
+from headrace_sources.connect.schema import MAX_LEVELS, parse_connect_schema
 from headrace_sources.connect.types import table_type
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.format import JsonFormat
@@ -531,6 +532,47 @@ def test_parts_that_are_no_columns(session: SparkSession, fake_registry: PlayedR
         f"topic rows, schema 7: its JSON Schema has a part that is no column's type: {json.dumps(part)}\n"
         "  fix: leave the topic out, or write the records with Confluent's JsonSchemaConverter"
     )
+
+
+def nest(levels: int) -> Any:
+    schema: Any = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"c": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        json.dumps(nest(300)),
+        '{"type":"object","properties":{"c":' * 5000 + "{}" + "}}" * 5000,
+        '{"type":"object","properties":{"c":{"$ref":"#"}}}',
+    ],
+    ids=["300 levels", "5000 levels", "itself"],
+)
+def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
+    session: SparkSession, fake_registry: PlayedRegistry, deep: str
+) -> None:
+    WIRES[0].register(fake_registry, 7, ROW)
+    fake_registry.answers["/schemas/ids/8"] = {"schema": deep, "schemaType": "JSON"}
+    records = WIRES[0].frame(7, b'{"id":1,"name":"a"}'), WIRES[0].frame(8, b'{"c":{}}')
+    with pytest.raises(DataError, match=r"leave the topic out, or"):
+        Reader(session, fake_registry.url).read(*records)
+    reader = Reader(session, fake_registry.url, SchemaLog(ruled=[RejectReason.SCHEMA_UNKNOWN]))
+    assert reader.read(*records) == [{"id": 1, "name": "a"}, "schema-unknown"]
+
+
+def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
+    session: SparkSession, fake_registry: PlayedRegistry
+) -> None:
+    levels = MAX_LEVELS - 1
+    fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(nest(levels)), "schemaType": "JSON"}
+    [(row, error)] = Reader(session, fake_registry.url).read(
+        WIRES[0].frame(7, b'{"c":' * levels + b"5" + b"}" * levels)
+    )
+    for _ in range(levels):
+        row = row["c"]
+    assert (row, error) == (5, None)
 
 
 # What is refused

@@ -17,6 +17,8 @@ from headrace.runtime.artefacts import Artefact, download, path_of, repository
 from headrace.testing.stack.artefacts import LOCK
 
 WANTED = LOCK.with_suffix(".toml")
+#: Of a file whose size is not known yet.
+_MOST_BYTES = 4 << 30
 _HEAD = (
     "# Made by `python -m headrace.testing.stack lock` from artefacts.toml: coordinates, SHA-256, size in bytes.",
     "# Do not edit.",
@@ -44,7 +46,7 @@ def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artefact
     for coordinate in wanted["alone"]:
         file = folder / "file"
         # Not by Maven, which wants the parents of its descriptor too.
-        sha256 = download(f"{repository()}/{path_of(coordinate)}", file)
+        sha256 = download(f"{repository()}/{path_of(coordinate)}", file, _MOST_BYTES)
         artefacts.append(Artefact(coordinate, sha256, file.stat().st_size))
     return artefacts
 

@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError
 from headrace_sources.connect.decimals import DECIMAL, MAX_PRECISION, PRECISION, SCALE
-from headrace_sources.connect.schema import ConnectSchema
+from headrace_sources.connect.schema import ConnectSchema, bound_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 #: A record that is not read to its end yet.
 _OPEN = ConnectSchema()
+#: Where a schema has others. A default or a name may look like one, and stays as it is.
+_NESTED = ("type", "items", "values", "fields")
 
 
-def parse_avro_schema(text: str) -> ConnectSchema:
-    """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it."""
-    return _parse(json.loads(text), "", {})
+@bound_schema
+def parse_avro_schema(text: str, *, names: bool = True) -> ConnectSchema:
+    """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it.
+
+    Without ``names`` it is what Avro's own types say, as of a schema that Kafka Connect has not written.
+    """
+    schema = json.loads(text)
+    return _parse(schema if names else _drop_names(schema), "", {})
 
 
 def make_reader_schema(text: str) -> str:
@@ -29,6 +36,30 @@ def make_reader_schema(text: str) -> str:
     Decimals stay Avro's where Spark has room for them: reading them is quickest there.
     """
     return json.dumps(_make_reader(json.loads(text)), ensure_ascii=False)
+
+
+def has_wide_decimal(text: str) -> bool:
+    """Whether Spark has no room for some decimal of an Avro schema, and so reads none of its records with it."""
+
+    def is_wide(schema: Any) -> bool:
+        if isinstance(schema, list):
+            return any(map(is_wide, schema))
+        if not isinstance(schema, dict):
+            return False
+        is_decimal = schema.get("logicalType") == "decimal"
+        return (is_decimal and int(schema["precision"]) > MAX_PRECISION) or any(is_wide(schema.get(k)) for k in _NESTED)
+
+    return is_wide(json.loads(text))
+
+
+def _drop_names(schema: Any) -> Any:
+    """The schema without what Kafka Connect's converters add to Avro."""
+    if isinstance(schema, list):
+        return [_drop_names(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = {key: value for key, value in schema.items() if not key.startswith("connect.")}
+    return {key: _drop_names(value) if key in _NESTED else value for key, value in own.items()}
 
 
 def _parse(schema: Any, namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
@@ -128,11 +159,7 @@ def _make_reader(schema: Any) -> Any:
     if "name" not in schema and isinstance(schema.get("type"), dict | list):
         # A schema around a schema: Avro's libraries in other languages take it, and Java's does not.
         return _make_reader(schema["type"])
-    # Only what Avro itself reads: a default or a name may look like a schema, and stays as it is.
-    nested = {"type", "items", "values"}
-    reader = {key: _make_reader(value) if key in nested else value for key, value in schema.items()}
-    if "fields" in schema:
-        reader["fields"] = [_make_reader(item) for item in schema["fields"]]
+    reader = {key: _make_reader(value) if key in _NESTED else value for key, value in schema.items()}
     if "logicalType" in schema:
         if _native_logical_type(schema) is None:
             del reader["logicalType"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from headrace.sdk import DataError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -49,23 +51,63 @@ class ConnectSchema:
         return change(self)
 
 
+#: Structs, lists and maps in each other, and columns with those in them: no database's table comes near, and Spark's plans and
+#: Java's stack have an end.
+MAX_LEVELS, MAX_COLUMNS = 50, 20_000
+
+
+def bound_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
+    """A parser of schemas that gives a DataError for one that is too deep or too wide for a table."""
+
+    @wraps(parse)
+    def bounded(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
+        try:
+            schema = parse(*arguments, **options)
+            levels, columns = _measure(schema, {})
+        except RecursionError:  # also of the text of it
+            levels, columns = MAX_LEVELS + 1, 0
+        if levels > MAX_LEVELS or columns > MAX_COLUMNS:
+            much = f"nested in more than {MAX_LEVELS} levels" if levels > MAX_LEVELS else f"of {columns:,} columns"
+            raise DataError(
+                f"the schema is {much}, which no table can hold",
+                fix="leave the topic out, or the fields where the events are made",
+            )
+        return schema
+
+    return bounded
+
+
+def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """The levels of a schema, and its columns with those in them. ``measured``: by id, as a type may be in many places."""
+    if id(schema) not in measured:
+        inner = [*(schema.fields or {}).values(), *filter(None, (schema.element, schema.value))]
+        sizes = [_measure(item, measured) for item in inner]
+        measured[id(schema)] = 1 + max((levels for levels, _ in sizes), default=0), 1 + sum(n for _, n in sizes)
+    return measured[id(schema)]
+
+
+@bound_schema
 def parse_connect_schema(schema: Any) -> ConnectSchema:
     """Parses a schema as Kafka Connect's JsonConverter writes it; DataError for what is none."""
+    return _parse(schema)
+
+
+def _parse(schema: Any) -> ConnectSchema:
     from pyspark.sql.types import StringType
 
     try:
         connect_type: str = schema["type"]
         logical = {"name": schema.get("name"), "parameters": schema.get("parameters") or {}}
         if connect_type == "struct":
-            fields = {item["field"]: parse_connect_schema(item) for item in schema.get("fields") or ()}
+            fields = {item["field"]: _parse(item) for item in schema.get("fields") or ()}
             return ConnectSchema(fields=fields, **logical)
         if connect_type == "array":
-            return ConnectSchema(element=parse_connect_schema(schema["items"]), **logical)
+            return ConnectSchema(element=_parse(schema["items"]), **logical)
         if connect_type == "map":
             # Keys of another type make it a list of pairs, which has no Spark type: it stays the text that it is.
             if schema["keys"].get("type") != "string":
                 return ConnectSchema(StringType())
-            return ConnectSchema(value=parse_connect_schema(schema["values"]), **logical)
+            return ConnectSchema(value=_parse(schema["values"]), **logical)
         return ConnectSchema(_leaf_types()[connect_type], **logical)
     except (AttributeError, KeyError, TypeError):
         raise DataError(

@@ -6,7 +6,7 @@ A conversion always changes the Spark type. So where a type is the same in both,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import TYPE_CHECKING, cast
 
@@ -35,6 +35,17 @@ def logical_type(schema: ConnectSchema) -> LogicalType | None:
     logical = _logical_types().get(schema.name) if schema.name else None
     # A name over another type than its own is somebody else's name: the value stays as it is.
     return logical if logical is not None and logical.wire == _wire_name(schema) else None
+
+
+def drop_unknown_names(schema: ConnectSchema) -> ConnectSchema:
+    """The schema with those names alone that change what a value is in a table."""
+    if schema.fields is not None:
+        schema = replace(schema, fields={name: drop_unknown_names(inner) for name, inner in schema.fields.items()})
+    elif schema.element is not None:
+        schema = replace(schema, element=drop_unknown_names(schema.element))
+    elif schema.value is not None:
+        schema = replace(schema, value=drop_unknown_names(schema.value))
+    return schema if logical_type(schema) else replace(schema, name=None, parameters={})
 
 
 def parse_type_name(name: str) -> ConnectSchema:

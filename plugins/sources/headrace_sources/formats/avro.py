@@ -1,11 +1,10 @@
-"""Avro: container files, read by Spark's own Avro source by the schema in each file's head; and single records."""
+"""Avro: container files, by the schema in each file's head (``avro_scan``), and single records."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +22,7 @@ from headrace.sdk import (
     first_line,
     full_text,
 )
+from headrace_sources.formats.avro_scan import AvroScan
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.client import Registry
@@ -129,14 +129,19 @@ class AvroFormat(Format):
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         with ThreadPoolExecutor(max_workers=8) as pool:
             schemas = list(pool.map(lambda file: _read_writer_schema(spark, conf, file, options), files))
-        groups: dict[str, tuple[Any, list[str]]] = {}
+        groups: dict[str, list[str]] = {}
         for file, schema in zip(files, schemas, strict=True):
             if schema is not None:
-                groups.setdefault(str(schema.toString()), (schema, []))[1].append(file)
-        return [Scan(tuple(group), _to_struct(spark, schema)) for schema, group in groups.values()]
+                groups.setdefault(schema, []).append(file)
+        return [_open_scan(tuple(group), schema) for schema, group in groups.items()]
+
+    def keep_table_types(self, scan: Scan, subject: Subject, log: SchemaLog) -> Scan:
+        assert isinstance(scan, AvroScan), "one of its own"
+        return scan.keep_types(partial(log.table_types, subject))
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        return spark.read.format("avro").schema(schema).options(**options).load(list(scan.files))
+        assert isinstance(scan, AvroScan), "one of its own"
+        return scan.read(spark, schema, options)
 
     def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
         if "org.apache.avro" not in full_text(error):
@@ -145,17 +150,16 @@ class AvroFormat(Format):
         return next((file for file in files if not _is_whole(spark, conf, file)), None)
 
 
-def _to_struct(spark: SparkSession, avro: Any) -> StructType:
-    """What Spark reads for an Avro schema; asking Spark's reader would list the file again."""
-    from pyspark.sql.types import StructType
+def _open_scan(files: tuple[str, ...], schema: str) -> AvroScan:
+    try:
+        return AvroScan.of(files, schema)
+    except DataError as error:
+        error.where = files[0]
+        raise
 
-    jvm: Any = spark._jvm  # noqa: SLF001
-    data_type = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(avro).dataType()
-    return StructType.fromJson(json.loads(data_type.asNullable().json()))
 
-
-def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> Any:
-    """Avro's own schema object from a container file's head; None for a file that the options say to leave out."""
+def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapping[str, str]) -> str | None:
+    """The schema in a container file's head; None for a file that the options say to leave out."""
     jvm: Any = spark._jvm  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(file)
     try:
@@ -165,7 +169,7 @@ def _read_writer_schema(spark: SparkSession, conf: Any, file: str, options: Mapp
             # A block that breaks off reads like the end of the file, and its records would be lost without a word.
             if len({_read_marker(jvm, conf, path, end) for end in (reader.previousSync(), stream.length())}) > 1:
                 raise EOFError("the file is cut short or damaged: it does not end where a block ends")
-            return reader.getSchema()
+            return str(reader.getSchema().toString())
         finally:
             stream.close()
     except Exception as error:

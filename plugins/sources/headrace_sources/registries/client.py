@@ -10,18 +10,32 @@ import time
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import URLError
 from urllib.parse import quote, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.sdk import (
+    Answer,
+    AnswerTooLargeError,
+    ConfigError,
+    DataError,
+    HeadraceError,
+    RedirectError,
+    RetriableError,
+    send,
+)
 
-#: Seconds that an answer may take, and the pauses between tries.
-TIMEOUT, PAUSES = 10, (0.5, 1.0, 2.0)
+#: Seconds that a registry may be silent, and that an answer may take as a whole; the pauses between tries.
+SILENCE, TIMEOUT, PAUSES = 10.0, 30.0, (0.5, 1.0, 2.0)
+#: Of an answer. A schema of a thousand columns has less than one of these.
+MOST_BYTES = 32 << 20
+#: Schemas that one may refer to, itself or by others.
+MAX_REFERENCES = 100
 #: What OpenSSL says where the other side misses a certificate, or does not trust the one that it was shown.
 _UNWELCOME = r"ALERT_(BAD_CERTIFICATE|CERTIFICATE_|HANDSHAKE_FAILURE|UNKNOWN_CA)"
 #: The other side hangs up: what it is called depends on how far both had come.
 _HANGS_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
+_FIX_ADDRESS = "correct `registry:`; Confluent's has no path, Apicurio's ends in /apis/ccompat/v7 or /apis/registry/v3"
 
 
 class Registry:
@@ -57,21 +71,28 @@ class Registry:
         RetriableError when the registry does not answer, ConfigError when it lets nobody in, DataError when it knows no
         such schema.
         """
-        schema, references = self._fetch(id, "AVRO")
-        named: dict[str, Any] = {}
-        self._resolve(references, named)
-        return json.dumps(_inline(schema, named, ""), ensure_ascii=False)
+        try:
+            schema, references = self._fetch(id, "AVRO")
+            named: dict[str, Any] = {}
+            self._resolve(references, named, {})
+            return json.dumps(_inline(schema, named, ""), ensure_ascii=False)
+        except RecursionError:
+            raise self._refuse_depth(id) from None
 
     def json(self, id: str) -> str:  # noqa: A002 - the registries' word
         """The schema of JSON records of an id: a JSON Schema, or one of Kafka Connect's own; errors as ``avro``."""
-        schema, references = self._fetch(id, "JSON")
+        try:
+            schema, references = self._fetch(id, "JSON")
+            text = json.dumps(schema, ensure_ascii=False)
+        except RecursionError:
+            raise self._refuse_depth(id) from None
         if references:
             raise DataError(
                 f"the schema {id} refers to others, which is not read",
                 where=self.url,
                 fix="leave the topic out, or write its records with schemas that are whole",
             )
-        return json.dumps(schema, ensure_ascii=False)
+        return text
 
     def _fetch(self, id: str, schema_type: str) -> tuple[Any, Any]:  # noqa: A002 - the registries' word
         """The schema of an id, and what it refers to."""
@@ -101,19 +122,44 @@ class Registry:
             return f"{self._get('search/artifacts?limit=1')['count']} artifacts"
         return f"{len(self._get('subjects'))} subjects"
 
-    def _resolve(self, references: Any, named: dict[str, Any]) -> None:
-        """Adds the named types of references, and of theirs, to ``named``."""
+    def _resolve(self, references: Any, named: dict[str, Any], met: dict[str, bool]) -> None:
+        """Adds the named types of references, and of theirs, to ``named``.
+
+        ``met``: the place of each that was asked for, and whether all that it refers to is there.
+        """
         for reference in references or ():
+            place = self._place_of(reference)
+            if place in met:
+                if not met[place]:
+                    raise self._refuse_references(f"{place} refers to itself, or to one that refers to it")
+                continue
+            if len(met) == MAX_REFERENCES:
+                raise self._refuse_references(f"it refers to more than {MAX_REFERENCES} others")
+            met[place] = False
             if self.apicurio:
-                group, name = (quote(reference.get(key) or "default", safe="") for key in ("groupId", "artifactId"))
-                path = f"groups/{group}/artifacts/{name}/versions/{quote(str(reference['version']), safe='')}"
-                schema = self._get(path if self.apicurio == "v2" else f"{path}/content")
-                inner = self._get(f"{path}/references")
+                schema = self._get(place if self.apicurio == "v2" else f"{place}/content")
+                inner = self._get(f"{place}/references")
             else:
-                path = f"subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-                schema, inner = self._read_confluent(self._get(path), "AVRO")
-            self._resolve(inner, named)
+                schema, inner = self._read_confluent(self._get(place), "AVRO")
+            self._resolve(inner, named, met)
+            met[place] = True
             _collect_named_types(schema, named, "")
+
+    def _place_of(self, reference: Mapping[str, Any]) -> str:
+        """Where the registry has what a reference names."""
+        version = quote(str(reference["version"]), safe="")
+        if self.apicurio:
+            group, name = (quote(reference.get(key) or "default", safe="") for key in ("groupId", "artifactId"))
+            return f"groups/{group}/artifacts/{name}/versions/{version}"
+        return f"subjects/{quote(reference['subject'], safe='')}/versions/{version}"
+
+    def _refuse_references(self, why: str) -> DataError:
+        fix = "register the schema without that reference, or leave the topic out"
+        return DataError(f"a schema cannot be put together: {why}", where=self.url, fix=fix)
+
+    def _refuse_depth(self, id: str) -> DataError:  # noqa: A002 - the registries' word
+        fix = "leave the topic out, or the fields where the events are made"
+        return DataError(f"the schema {id} is nested so deep that no table can hold it", where=self.url, fix=fix)
 
     def _read_confluent(self, answer: Any, schema_type: str) -> tuple[Any, Any]:
         """The schema in an answer of Confluent's interface, and what it refers to."""
@@ -130,19 +176,23 @@ class Registry:
         address = f"{self.url}/{path}"
         tls = self._make_tls_context()
         for pause in (*PAUSES, None):
+            problem: HeadraceError
             try:
-                with urlopen(Request(address, headers=self._headers), timeout=TIMEOUT, context=tls) as answer:  # noqa: S310 - checked in RegistryConfig
-                    return json.loads(answer.read())
-            except HTTPError as error:
-                problem = _explain_refusal(error, address)
-            except (URLError, OSError, HTTPException) as error:
+                request = Request(address, headers=self._headers)  # noqa: S310 - checked in RegistryConfig
+                answer = send(request, silence=SILENCE, seconds=TIMEOUT, most_bytes=MOST_BYTES, tls=tls)
+                if answer.status < 300:
+                    return json.loads(answer.body)
+                problem = _explain_refusal(answer, address)
+            except RedirectError as error:
+                fix = "set `registry:` to that address if it is the registry's: logins are not sent on to another host"
+                problem = ConfigError(f"the schema registry redirects to {error.address}", where=address, fix=fix)
+            except AnswerTooLargeError as error:
+                problem = ConfigError(f"what answers is no schema registry: {error}", where=address, fix=_FIX_ADDRESS)
+            except (OSError, HTTPException) as error:
                 problem = self._explain_silence(error)
             except ValueError:
-                problem = ConfigError(
-                    "what answers is no schema registry: it did not send JSON",
-                    where=address,
-                    fix="correct `registry:`; Confluent's has no path, Apicurio's ends in /apis/ccompat/v7 or /apis/registry/v3",
-                )
+                what = "what answers is no schema registry: it did not send JSON"
+                problem = ConfigError(what, where=address, fix=_FIX_ADDRESS)
             if pause is None or not isinstance(problem, RetriableError):
                 raise problem
             time.sleep(pause)
@@ -179,14 +229,14 @@ class Registry:
         return context
 
 
-def _explain_refusal(error: HTTPError, address: str) -> HeadraceError:
+def _explain_refusal(answer: Answer, address: str) -> HeadraceError:
     """What a registry's refusal means."""
-    text = error.read().decode(errors="replace")[:200].strip()
-    what = f"the schema registry answers {error.code} {error.reason}" + (f": {text}" if text else "")
-    if error.code in (401, 403):
+    text = answer.body.decode(errors="replace")[:200].strip()
+    what = f"the schema registry answers {answer.status} {answer.reason}" + (f": {text}" if text else "")
+    if answer.status in (401, 403):
         fix = "correct `basic.auth.user.info`, `bearer.auth.token` or the certificate"
         return ConfigError(what, where=address, fix=fix)
-    if error.code == 404:
+    if answer.status == 404:
         fix = "look whether the records were written with this registry; nothing of this batch was written"
         return DataError(what, where=address, fix=fix)
     return RetriableError(what, where=address, fix="look at the registry's log; nothing is lost")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_sources.registries.client import PAUSES, SILENCE
 
 _LOGIN_CODES = ("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken", "InvalidClientTokenId")
 
@@ -53,7 +54,11 @@ def _make_client(region: str | None, endpoint: str | None) -> Any:
         import boto3
     except ModuleNotFoundError as error:
         raise ConfigError("AWS Glue needs boto3", fix="pip install 'headrace[aws]'") from error
-    return boto3.client("glue", region_name=region, endpoint_url=endpoint)
+    from botocore.config import Config
+
+    # It follows no redirect.
+    limits = Config(connect_timeout=SILENCE, read_timeout=SILENCE, retries={"total_max_attempts": len(PAUSES) + 1})
+    return boto3.client("glue", region_name=region, endpoint_url=endpoint, config=limits)
 
 
 def _explain(error: Exception, version: str) -> HeadraceError:

@@ -13,6 +13,8 @@ from headrace.sdk import (
     RejectReason,
     Scan,
     SourceContext,
+    Subject,
+    changes as C,
     events as E,
     quote_name,
     union_schemas,
@@ -40,10 +42,16 @@ def open_container_files(
     file_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
 ) -> Events | None:
     """A topic's events; None where its files have no records. ``options``: of Spark's reader of that format."""
+    subject = Subject(topic, "value")
     scans = [
         (scan, has_offsets)
         for has_offsets, group in group_by_offset_names(files)
-        for scan in merge_scans(file_format.scans(context.spark, group, options))
+        for scan in merge_scans(
+            [
+                file_format.keep_table_types(scan, subject, context.schemas)
+                for scan in file_format.scans(context.spark, group, options)
+            ]
+        )
     ]
     if not scans:
         return None
@@ -68,17 +76,21 @@ def read_scan(
     """One scan as events of the ``wanted`` schema, or as rejected ones."""
     from pyspark.sql import functions as F
 
-    reason = RejectReason.SCHEMA_INCOMPATIBLE if plan.is_incompatible else None
-    schema = plan.scan.schema if reason else keep_fields(plan.scan.schema, wanted)
-    record = F.struct(*[F.col(quote_name(name)) for name in schema.names])
-    value = F.lit(None).cast(wanted) if reason else cast_struct(record, schema, wanted)
-    places = place_columns(has_offsets=plan.has_offsets)
-    columns = [value.alias(E.VALUE), F.lit(reason).cast("string").alias(E.ERROR), *places]
+    schema = plan.scan.schema if plan.is_incompatible else keep_fields(plan.scan.schema, wanted)
     frame = file_format.read(session, plan.scan, schema, options)
+    record = F.struct(*[F.col(quote_name(name)) for name in schema.names])
+    is_checked = C.ERROR in frame.columns
+    reason, value = F.lit(None).cast("string"), cast_struct(record, schema, wanted)
+    if plan.is_incompatible:
+        reason, value = F.lit(RejectReason.SCHEMA_INCOMPATIBLE), F.lit(None).cast(wanted)
+    elif is_checked:
+        reason, value = F.col(C.ERROR), F.when(F.col(C.ERROR).isNull(), value)
+    places = place_columns(has_offsets=plan.has_offsets)
+    columns = [value.alias(E.VALUE), reason.alias(E.ERROR), *places]
     # A record of a container file has no bytes of its own: JSON says the same, and is made for dead letters alone.
-    if reason:
-        return frame.select(*columns, _raw_json(record))
-    return frame.select(*columns).select("*", _raw_json(F.col(E.VALUE)))
+    if is_checked or plan.is_incompatible:
+        return frame.select(*columns, (F.col(C.RAW) if is_checked else _to_json(record)).alias(E.RAW))
+    return frame.select(*columns).select("*", _to_json(F.col(E.VALUE)).alias(E.RAW))
 
 
 def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
@@ -86,33 +98,13 @@ def merge_scans(scans: Sequence[Scan]) -> list[Scan]:
     merged: list[Scan] = []
     for scan in scans:
         for i, other in enumerate(merged):
-            schema = union_equal(other.schema, scan.schema)
-            if schema is not None:
-                merged[i] = Scan(other.files + scan.files, schema)
+            both = other.merge(scan)
+            if both is not None:
+                merged[i] = both
                 break
         else:
             merged.append(scan)
     return merged
-
-
-def union_equal(first: StructType, second: StructType) -> StructType | None:
-    """The fields of both, all nullable; None where one that both have has two types."""
-    from pyspark.sql.types import StructField, StructType
-
-    only_second = {field.name: field for field in second}
-    fields = []
-    for field in first:
-        other = only_second.pop(field.name, None)
-        data_type = field.dataType
-        if other is not None and data_type != other.dataType:
-            if not isinstance(data_type, StructType) or not isinstance(other.dataType, StructType):
-                return None
-            union = union_equal(data_type, other.dataType)
-            if union is None:
-                return None
-            data_type = union
-        fields.append(StructField(field.name, data_type, nullable=True))
-    return StructType([*fields, *(StructField(f.name, f.dataType, nullable=True) for f in only_second.values())])
 
 
 def keep_fields(schema: StructType, wanted: StructType) -> StructType:
@@ -150,7 +142,7 @@ def cast_struct(value: Column, data_type: DataType, wanted: DataType) -> Column:
     return value.cast(wanted)
 
 
-def _raw_json(value: Column) -> Column:
+def _to_json(value: Column) -> Column:
     from pyspark.sql import functions as F
 
-    return F.to_json(value).cast("binary").alias(E.RAW)
+    return F.to_json(value).cast("binary")

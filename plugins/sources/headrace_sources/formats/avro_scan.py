@@ -1,0 +1,131 @@
+"""Avro container files: what their values are in a table, by the names of Kafka Connect in the schema of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.sdk import (
+    IMAGES,
+    PREFIX,
+    DataError,
+    RejectReason,
+    Scan,
+    barrier,
+    changes as C,
+    promote,
+    quote_name,
+)
+from headrace_sources.connect.avro import has_wide_decimal, make_reader_schema, parse_avro_schema
+from headrace_sources.connect.schema import ConnectSchema, union_by_name
+from headrace_sources.connect.types import (
+    conversion_failed,
+    convert,
+    drop_unknown_names,
+    logical_type,
+    table_type,
+    wire_type,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+#: What a column is called as it was read, before its place among them.
+_WIRE = PREFIX + "wire"
+
+
+@dataclass(frozen=True)
+class AvroScan(Scan):
+    """Files whose records one tree can read."""
+
+    tree: ConnectSchema
+    #: Their Avro schema; None where they have several.
+    avro_schema: str | None
+
+    @classmethod
+    def of(cls, files: tuple[str, ...], avro_schema: str) -> AvroScan:
+        """The scan of files of one Avro schema."""
+        tree = drop_unknown_names(parse_avro_schema(avro_schema))
+        return cls(files, _row_type(tree), tree, avro_schema)
+
+    @property
+    def reader_schema(self) -> str | None:
+        """The schema to read with, where Spark takes the files' own for none: it has a decimal of too many digits."""
+        is_needed = self.avro_schema is not None and has_wide_decimal(self.avro_schema)
+        return make_reader_schema(self.avro_schema) if self.avro_schema and is_needed else None
+
+    def merge(self, other: Scan) -> Scan | None:
+        assert isinstance(other, AvroScan), "scans of one format"
+        tree = union_by_name(self.tree, other.tree)
+        if tree is None or self.reader_schema or other.reader_schema:
+            return None
+        return AvroScan(self.files + other.files, _row_type(tree), tree, None)
+
+    def keep_types(self, get_table_types: Callable[[], Mapping[str, DataType]]) -> AvroScan:
+        """The scan that reads a column without Kafka Connect's names where its table can hold it so alone."""
+        assert self.avro_schema is not None, "asked before scans are merged"
+        unnamed = drop_unknown_names(parse_avro_schema(self.avro_schema, names=False))
+        table_types = get_table_types() if unnamed != self.tree else {}
+        if not table_types or self.tree.fields is None or unnamed.fields is None:
+            return self
+        fields = dict(self.tree.fields)
+        images = [name for name in IMAGES if name in fields]
+        for image in images:
+            fields[image] = _keep_types(fields[image], unnamed.fields[image], table_types)
+        tree = replace(self.tree, fields=fields) if images else _keep_types(self.tree, unnamed, table_types)
+        return replace(self, schema=_row_type(tree), tree=tree)
+
+    def read(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+        """The columns of ``schema``, and where values may not fit these, ERROR and RAW."""
+        tree = self.tree.project(schema)
+        reader = spark.read.format("avro").schema(_row_type(tree, wire_type)).options(**options)
+        if self.reader_schema:
+            reader = reader.option("avroSchema", self.reader_schema)
+        frame = reader.load(list(self.files))
+        return frame if wire_type(tree) == schema else _convert_columns(frame, tree, schema)
+
+
+def _row_type(tree: ConnectSchema, type_of: Callable[[ConnectSchema], DataType] = table_type) -> StructType:
+    """The Spark type of a container's records. DataError where they are no rows."""
+    if tree.fields is None or logical_type(tree):
+        raise DataError("its records are no rows: a single value each", fix="leave the topic out")
+    return type_of(tree)  # type: ignore[return-value]
+
+
+def _keep_types(row: ConnectSchema, unnamed: ConnectSchema, table_types: Mapping[str, DataType]) -> ConnectSchema:
+    """A row's fields, each without its names where its table's column can hold it so alone."""
+    if row.fields is None or unnamed.fields is None:
+        return row
+    fields = dict(row.fields)
+    for name, data_type in table_types.items():
+        if name in fields and not _can_hold(data_type, fields[name]) and _can_hold(data_type, unnamed.fields[name]):
+            fields[name] = unnamed.fields[name]
+    return replace(row, fields=fields)
+
+
+def _can_hold(data_type: DataType, field: ConnectSchema) -> bool:
+    """Whether a table's column, promoted if need be, can hold a field's values."""
+    try:
+        promote(data_type, table_type(field))
+    except DataError:
+        return False
+    return True
+
+
+def _convert_columns(frame: DataFrame, tree: ConnectSchema, schema: StructType) -> DataFrame:
+    """The columns of the files as a table has them, why a record does not fit, and the record as it was."""
+    from pyspark.sql import functions as F
+
+    fields = tree.fields or {}
+    wires = {name: F.col(f"{_WIRE}{i}") for i, name in enumerate(schema.names)}
+    frame = frame.select(*[F.col(quote_name(name)).alias(f"{_WIRE}{i}") for i, name in enumerate(schema.names)])
+    columns = [barrier(convert(wires[f.name], fields[f.name], f.dataType)).alias(f.name) for f in schema]
+    frame = frame.select("*", *columns)
+    checks = [conversion_failed(wires[name], F.col(quote_name(name)), fields[name]) for name in schema.names]
+    failed = reduce(lambda a, b: a | b, [check for check in checks if check is not None], F.lit(False))
+    reason = F.when(failed, F.lit(RejectReason.UNDECODABLE))
+    raw = F.to_json(F.struct(*[column.alias(name) for name, column in wires.items()])).cast("binary")
+    return frame.select(*map(quote_name, schema.names), barrier(reason).alias(C.ERROR), raw.alias(C.RAW))

@@ -1,0 +1,210 @@
+"""What a schema registry may answer: it gets no login to another host, no time without end and no memory without bound."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from headrace.errors import ConfigError, DataError, RetriableError
+from headrace_sources.registries import client
+from headrace_sources.registries.client import Registry
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers by path; ``asked`` has the logins that it got."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: dict[str, Any] = {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers["Authorization"]))
+        answer = self.server.answers[self.path]
+        if callable(answer):
+            answer(self)
+        else:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+def redirect(address: str, status: int = 302) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Location", address)
+        handler.end_headers()
+
+    return answer
+
+
+def drip(text: bytes) -> Answer:
+    """A byte after the other: none comes late, and all of them do."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        with suppress(ConnectionError):
+            for i in range(len(text)):
+                handler.wfile.write(text[i : i + 1])
+                time.sleep(0.02)
+
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAUSES", ())
+    monkeypatch.setattr(client, "TIMEOUT", 0.5)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    yield from _serve()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Server]:
+    yield from _serve()
+
+
+def _serve() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+def schema(text: Any, *references: str) -> dict[str, Any]:
+    found = [{"name": name, "subject": name, "version": 1} for name in references]
+    return {"schema": json.dumps(text), "references": found}
+
+
+class TestRedirects:
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    def test_no_other_host_gets_the_login(self, server: Server, stranger: Server, status: int) -> None:
+        server.answers["/schemas/ids/1"] = redirect(f"{stranger.url}/schemas/ids/1", status)
+        stranger.answers["/schemas/ids/1"] = schema("string")
+        with pytest.raises(ConfigError) as raised:
+            Registry(server.url, login="me:secret").avro("1")
+        assert stranger.asked == []
+        assert str(raised.value) == (
+            f"{server.url}/schemas/ids/1: the schema registry redirects to {stranger.url}\n"
+            "  fix: set `registry:` to that address if it is the registry's: logins are not sent on to another host"
+        )
+
+    def test_no_other_scheme_of_the_host_gets_the_login(self, server: Server) -> None:
+        server.answers["/schemas/ids/1"] = redirect(f"{server.url.replace('http', 'https')}/schemas/ids/1")
+        with pytest.raises(ConfigError, match=r"redirects to https://127\.0\.0\.1:\d+\n"):
+            Registry(server.url, token="secret").avro("1")
+
+    def test_a_redirect_on_the_host_is_followed_with_the_login(self, server: Server) -> None:
+        server.answers |= {"/schemas/ids/1": redirect("/v2/schemas/ids/1"), "/v2/schemas/ids/1": schema("string")}
+        assert Registry(server.url, token="secret").avro("1") == '"string"'
+        assert server.asked == [("/schemas/ids/1", "Bearer secret"), ("/v2/schemas/ids/1", "Bearer secret")]
+
+    def test_a_circle_of_redirects_ends(self, server: Server) -> None:
+        server.answers["/schemas/ids/1"] = redirect("/schemas/ids/1")
+        with pytest.raises(RetriableError, match="answers 302"):
+            Registry(server.url).avro("1")
+
+    def test_what_a_stranger_is_called_is_shown_without_a_login_or_control_characters(self, server: Server) -> None:
+        server.answers["/schemas/ids/1"] = redirect("http://me:secret@a\x07b/")
+        with pytest.raises(ConfigError, match=r"redirects to http://a%07b:80\n"):
+            Registry(server.url).avro("1")
+
+
+class TestBounds:
+    def test_an_answer_that_drips_is_given_up(self, server: Server) -> None:
+        body = json.dumps(schema("string")).encode()
+        server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\n\r\n" + body)
+        with pytest.raises(RetriableError, match="the schema registry does not answer: the answer did not end in time"):
+            Registry(server.url).avro("1")
+
+    def test_headers_that_drip_are_given_up(self, server: Server) -> None:
+        server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\nX: " + b"x" * 60 + b'\r\n\r\n{"schema": "string"}')
+        with pytest.raises(RetriableError, match="the schema registry does not answer: the answer did not end in time"):
+            Registry(server.url).avro("1")
+
+    @pytest.mark.parametrize("status", [200, 500])
+    def test_an_answer_without_end_is_given_up(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch, status: int
+    ) -> None:
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(status)
+            handler.end_headers()
+            handler.wfile.write(b" " * 2_000_000 + json.dumps(schema("string")).encode())
+
+        monkeypatch.setattr(client, "TIMEOUT", 30)
+        monkeypatch.setattr(client, "MOST_BYTES", 1_000_000)
+        server.answers["/schemas/ids/1"] = answer
+        with pytest.raises(ConfigError, match="no schema registry: it sends more than 1,000,000 bytes"):
+            Registry(server.url).avro("1")
+
+    def test_an_answer_that_breaks_off_is_asked_for_again(self, server: Server) -> None:
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.send_header("Content-Length", "1000")
+            handler.end_headers()
+            handler.wfile.write(b'{"schema": ')
+
+        server.answers["/schemas/ids/1"] = answer
+        with pytest.raises(RetriableError, match="does not answer: IncompleteRead"):
+            Registry(server.url).avro("1")
+
+
+NODE = {"type": "record", "name": "Node", "fields": [{"name": "n", "type": "int"}]}
+
+
+class TestReferences:
+    def test_references_in_a_circle_are_a_sentence(self, server: Server) -> None:
+        server.answers |= {
+            "/schemas/ids/1": schema("Node", "a"),
+            "/subjects/a/versions/1": schema(NODE, "b"),
+            "/subjects/b/versions/1": schema(NODE, "a"),
+        }
+        with pytest.raises(DataError) as raised:
+            Registry(server.url).avro("1")
+        assert str(raised.value) == (
+            f"{server.url}: a schema cannot be put together: subjects/a/versions/1 refers to itself, or to one that refers "
+            "to it\n  fix: register the schema without that reference, or leave the topic out"
+        )
+
+    def test_what_several_refer_to_is_asked_for_once(self, server: Server) -> None:
+        """Each level of two that refer to the same two would double the requests."""
+        server.answers["/schemas/ids/1"] = schema("Node", "a0", "b0")
+        for i in range(10):
+            deeper = () if i == 9 else (f"a{i + 1}", f"b{i + 1}")
+            for letter in "ab":
+                server.answers[f"/subjects/{letter}{i}/versions/1"] = schema(NODE, *deeper)
+        assert json.loads(Registry(server.url).avro("1")) == NODE
+        assert len(server.asked) == 21
+
+    def test_references_without_end_are_a_sentence(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client, "MAX_REFERENCES", 20)
+        server.answers["/schemas/ids/1"] = schema("Node", "a0")
+        server.answers |= {f"/subjects/a{i}/versions/1": schema(NODE, f"a{i + 1}") for i in range(30)}
+        server.answers["/subjects/a30/versions/1"] = schema(NODE)
+        with pytest.raises(DataError, match="it refers to more than 20 others"):
+            Registry(server.url).avro("1")

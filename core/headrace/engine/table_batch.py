@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.engine.reserved_names import refuse_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import NEW_KEY, UNAVAILABLE, Changes
 from headrace.sdk.sink import Sink, Table, TableMode
@@ -67,6 +68,7 @@ class TableBatch:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
             )
         columns = tuple(changes.event_columns)
+        refuse_reserved_names(columns, table, plan.sinks)
         return cls(
             table=target,
             marks=marks,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_BATCH = "_headrace_batch"
+_BATCH, _CORRUPT = "_headrace_batch", "_headrace_corrupt"
 #: Beside the batches, where readers do not look: the columns of all of them, so that they need not be guessed.
 _SCHEMAS, _SUBJECT = "_headrace", "table"
 #: Spark's own default cuts a time at milliseconds.
@@ -91,7 +91,9 @@ class FilesSink(Sink):
                 where=f"sink files, path {self.config.path}",
                 fix="run the pipeline, or correct the name",
             )
-        return spark.read.schema(schema).format(self.config.format).options(**self._options()).load(folder.path)
+        reader = spark.read.schema(schema).format(self.config.format).options(**self._options())
+        # A column may be called as Spark calls what it cannot parse.
+        return reader.option("columnNameOfCorruptRecord", _CORRUPT).load(folder.path)
 
     def _widen(self, stored: StructType | None, incoming: StructType) -> StructType:
         """The table's schema with what the batch adds. DataError for a type that the files there could not be read with."""

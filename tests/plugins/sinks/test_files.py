@@ -113,3 +113,9 @@ def test_a_pipeline_whose_deletes_remove_rows_does_not_start(tmp_path: Path) -> 
         pipeline.run()
     assert "`drop` to leave it out" in str(caught.value)
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_column_may_be_called_as_spark_calls_what_it_cannot_parse(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    table.write("id int, _corrupt_record string, _metadata int", put(1, 1, "a", 7))
+    assert table.rows() == [{"id": 1, "_corrupt_record": "a", "_metadata": 7}]

@@ -99,6 +99,10 @@ class IcebergSink(Sink):
         "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
     }
     jvm_class = CATALOG
+    #: The columns that Iceberg adds to every table that is read.
+    reserved_columns = (
+        "_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number",
+    )  # fmt: skip
 
     def session_conf(self) -> dict[str, str]:
         if self.config.catalog is None:

@@ -10,8 +10,8 @@ from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import Records
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
-from headrace.engine.reserved_names import refuse_reserved_names
-from headrace.errors import DataError, HeadraceError
+from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.errors import HeadraceError
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.source import SourceContext
 from headrace.spark.storage import Folder
@@ -123,8 +123,8 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
         return CheckItem(name, "no rule of `tables:` names it: left out")
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
-        refuse_reserved_names(changes.event_columns, route.table, plan.sinks)
-    except DataError as error:  # its table fails, and the others go on
+        TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
+    except HeadraceError as error:  # its table fails, and the others go on
         return CheckItem(name, error.what, error)
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     return CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")

@@ -57,7 +57,9 @@ class TableBatch:
 
     @classmethod
     def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TableBatch:
-        """DataError when a sink is asked for what these changes cannot give: this is the one place that refuses."""
+        """DataError or ConfigError when a sink is asked for what these changes cannot give, or it cannot keep: this is the one
+        place that refuses.
+        """
         target = Table(table, tuple(changes.key_columns))
         modes = {sink: decide_mode(sink, changes) for sink in plan.sinks}
         upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")
@@ -69,6 +71,8 @@ class TableBatch:
             )
         columns = tuple(changes.event_columns)
         refuse_reserved_names(columns, table, plan.sinks)
+        for sink, mode in modes.items():
+            sink.check_table(target, mode)
         return cls(
             table=target,
             marks=marks,

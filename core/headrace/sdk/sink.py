@@ -112,6 +112,9 @@ class Sink(Plugin, ABC):
     #: with a column that begins with one of ``hidden_prefixes``.
     reserved_columns: ClassVar[tuple[str, ...]] = ()
 
+    def check_table(self, table: Table, mode: TableMode) -> None:
+        """Raises ConfigError for a table that it could not keep right with its options. Nothing was read or written yet."""
+
     @abstractmethod
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         """Apply ``rows`` in the rows' own session; creates the table when it is not there.

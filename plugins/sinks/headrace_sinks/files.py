@@ -24,6 +24,7 @@ from headrace.sdk import (
     promote,
 )
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
+from headrace_sinks.stored_types import spell_as_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,8 +74,9 @@ class FilesSink(Sink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         folder = Folder(rows.sparkSession, self._path(table))
         schemas = SchemaLog(folder.folder(_SCHEMAS))
-        rows = rows.drop(DELETED, POSITION)
-        schema = self._widen(schemas.get(_SUBJECT), rows.schema)
+        rows, stored = rows.drop(DELETED, POSITION), schemas.get(_SUBJECT)
+        rows = rows if stored is None else spell_as_stored(rows, stored)
+        schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)
         writer = project(rows, schema).write.format(self.config.format).options(**self._options())
         writer.mode("overwrite").save(f"{folder.path}/{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}")

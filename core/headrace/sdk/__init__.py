@@ -72,10 +72,15 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.transform import Transform as Transform
     from headrace.spark.columns import barrier as barrier, quote_name as quote_name
-    from headrace.spark.error_text import causes as causes, first_line as first_line, full_text as full_text
+    from headrace.spark.error_text import (
+        causes as causes,
+        first_line as first_line,
+        full_text as full_text,
+        missing_file as missing_file,
+    )
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import materialize as materialize
-    from headrace.spark.storage import Folder as Folder, qualify_path as qualify_path
+    from headrace.spark.storage import Folder as Folder, is_under as is_under, qualify_path as qualify_path
     from headrace.suggestions import did_you_mean as did_you_mean
 
 # Imported on first use: a module of hooks needs neither pydantic nor Spark.
@@ -170,11 +175,13 @@ _NAMES = {
         "causes",
         "first_line",
         "full_text",
+        "missing_file",
     ),
     "spark.secret_literals": ("secret_literal",),
     "spark.sessions": ("materialize",),
     "spark.storage": (
         "Folder",
+        "is_under",
         "qualify_path",
     ),
     "suggestions": ("did_you_mean",),

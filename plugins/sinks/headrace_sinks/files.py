@@ -13,6 +13,7 @@ from headrace.sdk import (
     ConfigError,
     DataError,
     Folder,
+    HeadraceError,
     SchemaLog,
     Sink,
     SinkConfig,
@@ -24,6 +25,7 @@ from headrace.sdk import (
     promote,
 )
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
+from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
 
 if TYPE_CHECKING:
@@ -96,6 +98,9 @@ class FilesSink(Sink):
         reader = spark.read.schema(schema).format(self.config.format).options(**self._options())
         # A column may be called as Spark calls what it cannot parse.
         return reader.option("columnNameOfCorruptRecord", _CORRUPT).load(folder.path)
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain_missing_file(error, self.config.path)
 
     def _widen(self, stored: StructType | None, incoming: StructType) -> StructType:
         """The table's schema with what the batch adds. DataError for a type that the files there could not be read with."""

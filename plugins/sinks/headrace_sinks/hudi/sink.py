@@ -32,6 +32,7 @@ from headrace_sinks.as_of import millis
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
 from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.partitioning import defer_creation
+from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ class HudiSink(Sink):
                 "Hudi cannot keep a row whose key is empty text",
                 fix="name further key columns under `tables:`, or use another sink",
             )
+        if missing := explain_missing_file(error, self.config.path):
+            return missing
         refusal = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
         if refusal:
             return DataError(

@@ -42,6 +42,7 @@ from headrace_sinks.iceberg.errors import translate
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
 from headrace_sinks.iceberg.schema import alter_clauses, can_widen
 from headrace_sinks.partitioning import defer_creation
+from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
-from tests.support.bronze import write_lines
+from tests.support.bronze import Bronze, write_lines
 
 from headrace import DataError, Pipeline
 from headrace.cli.dataframe_output import collect_rows, print_frame
@@ -98,3 +98,44 @@ def test_hudi_refuses_what_avro_cannot_name(name: str, tmp_path: Path, spark: Sp
         pipeline(tmp_path, "hudi", tables=[{"source": TOPIC, "key": ["id"], "target": "shop.orders"}]).run(spark)
     assert repr(name) in str(refused.value)
     assert not (tmp_path / "lake/hudi/shop").exists()
+
+
+@pytest.mark.parametrize(
+    ("sink", "name", "before_unwrap"),
+    [
+        ("iceberg", "_deleted", False),
+        *([("hudi", "_hoodie_commit_time", False)] if "hudi" in pipelines.TABLE_SINKS else []),
+        ("iceberg", "_headrace_note", True),
+    ],
+)
+def test_a_taken_name_is_refused_before_anything_is_written_and_kept_under_another(
+    sink: str, name: str, before_unwrap: bool, tmp_path: Path, spark: SparkSession
+) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    topic = bronze.topic(TOPIC, key="id", columns={"id": "int", name: "string"})
+    topic.insert({"id": 1, name: "a"})
+    topic.insert({"id": 2, name: "b"})
+    bronze.flush()
+    tables = [{"source": TOPIC, "key": ["id"], "target": "shop.orders"}]
+    with pytest.raises(DataError) as refused:
+        pipelines.pipeline(tmp_path, sink, tables=tables).run(spark)
+    assert f"a column is called {name!r}" in str(refused.value)
+    assert not (tmp_path / f"lake/{sink}/shop").exists()
+    rename: dict[str, Any] = {"rename": {"columns": {name: "kept"}}}
+    transforms = [rename, {"unwrap": {}}] if before_unwrap else [{"unwrap": {}}, rename]
+    one = pipelines.pipeline(tmp_path, sink, tables=tables, transforms=transforms)
+    one.run(spark)
+    topic.update({"id": 1, name: "a"}, {"id": 1, name: "A"})
+    topic.delete({"id": 2, name: "b"})
+    bronze.flush()
+    one.run(spark)
+    assert pipelines.rows(one, spark, "shop.orders", key="id") == [{"id": 1, "kept": "A"}]
+
+
+def test_check_says_which_name_is_taken(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    bronze.topic(TOPIC, key="id", columns={"id": "int", "_pos": "string"}).insert({"id": 1, "_pos": "a"})
+    bronze.flush()
+    tables = [{"source": TOPIC, "key": ["id"], "target": "shop.orders"}]
+    found = [item.error for item in pipelines.pipeline(tmp_path, tables=tables).check(spark) if item.error]
+    assert ["'_pos'" in str(error) for error in found] == [True]

@@ -13,6 +13,7 @@ from headrace.engine.compatibility import reject_incompatible
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.reserved_names import refuse_own_names
 from headrace.engine.routing import Route, Target
 from headrace.engine.stored_table import read_stored
 from headrace.engine.topic_parts import split_topic
@@ -94,6 +95,7 @@ class ChangeReader:
         ``has_unavailable``: some events leave values out, else a task that meets one fails.
         """
         dialect = self._plan.dialect_of(events)
+        refuse_own_names(events.schema.names, events.topic, envelope=False)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
@@ -101,6 +103,8 @@ class ChangeReader:
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
+            if changes.envelope and transform.flattens:
+                refuse_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
             if seen is not None:
                 seen.setdefault(transform, set()).update(changes.row_columns)
             try:

@@ -50,7 +50,10 @@ def spark_died() -> SparkDiedError:
 
 
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
-    """``error`` as one of ours: by the plugin concerned, by the source, by what the machine says, else as it is."""
+    """``error`` as one of ours: by the plugin whose call raised it, by the source, by what the machine says, else as it is.
+
+    What a sink is given is read by its write: there the source's errors come out of the sink, but no other sink's.
+    """
     from py4j.protocol import Py4JError, Py4JJavaError
 
     for link in causes(error):
@@ -59,7 +62,8 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         # What Java says itself is of the other class, or has a trace.
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
             return spark_died()
-    for candidate in [plugin, plan.source, plan.value_format, plan.key_format, *plan.sinks]:
+    sinks = () if plugin in plan.sinks else plan.sinks
+    for candidate in [plugin, plan.source, plan.value_format, plan.key_format, *sinks]:
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found
     text = full_text(error)

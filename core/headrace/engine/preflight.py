@@ -10,6 +10,7 @@ from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import Records
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.table_batch import BatchMarks, TableBatch
 from headrace.errors import HeadraceError
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.source import SourceContext
@@ -127,6 +128,10 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
     if route is None:
         return CheckItem(name, "no rule of `tables:` names it: left out")
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
+    try:
+        TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
+    except HeadraceError as error:  # its table fails, and the others go on
+        return CheckItem(name, error.what, error)
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     return CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")
 

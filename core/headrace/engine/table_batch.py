@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.engine.reserved_names import refuse_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import NEW_KEY, SNAPSHOT, UNAVAILABLE, Changes
 from headrace.sdk.sink import Sink, Table, TableMode
@@ -58,7 +59,9 @@ class TableBatch:
 
     @classmethod
     def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TableBatch:
-        """DataError when a sink is asked for what these changes cannot give: this is the one place that refuses."""
+        """DataError or ConfigError when a sink is asked for what these changes cannot give, or it cannot keep: this is the one
+        place that refuses.
+        """
         target = Table(table, tuple(changes.key_columns))
         modes = {sink: decide_mode(sink, changes) for sink in plan.sinks}
         upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")
@@ -69,6 +72,9 @@ class TableBatch:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
             )
         columns = tuple(changes.event_columns)
+        refuse_reserved_names(columns, table, plan.sinks)
+        for sink, mode in modes.items():
+            sink.check_table(target, mode)
         return cls(
             table=target,
             marks=marks,

@@ -114,8 +114,9 @@ def _wider_number(first: DataType, second: DataType) -> DataType | None:
     for ladder in (whole, (T.FloatType, T.DoubleType)):
         if isinstance(first, ladder) and isinstance(second, ladder):
             return max(first, second, key=lambda kind: ladder.index(type(kind)))
-    numbers = (*whole, T.FloatType, T.DoubleType)
-    if isinstance(first, numbers) and isinstance(second, numbers):
+    # A DOUBLE has 53 bits for a whole number: those of an INT, not those of a BIGINT.
+    exact = (T.ByteType, T.ShortType, T.IntegerType, T.FloatType, T.DoubleType)
+    if isinstance(first, exact) and isinstance(second, exact):
         return T.DoubleType()
     if isinstance(first, T.DecimalType) and isinstance(second, T.DecimalType):
         scale = max(first.scale, second.scale)

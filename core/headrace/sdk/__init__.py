@@ -78,10 +78,15 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.transform import Transform as Transform
     from headrace.spark.columns import barrier as barrier, quote_name as quote_name
-    from headrace.spark.error_text import causes as causes, first_line as first_line, full_text as full_text
+    from headrace.spark.error_text import (
+        causes as causes,
+        first_line as first_line,
+        full_text as full_text,
+        missing_file as missing_file,
+    )
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import materialize as materialize
-    from headrace.spark.storage import Folder as Folder, qualify_path as qualify_path
+    from headrace.spark.storage import Folder as Folder, is_under as is_under, qualify_path as qualify_path
     from headrace.suggestions import did_you_mean as did_you_mean
 
 #: Module → its names. Imported on first use: a module of hooks needs neither pydantic nor Spark.
@@ -107,10 +112,10 @@ _NAMES = {
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",
     "spark.columns": "barrier quote_name",
-    "spark.error_text": "causes first_line full_text",
+    "spark.error_text": "causes first_line full_text missing_file",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize",
-    "spark.storage": "Folder qualify_path",
+    "spark.storage": "Folder is_under qualify_path",
     "suggestions": "did_you_mean",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -108,6 +108,12 @@ class Sink(Plugin, ABC):
     capabilities: ClassVar[Capabilities] = Capabilities()
     #: Columns that begin so are not the business's.
     hidden_prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
+    #: Names that the format or its readers have for themselves, in any case: a table with such a column is refused, as is one
+    #: with a column that begins with one of ``hidden_prefixes``.
+    reserved_columns: ClassVar[tuple[str, ...]] = ()
+
+    def check_table(self, table: Table, mode: TableMode) -> None:
+        """Raises ConfigError for a table that it could not keep right with its options. Nothing was read or written yet."""
 
     @abstractmethod
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:

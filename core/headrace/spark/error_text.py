@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+_MISSING_FILE = re.compile(
+    r"Path does not exist: (\w+:.+?)\.?(?: SQLSTATE: \w+)?$|File does not exist: (\S+)|File (\w+:.+?) does not exist"
+    r"|No such file or directory: (\w+:\S+)",
+    re.MULTILINE,
+)
+
 
 def causes(error: BaseException) -> list[BaseException]:
     """An error and what Python says it came from."""
@@ -31,3 +39,9 @@ def first_line(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+
+
+def missing_file(error: BaseException) -> str | None:
+    """The file or folder that an error says is not there."""
+    match = _MISSING_FILE.search(full_text(error))
+    return next(filter(None, match.groups())) if match else None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,9 +19,22 @@ PROBE = "_headrace_check"
 _WHOLE, _SUCCESS = "_headrace_whole", "_SUCCESS"
 
 
+def _path_alone(uri: str) -> str:
+    """A path without its scheme and host or bucket, which errors and users leave out or spell differently."""
+    return re.sub(r"^\w[\w+.-]*:(//[^/]*)?", "", uri)
+
+
 def qualify_path(spark: SparkSession, path: str) -> str:
     """``path`` with its filesystem and from its root, as Hadoop understands it: ``lake/`` → ``file:/home/me/lake``."""
     return Folder(spark, path).path
+
+
+def is_under(file: str, folder: str) -> bool:
+    """Whether a file that an error names lies in a folder, or in one that a glob means, as a user wrote it."""
+    fixed = re.split(r"[^/]*[*?{\[]", _path_alone(folder), maxsplit=1)[0].removeprefix("./").strip("/")
+    path = _path_alone(unquote(file)).strip("/") + "/"
+    is_relative = not folder.startswith("/") and ":" not in folder
+    return f"/{fixed}/" in f"/{path}" if is_relative and fixed else path.startswith(f"{fixed}/" if fixed else "")
 
 
 class Folder:

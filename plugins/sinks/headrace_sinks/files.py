@@ -14,6 +14,7 @@ from headrace.sdk import (
     ConfigError,
     DataError,
     Folder,
+    HeadraceError,
     SchemaLog,
     Sink,
     SinkConfig,
@@ -25,12 +26,14 @@ from headrace.sdk import (
     promote,
 )
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
+from headrace_sinks.stored_files import explain_missing_file
+from headrace_sinks.stored_types import spell_as_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_BATCH = "_headrace_batch"
+_BATCH, _CORRUPT = "_headrace_batch", "_headrace_corrupt"
 #: Beside the batches, where readers do not look: the columns of all of them, so that they need not be guessed.
 _SCHEMAS, _SUBJECT = "_headrace", "table"
 #: Spark's own default cuts a time at milliseconds.
@@ -74,8 +77,9 @@ class FilesSink(Sink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         folder = Folder(rows.sparkSession, self._path(table))
         schemas = SchemaLog(folder.folder(_SCHEMAS))
-        rows = rows.drop(DELETED, POSITION)
-        schema = self._widen(schemas.get(_SUBJECT), rows.schema)
+        rows, stored = rows.drop(DELETED, POSITION), schemas.get(_SUBJECT)
+        rows = rows if stored is None else spell_as_stored(rows, stored)
+        schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)
         writer = project(rows, schema).write.format(self.config.format).options(**self._options())
         writer.mode("overwrite").save(f"{folder.path}/{_folder_name(folder, batch)}")
@@ -92,7 +96,12 @@ class FilesSink(Sink):
                 where=f"sink files, path {self.config.path}",
                 fix="run the pipeline, or correct the name",
             )
-        return spark.read.schema(schema).format(self.config.format).options(**self._options()).load(folder.path)
+        reader = spark.read.schema(schema).format(self.config.format).options(**self._options())
+        # A column may be called as Spark calls what it cannot parse.
+        return reader.option("columnNameOfCorruptRecord", _CORRUPT).load(folder.path)
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return explain_missing_file(error, self.config.path)
 
     def _widen(self, stored: StructType | None, incoming: StructType) -> StructType:
         """The table's schema with what the batch adds. DataError for a type that the files there could not be read with."""

@@ -19,7 +19,7 @@ class RenameConfig(Config):
     @classmethod
     def _free_names(cls, value: dict[str, str]) -> dict[str, str]:
         for new in value.values():
-            if not new or new.startswith(PREFIX):
+            if not new or new.lower().startswith(PREFIX):
                 raise ValueError(f"{new!r} cannot be a column's name")
         folded = [new.lower() for new in value.values()]
         for new in value.values():

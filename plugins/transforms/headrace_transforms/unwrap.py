@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import DELETED, KEY, Changes, Config, DataError, Transform, quote_name
+from headrace.sdk import DELETED, KEY, PREFIX, Changes, Config, DataError, Transform, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,6 +39,13 @@ class UnwrapConfig(Config):
     def _syntax(cls, value: str) -> str:
         _parse_fields(value)
         return value
+
+    @model_validator(mode="after")
+    def _free_names(self) -> UnwrapConfig:
+        for item in _parse_fields(self.add_fields):
+            if (name := item.name(self.add_fields_prefix)).lower().startswith(PREFIX):
+                raise ValueError(f"{name!r} cannot be a column's name")
+        return self
 
 
 @dataclass(frozen=True)

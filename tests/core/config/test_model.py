@@ -264,6 +264,11 @@ class TestPlugins:
         assert "'' cannot be a column's name" in self.refusal(SHORTEST + "transforms:\n- rename: {columns: {a: ''}}\n")
         text = self.refusal(SHORTEST + "transforms:\n- rename: {columns: {a: _headrace_op}}\n")
         assert "'_headrace_op' cannot be a column's name" in text
+        for block in (
+            "rename: {columns: {a: _HEADRACE_op}}",
+            "unwrap: {add.fields: op, add.fields.prefix: _HEADRACE_}",
+        ):
+            assert "'_HEADRACE_op' cannot be a column's name" in self.refusal(f"{SHORTEST}transforms:\n- {block}\n")
 
     def test_the_same_from_a_mapping(self) -> None:
         config = parse(instead("iceberg", "icebreg"), "x").data

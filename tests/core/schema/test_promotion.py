@@ -43,7 +43,7 @@ class TestMerged:
             (T.ByteType(), T.ShortType(), T.ShortType()),
             (T.FloatType(), T.DoubleType(), T.DoubleType()),
             (T.IntegerType(), T.DoubleType(), T.DoubleType()),
-            (T.LongType(), T.FloatType(), T.DoubleType()),
+            (T.IntegerType(), T.FloatType(), T.DoubleType()),
             (T.DecimalType(10, 2), T.DecimalType(12, 2), T.DecimalType(12, 2)),
             (T.DecimalType(10, 2), T.DecimalType(10, 4), T.DecimalType(12, 4)),
             (T.NullType(), T.StringType(), T.StringType()),
@@ -77,6 +77,9 @@ class TestMerged:
             (T.ArrayType(T.StringType()), T.StringType()),
             (T.DecimalType(38, 0), T.DecimalType(38, 10)),
             (T.BooleanType(), T.IntegerType()),
+            (T.StringType(), T.BinaryType()),
+            (T.LongType(), T.FloatType()),
+            (T.DoubleType(), T.LongType()),
         ],
     )
     def test_nothing_holds_both(self, first: T.DataType, second: T.DataType) -> None:

@@ -131,3 +131,36 @@ def test_a_pipeline_whose_deletes_remove_rows_does_not_start(tmp_path: Path) -> 
         pipeline.run()
     assert "`drop` to leave it out" in str(caught.value)
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_column_may_be_called_as_spark_calls_what_it_cannot_parse(tmp_path: Path, clones: Sessions) -> None:
+    table = target(tmp_path, clones)
+    table.write("id int, _corrupt_record string, _metadata int", put(1, 1, "a", 7))
+    assert table.rows() == [{"id": 1, "_corrupt_record": "a", "_metadata": 7}]
+
+
+@pytest.mark.parametrize("format", ["json", "avro", "parquet"])
+@pytest.mark.parametrize(
+    ("stored", "incoming", "old", "new"),
+    [
+        ("string", "binary", "t", b"\x00\xff"),
+        ("bigint", "float", 2**53 + 1, 0.5),
+        ("double", "bigint", 0.5, 2**53 + 1),
+        ("int", "string", 7, "t"),
+    ],
+)
+def test_a_type_that_contradicts_an_earlier_batch_is_refused_and_the_rows_stay(
+    tmp_path: Path,
+    clones: Sessions,
+    format: str,  # noqa: A002
+    stored: str,
+    incoming: str,
+    old: Any,
+    new: Any,
+) -> None:
+    table = target(tmp_path, clones, format=format)
+    table.write(f"id int, c {stored}", put(1, 1, old))
+    error = table.refusal(lambda: table.write(f"id int, c {incoming}", put(2, 2, new)))
+    assert isinstance(error, DataError)
+    assert "'c'" in str(error)
+    assert table.rows() == [{"id": 1, "c": old}]

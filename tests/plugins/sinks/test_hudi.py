@@ -1,18 +1,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support import pipelines
+from tests.support.bronze import Bronze
 from tests.support.kit import without_histories
 
-from headrace import DataError, RetriableError
-from headrace.sdk.sink import Batch, WriteResult
+from headrace import ConfigError, DataError, RetriableError
+from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink, timeline as hudi_timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +41,10 @@ def properties(folder: Path, target: Target) -> dict[str, str]:
     """What a table's hoodie.properties say."""
     text = (folder / target.name.replace(".", "/") / ".hoodie" / "hoodie.properties").read_text()
     return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
+def timeline(folder: Path, target: Target) -> set[str]:
+    return {file.name for file in (folder / target.name.replace(".", "/") / ".hoodie" / "timeline").iterdir()}
 
 
 def test_it_prints_nothing(tmp_path: Path, clones: Sessions, capfd: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +136,99 @@ def test_columns_are_widened(tmp_path: Path, clones: Sessions, table_type: str) 
     table.write("id int, a smallint, b float, c decimal(5,2)", put(3, 3, 7, 0.5, None))
     assert dict(table.read().dtypes) == {"id": "int", "a": "bigint", "b": "double", "c": "decimal(9,2)"}
     assert [(row["a"], row["b"]) for row in table.rows()] == [(1, 0.5), (2**40, 0.1), (7, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "incoming", "old", "new"),
+    [
+        ("string", "binary", "t", b"\x00\xff"),
+        ("binary", "string", b"\x00\xff", "t"),
+        ("bigint", "float", 2**53 + 1, 0.5),
+        ("double", "bigint", 0.5, 2**53 + 1),
+        ("int", "string", 7, "t"),
+        ("string", "int", "t", 7),
+        ("string", "date", "t", date(2020, 1, 1)),
+        ("decimal(20,2)", "double", Decimal("1.25"), 0.125),
+        ("decimal(20,2)", "string", Decimal("1.25"), "t"),
+        ("array<int>", "array<bigint>", [1], [2**40]),
+        ("struct<a: int>", "struct<a: string>", (1,), ("t",)),
+    ],
+)
+def test_a_type_that_contradicts_the_tables_is_refused_and_the_rows_stay(
+    tmp_path: Path, clones: Sessions, stored: str, incoming: str, old: Any, new: Any
+) -> None:
+    table = target(tmp_path, clones)
+    table.write(f"id int, c {stored}", put(1, 1, old), put(1, 2, old))
+    before, commits = table.rows(), timeline(tmp_path, table)
+    error = table.refusal(lambda: table.write(f"id int, c {incoming}", put(2, 1, new), put(2, 3, new)))
+    assert isinstance(error, DataError)
+    assert f"column 'c{'.element' * ('array' in stored)}{'.a' * ('struct' in stored)}' comes as" in str(error)
+    assert (table.rows(), timeline(tmp_path, table)) == (before, commits)
+
+
+def test_whole_numbers_in_a_column_of_doubles_and_more_places_of_a_decimal(
+    tmp_path: Path, clones: Sessions, table_type: str
+) -> None:
+    table = target(tmp_path, clones, **{"table.type": table_type})
+    table.write("id int, a int, b double, c decimal(5,2)", put(1, 1, 16777217, 0.5, Decimal("1.25")))
+    table.write("id int, a double, b int, c decimal(7,4)", put(2, 2, 0.5, 16777217, Decimal("1.2345")))
+    assert [tuple(row.values()) for row in table.rows()] == [
+        (1, 16777217.0, 0.5, Decimal("1.2500")),
+        (2, 0.5, 16777217.0, Decimal("1.2345")),
+    ]
+
+
+# Partitions
+
+BY_COUNTRY = {"hoodie.datasource.write.partitionpath.field": "nationality"}
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "SIMPLE", "BUCKET", "RECORD_LEVEL_INDEX"])
+def test_an_index_that_would_not_find_a_deleted_row_is_refused(index: str) -> None:
+    sink = HudiSink({"path": "lake", "hoodie.index.type": index, **BY_COUNTRY})
+    with pytest.raises(ConfigError) as refused:
+        sink.check_table(Table("moma.artists", ("id",)), "upsert")
+    assert f"moma.artists, sink hudi, hoodie.index.type: the index {index} looks for a row" in str(refused.value)
+    sink.check_table(Table("moma.artists", ("id", "nationality")), "upsert")
+    sink.check_table(Table("moma.artists", ("id",)), "append")
+    HudiSink({"path": "lake", "hoodie.index.type": index}).check_table(Table("moma.artists", ("id",)), "upsert")
+
+
+def test_check_refuses_it_and_nothing_is_written(tmp_path: Path, spark: SparkSession) -> None:
+    bronze = Bronze(tmp_path / "bronze")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)
+    artists.insert({"artist_id": 1, "name": "Arp", "nationality": "German"})
+    bronze.flush()
+    block = pipelines.sink_block("hudi", tmp_path, **{"hoodie.index.type": "BLOOM"}, **BY_COUNTRY)
+    job = pipelines.pipeline(tmp_path, sinks=[block])
+    assert ["the index BLOOM looks" in item.found for item in job.check(spark) if item.error] == [True]
+    with pytest.raises(ConfigError, match="the index BLOOM looks"):
+        job.run(spark)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "RECORD_INDEX"])
+def test_rows_move_between_partitions_and_are_deleted_with_an_index_of_the_whole_table(
+    tmp_path: Path, clones: Sessions, index: str
+) -> None:
+    options = {"hoodie.index.type": index, "hoodie.datasource.write.partitionpath.field": "city"}
+    if index == "RECORD_INDEX":
+        options |= {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    table = target(tmp_path, clones, **options)
+    schema = "id int, city string"
+    table.write(schema, *[put(1, number, "Praha") for number in (1, 2, 3)])
+    table.write(schema, put(2, 1, "Brno"), remove(2, 2, None))
+    assert table.rows() == [{"id": 1, "city": "Brno"}, {"id": 3, "city": "Praha"}]
+    assert [row["id"] for row in table.read().where("city = 'Brno'").collect()] == [1]
+
+
+def test_a_bucket_finds_rows_that_are_partitioned_by_their_key(tmp_path: Path, clones: Sessions) -> None:
+    options = {"hoodie.index.type": "BUCKET", "hoodie.datasource.write.partitionpath.field": "city"}
+    table = replace(target(tmp_path, clones, **options), key=("id", "city"))
+    schema = "id int, city string, name string"
+    table.write(schema, put(1, 1, "Praha", "a"), put(1, 2, "Brno", "b"), put(1, 1, "Brno", "c"))
+    table.write(schema, put(2, 1, "Praha", "A"), remove(2, 1, "Brno", None))
+    assert [row["name"] for row in table.rows()] == ["A", "b"]
 
 
 # Errors

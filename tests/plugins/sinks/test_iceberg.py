@@ -345,3 +345,18 @@ def test_sparks_own_catalog_is_wrapped() -> None:
 def test_either_a_warehouse_or_a_catalog(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="either a `warehouse:` folder or a `catalog:`"):
         IcebergSink(options)
+
+
+def test_every_column_that_iceberg_adds_is_reserved(spark: SparkSession) -> None:
+    metadata = spark._jvm.org.apache.iceberg.MetadataColumns  # type: ignore[union-attr]
+    fields = spark._jvm.java.lang.Class.forName(metadata._fqn).getFields()  # type: ignore[union-attr]
+    names = {str(field.get(None).name()) for field in fields if field.getType().getSimpleName() == "NestedField"}
+    assert {name for name in names if metadata.isMetadataColumn(name)} <= set(IcebergSink.reserved_columns)
+
+
+def test_a_struct_may_have_fields_called_as_icebergs_own_columns(target: Target) -> None:
+    schema = f"id int, s struct<{', '.join(f'{name}: string' for name in IcebergSink.reserved_columns)}>"
+    values = tuple(IcebergSink.reserved_columns)
+    target.write(schema, put(1, 1, values), put(1, 2, values))
+    target.write(schema, put(2, 1, tuple(map(str.upper, values))), remove(2, 2, None))
+    assert target.rows() == [{"id": 1, "s": {name: name.upper() for name in values}}]

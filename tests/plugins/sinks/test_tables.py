@@ -12,7 +12,7 @@ from headrace import ConfigError
 from headrace.sdk import Sink
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
-from headrace_sinks import HudiSink, IcebergSink
+from headrace_sinks import FilesSink, HudiSink, IcebergSink
 
 pytestmark = pytest.mark.spark
 
@@ -88,3 +88,16 @@ def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
     table.write("id int", remove(2, 1))
     table.write("id int, city string", put(3, 2, "x"))
     assert [(row["id"], row["city"]) for row in table.rows()] == [(2, "x")]
+
+
+@pytest.mark.parametrize("name", [*pipelines.TABLE_SINKS, "files"])
+def test_a_name_in_other_letters_is_the_same_column(tmp_path: Path, clones: Sessions, name: str) -> None:
+    ((name, config),) = pipelines.sink_block(name, tmp_path).items()
+    sinks: dict[str, type[Sink]] = {**SINKS, "files": FilesSink}
+    table = Target(sinks[name](config), clones.of("one"))
+    table.write("id int, Name string, s struct<A: int>, l array<struct<A: int>>", put(1, 1, "a", (1,), [(1,)]))
+    table.write("id int, nAME string, S struct<a: int>, L array<struct<a: int>>", put(2, 2, "b", (2,), [(2,)]))
+    assert table.rows() == [
+        {"id": 1, "Name": "a", "s": {"A": 1}, "l": [{"A": 1}]},
+        {"id": 2, "Name": "b", "s": {"A": 2}, "l": [{"A": 2}]},
+    ]

@@ -244,7 +244,7 @@ class TestUnreadable:
         path.unlink()
         with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
             frame.collect()
-        found = FilesSource(path="x", format=kind).explain(raised.value)
+        found = FilesSource(path=str(tmp_path), format=kind).explain(raised.value)
         assert found is not None
         assert found.where is not None
         assert found.where.endswith(f"{path}")
@@ -257,7 +257,7 @@ class TestUnreadable:
         gone = tmp_path / "t" / "t+0+1.json"
         with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever Spark raises
             events_of(spark, tmp_path, "json", files=[numbers(tmp_path / "t" / "t+0+0.json", 1), gone])
-        found = FilesSource(path="x", format="json").explain(raised.value)
+        found = FilesSource(path=str(tmp_path), format="json").explain(raised.value)
         assert found is not None
         assert str(found).startswith(f"file:{gone}: a file that was found is gone")
 

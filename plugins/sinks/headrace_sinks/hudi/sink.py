@@ -23,23 +23,29 @@ from headrace.sdk import (
     Sink,
     SinkConfig,
     Table,
+    TableMode,
     WriteResult,
     project,
     qualify_path,
 )
 from headrace_sinks.as_of import millis
 from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
-from headrace_sinks.hudi import timeline
+from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.partitioning import defer_creation
+from headrace_sinks.stored_files import explain_missing_file
+from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _IS_DELETED = "_hoodie_is_deleted"
 _PARTITION = "hoodie.datasource.write.partitionpath.field"
 _SCHEMA_ERROR = re.compile(
     r"HoodieSchemaException|SchemaParseException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
 )
+#: Indexes that know a key inside one partition only.
+_LOCAL_INDEXES = ("BLOOM", "SIMPLE", "BUCKET", "RECORD_LEVEL_INDEX")
 #: Key types that Hudi's writer of whole files spells as its upsert does; others would be found under two keys.
 _PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
 
@@ -81,6 +87,17 @@ class HudiSink(Sink):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink hudi", Folder(spark, self.config.path).probe()
 
+    def check_table(self, table: Table, mode: TableMode) -> None:
+        index = self.config.options().get("hoodie.index.type", "GLOBAL_SIMPLE").upper()
+        column = next((c for c in self._partition_columns if c not in table.key), None)
+        if mode == "upsert" and column is not None and index in _LOCAL_INDEXES:
+            raise ConfigError(
+                f"the index {index} looks for a row in the partition that a change names, and neither a delete nor a change of "
+                f"{column!r} names the one where the row is",
+                where=f"table {table.name}, sink hudi, hoodie.index.type",
+                fix="leave the option out, or write GLOBAL_SIMPLE, GLOBAL_BLOOM or RECORD_INDEX; or partition by key columns",
+            )
+
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         _silence_object_meter(spark)
@@ -92,7 +109,7 @@ class HudiSink(Sink):
             deferred := defer_creation(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
         ):
             return deferred
-        rows, operation = _to_hudi_rows(rows, batch), "upsert"
+        rows, operation = _to_hudi_rows(rows, batch, schema.read_schema(spark, path) if exists else None), "upsert"
         if not exists and self._has_buckets and _has_plain_keys(rows, table, batch):
             rows, operation = _drop_deleted(rows, batch), "bulk_insert"
         rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
@@ -148,6 +165,8 @@ class HudiSink(Sink):
                 "Hudi cannot keep a row whose key is empty text",
                 fix="name further key columns under `tables:`, or use another sink",
             )
+        if missing := explain_missing_file(error, self.config.path):
+            return missing
         refusal = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
         if refusal:
             return DataError(
@@ -194,16 +213,21 @@ class HudiSink(Sink):
         if self._partition_columns:
             # A row may move to another partition, and a delete need not say in which one its row is.
             options["hoodie.index.type"] = "GLOBAL_SIMPLE"
-            options["hoodie.simple.index.update.partition.path"] = "true"
+            options |= {f"hoodie.{kind}.index.update.partition.path": "true" for kind in ("simple", "bloom", "record")}
         mark = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX, timeline.MARK: batch.mark}
         return {**options, **self.config.options(), **mark}
 
 
-def _to_hudi_rows(rows: DataFrame, batch: Batch) -> DataFrame:
-    """The rows as Hudi's writer takes them: with deletes marked its way, and no integers of which its writers disagree."""
+def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> DataFrame:
+    """The rows as Hudi's writer takes them: with deletes marked its way, no integers of which its writers disagree, and in the
+    columns of the table, which Hudi itself would give any type that comes.
+    """
     check_names(rows.schema, "Hudi")
     rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
-    return project(rows, widen_small_ints(rows.schema))
+    if stored is None:
+        return project(rows, widen_small_ints(rows.schema))
+    rows = spell_as_stored(rows, stored)
+    return project(rows, union_by_name(stored, widen_small_ints(rows.schema), schema.can_widen))
 
 
 def _drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:

@@ -29,7 +29,7 @@ class Commit:
 
 def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
     """The newest commit of the batch's pipeline; None when it has none."""
-    for instant, metadata in _commits(_table(spark, path)):
+    for instant, metadata in _commits(open_table(spark, path)):
         mark = metadata.getExtraMetadata().get(MARK)
         if mark is not None and mark.startswith(batch.mark_prefix):
             writes_whole_files = instant.getAction() == "commit"
@@ -47,14 +47,14 @@ def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
 def instant_of(spark: SparkSession, path: str, millis: int) -> str:
     """A time as the table's instants are written, in the table's own time zone."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    zone = _table(spark, path).getTableConfig().getTimelineTimezone().getZoneId()
+    zone = open_table(spark, path).getTableConfig().getTimelineTimezone().getZoneId()
     time = jvm.java.time.Instant.ofEpochMilli(millis).atZone(zone)
     return str(time.format(jvm.java.time.format.DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSS")))
 
 
 def oldest_instant(spark: SparkSession, path: str) -> str | None:
     """The oldest version that can still be read; None when there is none."""
-    table = _table(spark, path)
+    table = open_table(spark, path)
     first = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants().firstInstant()
     return str(first.get().requestedTime()) if first.isPresent() else None
 
@@ -70,7 +70,8 @@ def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
             yield instant, timeline.readCommitMetadata(instant)
 
 
-def _table(spark: SparkSession, path: str) -> Any:
+def open_table(spark: SparkSession, path: str) -> Any:
+    """Hudi's own object for a table that is there."""
     jvm: Any = spark._jvm  # noqa: SLF001
     conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(conf)

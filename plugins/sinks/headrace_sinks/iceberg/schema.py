@@ -2,79 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError, is_same_type, promote, quote_name
+from headrace.sdk import is_same_type, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-
-class SchemaUpdate:
-    """What ``ALTER TABLE`` has to do before a table can hold rows of another schema.
-
-    ``sql`` gives a type as SQL writes it.
-    """
-
-    def __init__(self, sql: Callable[[DataType], str]) -> None:
-        self._sql = sql
-        self._new_columns: list[str] = []
-        self._wider_columns: list[str] = []
-
-    @property
-    def clauses(self) -> list[str]:
-        """One ``ALTER TABLE`` each."""
-        additions = [f"ADD COLUMNS ({', '.join(self._new_columns)})"] if self._new_columns else []
-        return [*additions, *self._wider_columns]
-
-    def union_by_name(self, stored: StructType, incoming: StructType, path: tuple[str, ...] = ()) -> StructType:
-        """The schema that holds the table's rows and those that come.
-
-        DataError for a type that Iceberg cannot widen to; ``path`` is the column that the two are of.
-        """
-        from pyspark.sql.types import StructField, StructType
-
-        new = {field.name: field.dataType for field in incoming}
-        fields = []
-        for field in stored:
-            other = new.pop(field.name, None)
-            data_type = field.dataType if other is None else self._widen(field.dataType, other, (*path, field.name))
-            fields.append(StructField(field.name, data_type))
-        for name, data_type in new.items():
-            self._new_columns.append(f"{_quote_path((*path, name))} {self._sql(data_type)}")
-            fields.append(StructField(name, data_type))
-        return StructType(fields)
-
-    def _widen(self, stored: DataType, incoming: DataType, path: tuple[str, ...]) -> DataType:
-        from pyspark.sql import types as T
-
-        if isinstance(stored, T.StructType) and isinstance(incoming, T.StructType):
-            return self.union_by_name(stored, incoming, path)
-        if isinstance(stored, T.ArrayType) and isinstance(incoming, T.ArrayType):
-            return T.ArrayType(self._widen(stored.elementType, incoming.elementType, (*path, "element")))
-        if (
-            isinstance(stored, T.MapType)
-            and isinstance(incoming, T.MapType)
-            and is_same_type(stored.keyType, incoming.keyType)
-        ):
-            return T.MapType(stored.keyType, self._widen(stored.valueType, incoming.valueType, (*path, "value")))
-        try:
-            wide = promote(stored, incoming)
-        except DataError:
-            wide = None
-        if wide is not None and is_same_type(wide, stored):
-            return stored
-        if wide is None or not _can_widen(stored, wide):
-            raise DataError(
-                f"column {'.'.join(path)!r} comes as {incoming.simpleString()} and the table has {stored.simpleString()}",
-                fix="change the table's type, or cast the column where the events are made",
-            )
-        self._wider_columns.append(f"ALTER COLUMN {_quote_path(path)} TYPE {self._sql(wide)}")
-        return wide
+    #: A type as SQL writes it.
+    TypeAsSql = Callable[[DataType], str]
+    Path = tuple[str, ...]
 
 
-def _can_widen(stored: DataType, wide: DataType) -> bool:
+def alter_clauses(stored: StructType, wanted: StructType, sql: TypeAsSql) -> list[str]:
+    """What ``ALTER TABLE`` has to do, one clause each, to make a table of ``stored`` one of ``wanted``."""
+    changes = list(_changes(stored, wanted, ()))
+    new = [f"{_quote_path(path)} {sql(kind)}" for path, kind, is_new in changes if is_new]
+    wider = [f"ALTER COLUMN {_quote_path(path)} TYPE {sql(kind)}" for path, kind, is_new in changes if not is_new]
+    return [*([f"ADD COLUMNS ({', '.join(new)})"] if new else []), *wider]
+
+
+def can_widen(stored: DataType, wide: DataType, path: Path) -> bool:  # noqa: ARG001 - nested or not, it is the same
     """Iceberg's rules for a column that has data."""
     from pyspark.sql import types as T
 
@@ -83,5 +32,26 @@ def _can_widen(stored: DataType, wide: DataType) -> bool:
     return (stored, wide) in ((T.IntegerType(), T.LongType()), (T.FloatType(), T.DoubleType()))
 
 
-def _quote_path(path: tuple[str, ...]) -> str:
+def _changes(stored: DataType, wanted: DataType, path: Path) -> Iterator[tuple[Path, DataType, bool]]:
+    """Path, type, and whether it is a new column and not a wider one."""
+    from pyspark.sql import types as T
+
+    if is_same_type(stored, wanted):
+        return
+    if isinstance(stored, T.StructType) and isinstance(wanted, T.StructType):
+        known = {field.name: field.dataType for field in stored}
+        for field in wanted:
+            if field.name in known:
+                yield from _changes(known[field.name], field.dataType, (*path, field.name))
+            else:
+                yield (*path, field.name), field.dataType, True
+    elif isinstance(stored, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        yield from _changes(stored.elementType, wanted.elementType, (*path, "element"))
+    elif isinstance(stored, T.MapType) and isinstance(wanted, T.MapType):
+        yield from _changes(stored.valueType, wanted.valueType, (*path, "value"))
+    else:
+        yield path, wanted, False
+
+
+def _quote_path(path: Path) -> str:
     return ".".join(quote_name(part) for part in path)

@@ -40,8 +40,10 @@ from headrace_sinks.iceberg.catalog import (
 from headrace_sinks.iceberg.commit import MARK, commit_with_mark, is_applied
 from headrace_sinks.iceberg.errors import translate
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
-from headrace_sinks.iceberg.schema import SchemaUpdate
+from headrace_sinks.iceberg.schema import alter_clauses, can_widen
 from headrace_sinks.partitioning import defer_creation
+from headrace_sinks.stored_files import explain_missing_file
+from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,6 +101,10 @@ class IcebergSink(Sink):
         "4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
     }
     jvm_class = CATALOG
+    #: The columns that Iceberg adds to every table that is read.
+    reserved_columns = (
+        "_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number",
+    )  # fmt: skip
 
     def session_conf(self) -> dict[str, str]:
         if self.config.catalog is None:
@@ -163,7 +169,9 @@ class IcebergSink(Sink):
                 raise self.explain(error) or error from error
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        return translate(error)
+        return translate(error) or (
+            explain_missing_file(error, self.config.warehouse) if self.config.warehouse else None
+        )
 
     def _write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
@@ -232,12 +240,9 @@ class IcebergSink(Sink):
 def _evolve_and_project(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> DataFrame:
     """Add to the table what is new in the rows; the rows in the table's columns and types."""
     stored = schema_of(spark, java)
-    if spark.conf.get("spark.sql.caseSensitive") != "true":
-        known = {column.lower(): column for column in stored.names}
-        rows = rows.withColumnsRenamed({c: known.get(c.lower(), c) for c in rows.columns})
-    update = SchemaUpdate(partial(sql_of, spark))
-    schema = update.union_by_name(stored, rows.drop(DELETED).schema)
-    for clause in update.clauses:
+    rows = spell_as_stored(rows, stored)
+    schema = union_by_name(stored, rows.drop(DELETED).schema, can_widen)
+    for clause in alter_clauses(stored, schema, partial(sql_of, spark)):
         spark.sql(f"ALTER TABLE {name} {clause}")
     return project(rows, schema.add(DELETED, "boolean"))
 

@@ -5,28 +5,24 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from headrace.sdk import DataError, full_text
+from headrace.sdk import DataError, full_text, is_under, missing_file
 
-_MISSING = re.compile(
-    r"Path does not exist: (\w+:.+?)\.?(?: SQLSTATE: \w+)?$|File does not exist: (\S+)|File (\w+:.+?) does not exist",
-    re.MULTILINE,
-)
 _DAMAGED = re.compile(
     r"Encountered error while reading file (\w+:\S+?)\.?(?:\s|$)|\[FAILED_READ_FILE\S*\].* (\w+:/\S+?)\.?(?:\s|$)"
 )
 
 
-def explain_read_error(error: BaseException) -> DataError | None:
-    """The file that a read failed for, where the error names one."""
-    text = full_text(error)
-    if match := _MISSING.search(text):
+def explain_read_error(error: BaseException, path: str) -> DataError | None:
+    """The file that a read failed for, where the error names one of ``path``: sinks read files, too."""
+    if (missing := missing_file(error)) and is_under(missing, path):
         return DataError(
             "a file that was found is gone",
-            where=match[1] or match[2] or match[3],
+            where=missing,
             fix="put it back, or set `ignoreMissingFiles: true` beside `path:` to go on without it",
         )
-    if match := _DAMAGED.search(text):
-        return error_of_damaged_file(re.sub("^file:/+", "file:/", unquote(match[1] or match[2])))
+    if match := _DAMAGED.search(full_text(error)):
+        file = re.sub("^file:/+", "file:/", unquote(match[1] or match[2]))
+        return error_of_damaged_file(file) if is_under(file, path) else None
     return None
 
 

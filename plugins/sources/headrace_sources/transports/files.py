@@ -157,7 +157,8 @@ class FilesSource(NativeSource):
         return self._open_files(context, [files[-1] for files in topics.values()])
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        return self._format.explain(error) or explain_read_error(error) or self._explain_damage(error)
+        explained = self._format.explain(error) or explain_read_error(error, self.config.path)
+        return explained or self._explain_damage(error)
 
     def _explain_damage(self, error: BaseException) -> HeadraceError | None:
         if self._last_batch is None:

@@ -8,8 +8,10 @@ from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError, 
 
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:
-    """The error of a broker, or of what was read from it; None for any other."""
+    """The error of a broker, or of what was read from it; None for any other: a sink's server refuses logins, too."""
     text = full_text(error)
+    if "kafka" not in text.lower():
+        return None
     for pattern, error_class, what, fix in _KNOWN_ERRORS:
         if (match := re.search(pattern, text)) is not None:
             line = next(line for line in text.splitlines() if match[0] in line)

@@ -1,0 +1,43 @@
+"""Names of columns that are taken: by headrace on the way, and by the formats of tables. Case makes no name another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from headrace.errors import DataError
+from headrace.sdk.changes import PREFIX
+
+if TYPE_CHECKING:
+    from headrace.sdk.sink import Sink
+
+
+def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> None:
+    """DataError for a column of the events that would be taken for one of headrace's own.
+
+    ``envelope``: it is in a row image, where ``rename`` still finds it.
+    """
+    name = next((column for column in columns if column.lower().startswith(PREFIX)), None)
+    if name is None:
+        return
+    new_name = name[len(PREFIX) :] or "column"
+    with_rename = f"put `- rename: {{columns: {{{name}: {new_name}}}}}` before `unwrap` under `transforms:`"
+    raise DataError(
+        f"a column is called {name!r}, and what begins with {PREFIX!r} is headrace's own",
+        where=f"topic {topic}",
+        fix=with_rename if envelope else "give it another name where the events are made, or leave it out there",
+    )
+
+
+def refuse_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
+    """DataError for a column whose name a sink's format has for itself: it would be lost, or nobody could read the table."""
+    columns = tuple(columns)
+    for sink in sinks:
+        reserved = {name.lower() for name in sink.reserved_columns}
+        name = next((c for c in columns if c.lower() in reserved or c.lower().startswith(sink.hidden_prefixes)), None)
+        if name is not None:
+            raise DataError(
+                f"a column is called {name!r}, a name that the sink {sink.name!r} has for itself",
+                where=f"table {table}",
+                fix=f"give it another name under `transforms:`, as `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`",
+            )

@@ -1,0 +1,98 @@
+"""Rows against the columns and types that a table has already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.sdk import DataError, is_same_type, promote, quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+    #: Whether a format can give a column that has data (the first type) another type; the path is the column's.
+    CanWiden = Callable[[DataType, DataType, tuple[str, ...]], bool]
+
+
+def union_by_name(
+    stored: StructType, incoming: StructType, can_widen: CanWiden, path: tuple[str, ...] = ()
+) -> StructType:
+    """The schema that holds a table's rows and those that come; what is new stands last.
+
+    DataError for a type that the table's column cannot be widened to; ``path`` is the column that the two are of.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    new = {field.name: field.dataType for field in incoming}
+    fields = []
+    for field in stored:
+        other = new.pop(field.name, None)
+        kind = field.dataType if other is None else _widen(field.dataType, other, can_widen, (*path, field.name))
+        fields.append(StructField(field.name, kind))
+    return StructType([*fields, *(StructField(name, kind) for name, kind in new.items())])
+
+
+def spell_as_stored(rows: DataFrame, stored: StructType) -> DataFrame:
+    """The rows with names of columns and fields in the letters that the table has them in, where case makes no name another."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    if rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
+        return rows
+    wanted = _spell(rows.schema, stored)
+    assert isinstance(wanted, StructType)
+    if wanted == rows.schema:
+        return rows
+    # A struct is cast field by field, whatever they are called.
+    return rows.select(
+        *[
+            F.col(quote_name(old)).cast(new.dataType).alias(new.name)
+            for old, new in zip(rows.columns, wanted, strict=True)
+        ]
+    )
+
+
+def _widen(stored: DataType, incoming: DataType, can_widen: CanWiden, path: tuple[str, ...]) -> DataType:
+    from pyspark.sql import types as T
+
+    if isinstance(stored, T.StructType) and isinstance(incoming, T.StructType):
+        return union_by_name(stored, incoming, can_widen, path)
+    if isinstance(stored, T.ArrayType) and isinstance(incoming, T.ArrayType):
+        return T.ArrayType(_widen(stored.elementType, incoming.elementType, can_widen, (*path, "element")))
+    if (
+        isinstance(stored, T.MapType)
+        and isinstance(incoming, T.MapType)
+        and is_same_type(stored.keyType, incoming.keyType)
+    ):
+        return T.MapType(stored.keyType, _widen(stored.valueType, incoming.valueType, can_widen, (*path, "value")))
+    try:
+        wide = promote(stored, incoming)
+    except DataError:
+        wide = None
+    if wide is not None and is_same_type(wide, stored):
+        return stored
+    if wide is None or not can_widen(stored, wide, path):
+        raise DataError(
+            f"column {'.'.join(path)!r} comes as {incoming.simpleString()} and the table has {stored.simpleString()}",
+            fix="change the table's type, or cast the column where the events are made",
+        )
+    return wide
+
+
+def _spell(incoming: DataType, stored: DataType) -> DataType:
+    from pyspark.sql import types as T
+
+    if isinstance(incoming, T.StructType) and isinstance(stored, T.StructType):
+        known = {field.name.lower(): field for field in stored}
+        fields = []
+        for field in incoming:
+            other = known.get(field.name.lower())
+            kind = _spell(field.dataType, other.dataType) if other else field.dataType
+            fields.append(T.StructField(other.name if other else field.name, kind, field.nullable))
+        return T.StructType(fields)
+    if isinstance(incoming, T.ArrayType) and isinstance(stored, T.ArrayType):
+        return T.ArrayType(_spell(incoming.elementType, stored.elementType), incoming.containsNull)
+    if isinstance(incoming, T.MapType) and isinstance(stored, T.MapType):
+        return T.MapType(incoming.keyType, _spell(incoming.valueType, stored.valueType), incoming.valueContainsNull)
+    return incoming

@@ -1,0 +1,69 @@
+"""Names of columns that headrace or a format has for itself are refused with a sentence, before anything is read or written."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import types as T
+
+from headrace.config.settings import Settings
+from headrace.engine.plan import Plan
+from headrace.engine.reserved_names import refuse_own_names, refuse_reserved_names
+from headrace.engine.routing import Routes
+from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.errors import DataError
+from headrace.sdk.changes import Changes
+from headrace.sdk.sink import Sink
+from headrace_sinks import ConsoleSink, FilesSink, HudiSink, IcebergSink
+from headrace_sources import FilesSource
+
+ICEBERG, HUDI = IcebergSink(warehouse="lake"), HudiSink(path="lake")
+
+
+def decide(column: str, *sinks: Sink) -> TableBatch:
+    schema = T.StructType().add("id", T.IntegerType()).add(column, T.StringType())
+    frame = cast("Any", SimpleNamespace(columns=schema.names, schema=schema))
+    source = FilesSource(path="x", format="json")
+    plan = Plan("shop", source, sinks, "checkpoint", Routes([]), (), settings=Settings())
+    return TableBatch.decide(plan, "shop.orders", Changes(frame, envelope=False), BatchMarks("checkpoint", 7))
+
+
+@pytest.mark.parametrize(
+    ("sink", "name"),
+    [
+        (ICEBERG, "_deleted"),
+        (ICEBERG, "_row_id"),
+        (ICEBERG, "_pos"),
+        (ICEBERG, "_FILE"),
+        (ICEBERG, "_Partition"),
+        (ICEBERG, "_spec_id"),
+        (HUDI, "_hoodie_commit_time"),
+        (HUDI, "_HOODIE_IS_DELETED"),
+        (HUDI, "_hoodie_of_ours"),
+        (FilesSink(path="out"), "_HEADRACE_BATCH"),
+    ],
+)
+def test_a_table_with_a_column_that_a_sink_has_for_itself_is_refused(sink: Sink, name: str) -> None:
+    with pytest.raises(DataError) as refused:
+        decide(name, sink)
+    assert str(refused.value) == (
+        f"table shop.orders: a column is called {name!r}, a name that the sink {sink.name!r} has for itself\n"
+        f"  fix: give it another name under `transforms:`, as `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`"
+    )
+
+
+@pytest.mark.parametrize("sink", [HUDI, FilesSink(path="out"), ConsoleSink()])
+def test_what_one_format_has_for_itself_is_a_name_like_any_other_elsewhere(sink: Sink) -> None:
+    assert "_deleted" in decide("_deleted", sink).columns
+    refuse_reserved_names(["id", "pos", "file", "deleted_", "hoodie", "_change_type"], "t", [sink])
+
+
+@pytest.mark.parametrize("name", ["_headrace_op", "_headrace_note", "_HEADRACE_POSITION"])
+def test_a_column_of_the_events_that_begins_as_headraces_own_do_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match=f"topic t: a column is called '{name}'") as refused:
+        refuse_own_names(["id", name], "t", envelope=True)
+    assert f"`- rename: {{columns: {{{name}: {name[10:]}}}}}` before `unwrap`" in str(refused.value)
+    with pytest.raises(DataError, match="where the events are made"):
+        refuse_own_names(["id", name], "t", envelope=False)

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.compatibility import reject_incompatible
 from headrace.engine.decode import RecordDecoder, Records
-from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.plan import Plan
 from headrace.engine.routing import Route, Target
+from headrace.engine.seen_columns import SeenColumns
 from headrace.engine.stored_table import read_stored
 from headrace.errors import DataError, HeadraceError
-from headrace.sdk.changes import ERROR, KEY, Changes
+from headrace.sdk.changes import ERROR, KEY, NEW_KEY, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
+from headrace.spark.columns import match_names, name_fold
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
@@ -66,18 +68,19 @@ class ChangeReader:
     ) -> Changes:
         """A topic's events as transformed changes.
 
-        ``seen`` notes what each transform was given; ``every_field`` reads every field, not only those that tables need;
+        ``seen`` notes what each transform is given; ``every_field`` reads every field, not only those that tables need;
         ``has_unavailable``: some events leave values out, else a task that meets one fails.
         """
         dialect = self._plan.dialect_of(events)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
         changes = dialect.changes(events, events.load(session, schema), route.key)
+        changes = spell_key_as_row(replace(changes, table=route.table))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
             if seen is not None:
-                seen.setdefault(transform, set()).update(changes.row_columns)
+                seen.note(transform, events.topic, changes)
             try:
                 changes = transform.apply(changes)
             except HeadraceError as error:
@@ -123,7 +126,23 @@ def reject_missing_keys(changes: Changes) -> Changes:
     key = F.col(KEY)
     is_missing = reduce(lambda a, b: a | b, [key.getField(k).isNull() for k in changes.key_columns], key.isNull())
     error = F.coalesce(F.col(ERROR), F.when(is_missing, F.lit(RejectReason.KEY_MISSING)))
-    return Changes(changes.frame.withColumn(ERROR, error), changes.envelope)
+    return replace(changes, frame=changes.frame.withColumn(ERROR, error))
+
+
+def spell_key_as_row(changes: Changes) -> Changes:
+    """The changes with the key's columns spelt as the row's, where the session takes two spellings for one name."""
+    from pyspark.sql import functions as F
+
+    names = match_names(changes.frame.sparkSession, changes.key_columns, changes.row_columns)
+    spellings = {theirs: ours for ours, theirs in names.items()}
+    if all(theirs == ours for theirs, ours in spellings.items()):
+        return changes
+    frame = changes.frame
+    for name in {KEY, NEW_KEY} & set(frame.columns):
+        key = F.col(name)
+        fields = [key.getField(k).alias(spellings.get(k, k)) for k in changes.key_columns]
+        frame = frame.withColumn(name, F.when(key.isNotNull(), F.struct(*fields)))
+    return replace(changes, frame=frame)
 
 
 def union_changes(parts: list[Changes], table: str) -> Changes:
@@ -134,7 +153,8 @@ def union_changes(parts: list[Changes], table: str) -> Changes:
             where=f"table {table}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
-    if len({tuple(part.key_columns) for part in parts}) > 1:
+    fold = name_fold(parts[0].frame.sparkSession)
+    if len({tuple(map(fold, part.key_columns)) for part in parts}) > 1:
         raise DataError(
             "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
         )

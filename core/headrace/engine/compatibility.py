@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ def reject_incompatible(table: StructType, changes: Changes) -> Changes:
     met = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])
     error = F.coalesce(F.col(ERROR), F.when(met, F.lit(RejectReason.SCHEMA_INCOMPATIBLE)))
     frame = changes.frame.withColumn(ERROR, error)
-    return Changes(frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}), envelope=False)
+    return replace(changes, frame=frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}))
 
 
 def _fits(theirs: DataType, ours: DataType) -> bool:

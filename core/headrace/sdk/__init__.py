@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         SourceContext as SourceContext,
     )
     from headrace.sdk.transform import Transform as Transform
-    from headrace.spark.columns import barrier as barrier, quote_name as quote_name
+    from headrace.spark.columns import barrier as barrier, match_names as match_names, quote_name as quote_name
     from headrace.spark.error_text import causes as causes, first_line as first_line, full_text as full_text
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import materialize as materialize
@@ -164,6 +164,7 @@ _NAMES = {
     "sdk.transform": ("Transform",),
     "spark.columns": (
         "barrier",
+        "match_names",
         "quote_name",
     ),
     "spark.error_text": (

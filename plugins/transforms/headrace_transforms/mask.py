@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform, secret_literal
+from headrace.sdk import Changes, Config, DataError, Transform, did_you_mean, secret_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -21,7 +22,7 @@ class HashConfig(Config):
 
 
 class MaskRule(Config):
-    """What becomes of one column. Exactly one of these; null stays null but for ``characters``.
+    """What becomes of one column: exactly one of these, and ``only_in`` as you like; null stays null but for ``characters``.
 
     A column of the key can only be hashed: everything else would make one row of many.
     """
@@ -38,6 +39,9 @@ class MaskRule(Config):
     replacement: str | None = None
     #: Null instead of the value.
     nullify: Literal[True] | None = None
+    #: The tables for which the rule is, by the names that ``tables:`` gives them, or globs. Each has to have the column.
+    #: Default: every table that has it.
+    only_in: tuple[str, ...] = ()
 
     KINDS: ClassVar[tuple[str, ...]] = ("sha256", "sha512", "characters", "truncate", "replacement", "nullify")
 
@@ -47,10 +51,25 @@ class MaskRule(Config):
             raise ValueError(f"say exactly one of {', '.join(self.KINDS)}")
         return self
 
+    @field_validator("only_in", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
     @property
     def keeps_apart(self) -> bool:
         """Whether two values stay two values."""
         return bool(self.sha256 or self.sha512)
+
+    def __str__(self) -> str:
+        """The rule without what is secret."""
+        kind = next(kind for kind in self.KINDS if getattr(self, kind) is not None)
+        said = getattr(self, kind)
+        return kind if said is True or isinstance(said, Config) else f"{kind}: {said}"
+
+    def is_for(self, table: str | None) -> bool:
+        """Whether it is for a table; for a DataFrame of one's own (None) every rule is."""
+        return not self.only_in or table is None or any(fnmatchcase(table, pattern) for pattern in self.only_in)
 
 
 class MaskConfig(Config):
@@ -72,18 +91,35 @@ class Mask(Transform):
     def reads(self) -> Collection[str]:
         return self.config.columns
 
+    def reads_in(self, table: str | None) -> Collection[str]:
+        return [name for name, rule in self.config.columns.items() if rule.is_for(table)]
+
+    def hides(self, changes: Changes) -> Mapping[str, str]:
+        return {column: str(self.config.columns[name]) for column, name in self._find_columns(changes).items()}
+
     def apply(self, changes: Changes) -> Changes:
         session, keys = changes.frame.sparkSession, changes.key_columns
-        rules = {
-            name: rule for name, rule in self.config.columns.items() if name in changes.row_columns or name in keys
-        }
-        for name, rule in rules.items():
-            if name in keys and not rule.keeps_apart:
+        rules: dict[str, MaskRule] = {}
+        for column, name in self._find_columns(changes).items():
+            rules[name] = rule = self.config.columns[name]
+            if column in keys and not rule.keeps_apart:
                 raise DataError(
-                    f"{name!r} is part of the key, and this mask would make one row of many",
+                    f"{column!r} is part of the key, and this mask would make one row of many",
                     fix="mask it with sha256 or sha512",
                 )
         return changes.map_rows(values={name: _mask_column(rule, session) for name, rule in rules.items()})
+
+    def _find_columns(self, changes: Changes) -> dict[str, str]:
+        """Column of the row or the key → how its rule calls it. DataError when a table lacks one that it is said to have."""
+        wanted = self.reads_in(changes.table)
+        found = changes.find_columns(wanted)
+        for name in wanted:
+            if changes.table and self.config.columns[name].only_in and name not in found.values():
+                raise DataError(
+                    f"the table {changes.table} has no column {name!r}, which `only_in` says it has",
+                    fix=did_you_mean(name, changes.row_columns),
+                )
+        return found
 
 
 def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from pydantic import ValidationError
 from tests.support.records import record, topics_of
+from tests.support.spark_conf import case_sensitive
 
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import RecordDecoder
@@ -165,6 +166,29 @@ def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) 
     row = "struct<email:string,id:bigint>"
     assert columns(mask) == f"struct<after:{row},before:{row},op:string,source:struct<connector:string>>"
     assert columns(mask, Unwrap()) == "struct<email:string,id:bigint>"
+
+
+class TestNames:
+    """Spark takes names that differ by case alone for one, unless the session says otherwise."""
+
+    @pytest.mark.parametrize("written", ["EMAIL", "Email"])
+    def test_a_column_is_hidden_in_every_image_however_it_is_spelt(self, spark: SparkSession, written: str) -> None:
+        row = "struct<id int, Email string>"
+        envelope = f"before struct<id int, email string>, after {row}, op string, {KEY} struct<EMAIL string>"
+        frame = spark.createDataFrame([((1, "a@x"), (1, "b@x"), "u", ("b@x",))], envelope)
+        changes = Changes(frame, envelope=True)
+        mask = Mask(columns={written: RULES["sha256"]})
+        [done] = mask.apply(changes).frame.collect()
+        assert (done["before"]["email"], done["after"]["Email"]) == (digest("a@x"), digest("b@x"))
+        assert done[KEY]["EMAIL"] == digest("b@x")
+        assert changes.row_columns == ["id", "Email"]
+
+    def test_a_session_that_tells_cases_apart_is_believed(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([("a@x", "b@x")], "email string, other string")
+        with case_sensitive(spark):
+            assert Mask(columns={"Email": RULES["nullify"]})(frame).collect()[0]["email"] == "a@x"
+            both = frame.withColumnRenamed("other", "EMAIL")
+            assert tuple(Mask(columns={"EMAIL": RULES["nullify"]})(both).collect()[0]) == ("a@x", None)
 
 
 class TestKeys:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import changes as C, events as E, header_value
+from headrace.sdk import DataError, changes as C, did_you_mean, events as E, header_value, match_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,6 +34,17 @@ def record_columns(topic: str, frame: DataFrame) -> list[Column]:
 def record_key_names(frame: DataFrame) -> list[str]:
     """The columns of the records' own key; none where the transport has no keys, or the table has none."""
     return list(getattr(frame.schema[E.KEY].dataType, "names", ())) if E.KEY in frame.columns else []
+
+
+def find_key_columns(topic: str, frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
+    """The columns that a rule names as the key, as they are spelt among ``columns``. DataError for one that is not there."""
+    spellings: dict[str, str] = {}
+    for name, written in match_names(frame.sparkSession, key, columns).items():
+        spellings.setdefault(written, name)
+    for name in key:
+        if name not in spellings:
+            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
+    return [spellings[name] for name in key]
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:

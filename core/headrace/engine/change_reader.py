@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.compatibility import reject_incompatible
@@ -15,6 +15,7 @@ from headrace.engine.routing import Route, Target
 from headrace.engine.seen_columns import SeenColumns
 from headrace.engine.stored_table import read_stored
 from headrace.errors import DataError, HeadraceError
+from headrace.sdk import events as E
 from headrace.sdk.changes import ERROR, KEY, NEW_KEY, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.reject_reason import RejectReason
@@ -74,7 +75,10 @@ class ChangeReader:
         dialect = self._plan.dialect_of(events)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
-        changes = dialect.changes(events, events.load(session, schema), route.key)
+        frame = events.load(session, schema)
+        if every_field and self._plan.hides_values:
+            frame = drop_decoded_bytes(frame)
+        changes = dialect.changes(events, frame, route.key)
         changes = spell_key_as_row(replace(changes, table=route.table))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
@@ -100,11 +104,24 @@ class ChangeReader:
         if RejectReason.SCHEMA_INCOMPATIBLE not in self._plan.settings.dead_letters:
             return changes
         stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
-        return reduce(lambda rest, table: reject_incompatible(table.schema, rest), filter(None, stored), changes)
+        schemas = [table.schema for table in stored if table is not None]
+        return reduce(partial(reject_incompatible, keeps_values=every_field), schemas, changes)
 
     def may_leave_out(self, target: Target) -> bool:
         """Whether events of a table's topics can have unavailable values at all."""
         return any(self._plan.dialect_of(events).unavailable_tests(events.schema) for events, _ in target.sources)
+
+
+def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
+    """An events frame whose records have their bytes, key and headers as they came only where nothing could be decoded."""
+    from pyspark.sql import functions as F
+
+    value = F.col(E.VALUE)
+    fields: list[str] = getattr(frame.schema[E.VALUE].dataType, "names", [])
+    has_any = reduce(lambda a, b: a | b, [value.getField(name).isNotNull() for name in fields], F.lit(False))
+    is_raw = F.col(E.ERROR).isNotNull() & ~F.coalesce(has_any, F.lit(False))
+    names = [name for name in (E.RAW, E.RAW_KEY, E.HEADERS) if name in frame.columns]
+    return frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names})
 
 
 def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:

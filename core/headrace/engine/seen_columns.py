@@ -56,12 +56,12 @@ class SeenColumns:
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
         """Whether every name of every transform was found."""
-        return not any(self._missing(transform) for transform in transforms)
+        return not any(self._find_missing(transform) for transform in transforms)
 
     def check_names(self) -> None:
         """ConfigError when a transform names a column that no table has, of those in which it looks for it."""
         for transform, seen in self._seen.items():
-            for name in self._missing(transform):
+            for name in self._find_missing(transform):
                 is_elsewhere = name in seen.columns
                 raise ConfigError(
                     f"there is no column {name!r} in any table" + (" that it is for" if is_elsewhere else ""),
@@ -69,6 +69,6 @@ class SeenColumns:
                     fix="check the tables that it names" if is_elsewhere else did_you_mean(name, seen.columns),
                 )
 
-    def _missing(self, transform: Transform) -> Sequence[str]:
+    def _find_missing(self, transform: Transform) -> Sequence[str]:
         seen = self._seen.get(transform, _Seen())
         return [name for name in transform.reads() if name not in seen.found]

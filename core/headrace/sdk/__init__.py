@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.changes import (
         DELETED as DELETED,
+        ERROR as ERROR,
         IMAGES as IMAGES,
         KEY as KEY,
         POSITION as POSITION,
@@ -101,6 +102,7 @@ _NAMES = {
         "Changes",
         "ColumnMap",
         "DELETED",
+        "ERROR",
         "IMAGES",
         "KEY",
         "POSITION",

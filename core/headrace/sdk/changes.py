@@ -84,12 +84,19 @@ class Changes:
         return list(names.values())
 
     def find_columns(self, names: Iterable[str]) -> dict[str, str]:
-        """The columns of the row and the key that are among ``names`` → how they are written there.
+        """The columns of the row and the key that are among ``names``, or were taken from one → how they are written there.
 
         Names are compared as the session compares them.
         """
-        columns = dict.fromkeys([*self.row_columns, *self.key_columns])
-        return match_names(self.frame.sparkSession, names, columns)
+        columns = {name: name for name in [*self.row_columns, *self.key_columns]}
+        columns |= {name: path[1] for name, path in self.origins.items() if len(path) == 2 and path[0] in IMAGES}
+        found = match_names(self.frame.sparkSession, names, dict.fromkeys([*columns, *columns.values()]))
+        return {
+            column: found[name]
+            for column, origin in columns.items()
+            for name in [column if column in found else origin]
+            if name in found
+        }
 
     def map_rows(
         self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None
@@ -115,9 +122,9 @@ class Changes:
             elif name == UNAVAILABLE:
                 column = F.struct(*[column.getField(f).alias(row.name(f)) for f in _fields(self.frame.schema, name)])
             elif is_row_column:
-                column = row.value(name, column)
-                if len(path) == 2 and path[0] in IMAGES:
-                    column, path = row.value(path[1], column), (path[0], row.name(path[1]))
+                is_of_image = len(path) == 2 and path[0] in IMAGES
+                column = row.value(column, name, *path[1:] if is_of_image else ())
+                path = (path[0], row.name(path[1])) if is_of_image else path
             columns.append(column.alias(new_name))
             origins |= {new_name: path} if path else {}
         return replace(self, frame=self.frame.select(*columns), origins=origins)
@@ -143,14 +150,15 @@ class _RowMap:
     def name(self, column: str) -> str:
         return self._names.get(self._fold(column), column)
 
-    def value(self, name: str, column: Column) -> Column:
-        change = self._values.get(self._fold(name))
-        return change(column) if change else column
+    def value(self, column: Column, *names: str) -> Column:
+        """The column as the first of its names that is to be changed says."""
+        changes = [self._values[name] for name in map(self._fold, names) if name in self._values]
+        return changes[0](column) if changes else column
 
     def image(self, whole: Column, fields: Iterable[str]) -> Column:
         from pyspark.sql import functions as F
 
-        cells = [self.value(name, whole.getField(name)).alias(self.name(name)) for name in fields]
+        cells = [self.value(whole.getField(name), name).alias(self.name(name)) for name in fields]
         return F.when(whole.isNotNull(), F.struct(*cells)) if cells else whole
 
 

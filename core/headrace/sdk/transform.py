@@ -42,6 +42,10 @@ class Transform(Plugin, ABC):
         """Columns of these changes that it hides → by which rule, without anything secret."""
         return {}
 
+    def rules(self) -> Mapping[str, str]:
+        """All columns that it hides → by which rule, without anything secret: by these a checkpoint sees that one is new."""
+        return {}
+
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The transform on a DataFrame of your own: envelopes when it has ``op`` and a row image, rows otherwise."""
         envelope = "op" in frame.columns and any(image in frame.columns for image in IMAGES)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import DELETED, KEY, Changes, Config, DataError, Transform, match_names, quote_name
+from headrace.sdk import DELETED, ERROR, KEY, Changes, Config, DataError, Transform, match_names, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -75,7 +75,8 @@ class Unwrap(Transform):
     def apply(self, changes: Changes) -> Changes:
         frame = changes.frame
         if self.config.delete_handling == "drop" and DELETED in frame.columns:
-            changes = replace(changes, frame=frame.where(~_column(DELETED)))
+            is_rejected = [_column(ERROR).isNotNull()] if ERROR in frame.columns else []
+            changes = replace(changes, frame=frame.where(reduce(lambda a, b: a | b, is_rejected, ~_column(DELETED))))
         return self._rows(changes) if changes.envelope else self._flat(changes)
 
     def _rows(self, changes: Changes) -> Changes:

@@ -91,14 +91,14 @@ class TestUnknownColumns:
     """A name that no table has fails before the stream starts."""
 
     @staticmethod
-    def seen(spark: SparkSession, transform: Rename, *tables: str) -> SeenColumns:
+    def see(spark: SparkSession, transform: Rename, *tables: str) -> SeenColumns:
         seen = SeenColumns()
         for columns in tables:
             seen.note(transform, "a.topic", Changes(spark.createDataFrame([], columns), envelope=False))
         return seen
 
     def test_it_is_told_with_the_nearest(self, spark: SparkSession) -> None:
-        seen = self.seen(spark, rename(nationalty="country"), "id int, nationality string")
+        seen = self.see(spark, rename(nationalty="country"), "id int, nationality string")
         with pytest.raises(ConfigError) as raised:
             seen.check_names()
         assert str(raised.value) == (
@@ -106,9 +106,9 @@ class TestUnknownColumns:
         )
 
     def test_a_name_of_one_table_is_enough(self, spark: SparkSession) -> None:
-        self.seen(spark, rename(nationality="country"), "id int, title string", "nationality string").check_names()
+        self.see(spark, rename(nationality="country"), "id int, title string", "nationality string").check_names()
 
     def test_names_are_compared_as_the_session_compares_them(self, spark: SparkSession) -> None:
-        self.seen(spark, rename(nationality="country"), "id int, Nationality string").check_names()
+        self.see(spark, rename(nationality="country"), "id int, Nationality string").check_names()
         with case_sensitive(spark), pytest.raises(ConfigError, match="did you mean 'Nationality'"):
-            self.seen(spark, rename(nationality="country"), "id int, Nationality string").check_names()
+            self.see(spark, rename(nationality="country"), "id int, Nationality string").check_names()

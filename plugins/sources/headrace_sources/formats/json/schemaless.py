@@ -80,7 +80,7 @@ class SchemalessReader(RecordReader):
             fields, is_bad = F.col(TABLE), is_bad if failed is None else is_bad | failed
         return frame.select(
             *others,
-            F.when(is_record & ~is_bad, fields).alias(column),
+            F.when(is_record, fields).alias(column),
             F.when(is_record & is_bad, F.lit(RejectReason.UNDECODABLE)).alias(error),
         )
 

@@ -76,6 +76,15 @@ class Plan:
     def hides_values(self) -> bool:
         return any(transform.hides_values for transform in self.transforms)
 
+    @property
+    def mask_rules(self) -> dict[str, str]:
+        """Column → the rules that hide it, without anything secret."""
+        rules: dict[str, str] = {}
+        for transform in self.transforms:
+            for column, rule in transform.rules().items():
+                rules[column] = f"{rules[column]}, {rule}" if column in rules else rule
+        return rules
+
     def open_schema_log(self, session: SparkSession, folder: Folder | None = None) -> SchemaLog:
         """The log of schemas in ``folder``, with what file and tables say of the types of columns."""
         return SchemaLog(

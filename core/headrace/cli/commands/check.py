@@ -24,7 +24,7 @@ def check(file: str, *, connect: bool) -> None:
     table = make_table("what", "found")
     # A registry that has keys and values is asked for both, and is one line.
     for item in {(item.what, item.found): item for item in items}.values():
-        style = "red" if item.error else ""
+        style = "red" if item.error else "yellow" if item.what == "warning" else ""
         failed = "FAILED: " if item.error else ""
         table.add_row(Text(pipeline.redact(item.what)), Text(pipeline.redact(failed + item.found)), style=style)
     console = make_console()

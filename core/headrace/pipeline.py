@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.epochs import Epoch
-from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.layout import Checkpoint, next_batch
 from headrace.config.loader import build
 from headrace.config.model import TableRule
 from headrace.config.redaction import Redaction
@@ -23,6 +23,7 @@ from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query, RunOptions
 from headrace.engine.resync import Resync, resync
 from headrace.engine.routing import Routes
+from headrace.engine.run_warnings import find_warnings
 from headrace.engine.start import start
 from headrace.engine.table_batch import check_capabilities
 from headrace.errors import ConfigError
@@ -124,6 +125,9 @@ class Pipeline:
             spark = self._session(spark)
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
+            folder = Folder(spark, self.checkpoint)
+            warnings = find_warnings(self.plan, folder, next_batch(folder), remember=False)
+            items += [CheckItem("warning", text) for text in warnings]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.plan_columns(self.plan, session)
         return [item.redact(self.redact) for item in items]

@@ -3,6 +3,7 @@
 ``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
 ``epochs.json``    the epochs that were raised
 ``orders.json``    what the changes of each topic are ordered by
+``masks.json``     which columns are masked, by a digest of the rule, and since which batch
 ``stream/``        Spark's own checkpoint of a native source
 ``ranged/``        offsets/ and commits/ of a ranged source
 ``schemas/``       the schema of each topic
@@ -60,8 +61,7 @@ class Checkpoint:
     @property
     def next_batch(self) -> int:
         """The first batch that was not planned yet."""
-        planned = [name for log in ("stream", "ranged") for name in self.folder.folder(f"{log}/offsets").names()]
-        return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
+        return next_batch(self.folder)
 
     @property
     def dead_letters(self) -> Folder:
@@ -102,3 +102,9 @@ class Checkpoint:
                 fix="give every pipeline a checkpoint of its own",
             )
         return str(head["id"])
+
+
+def next_batch(checkpoint: Folder) -> int:
+    """The first batch that was not planned yet, in a folder that may be no checkpoint yet."""
+    planned = [name for log in ("stream", "ranged") for name in checkpoint.folder(f"{log}/offsets").names()]
+    return max((int(name) + 1 for name in planned if name.isdigit()), default=0)

@@ -13,6 +13,8 @@ from headrace.spark.columns import quote_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+#: boolean column: key and value are what the transforms made of the record. Dead letters of older releases lack it.
+MASKED = "masked"
 _HEADERS = "array<struct<key: string, value: binary>>"
 
 
@@ -36,7 +38,8 @@ def dead_letter_rows(
 ) -> DataFrame:
     """The rejected changes of a batch and a table as rows.
 
-    ``hide``: keep the transformed event instead of the bytes it came as, wherever these could be decoded; ``plugins``: reason →
+    ``hide``: keep the transformed event, and say so in MASKED, but where nothing of a record could be decoded: those alone have
+    their bytes still (``ChangeReader.read_changes``, ``every_field``); ``plugins``: reason →
     who rejects for it, and who rejects for all others under an empty text; ``without``: reasons to leave out.
     """
     from pyspark.sql import functions as F
@@ -44,7 +47,8 @@ def dead_letter_rows(
     reason, is_rejected = F.col(ERROR), F.col(ERROR).isNotNull() & ~F.coalesce(F.col(ERROR), F.lit("")).isin(*without)
     offset = F.when(F.col(FILE).isNull(), F.col(OFFSET)).otherwise(number_in_file(OFFSET, FILE, PLACE))
     event = F.to_json(F.struct(*[F.col(quote_name(c)) for c in changes.event_columns])).cast("binary")
-    is_hidden = ~reason.isin(*UNREADABLE) & F.lit(hide)
+    raw, raw_key = F.col(RAW), _column_or_null(changes.frame, RAW_KEY, "binary")
+    is_masked = F.lit(hide) & (~reason.isin(*UNREADABLE) | (raw.isNull() & raw_key.isNull()))
     key = F.to_json(KEY).cast("binary") if changes.key_columns else F.lit(None)
     headers = _column_or_null(changes.frame, HEADERS, _HEADERS)
     return (
@@ -61,11 +65,12 @@ def dead_letter_rows(
             F.col(PARTITION).alias("partition"),
             F.col(OFFSET).alias("offset"),
             F.col(FILE).alias("file"),
-            F.when(is_hidden, key).otherwise(_column_or_null(changes.frame, RAW_KEY, "binary")).alias("key"),
-            F.when(is_hidden, event).otherwise(F.col(RAW)).alias("value"),
-            F.when(~is_hidden, headers).alias("headers"),
+            F.when(is_masked, key).otherwise(raw_key).alias("key"),
+            F.when(is_masked, event).otherwise(raw).alias("value"),
+            F.when(~is_masked, headers).alias("headers"),
             F.lit(batch).cast("bigint").alias("batch"),
             (F.timestamp_micros(F.lit(replay.seen)) if replay else F.current_timestamp()).alias("seen"),
+            is_masked.alias(MASKED),
         )
     )
 
@@ -77,6 +82,14 @@ def _without_values(frame: DataFrame, is_rejected: Column) -> DataFrame:
     places = (FILE, PLACE, OFFSET)
     others = [name for name in frame.columns if name not in places]
     return frame.select(*places, *[F.when(is_rejected, F.col(quote_name(name))).alias(name) for name in others])
+
+
+def with_masked(dead_letters: DataFrame, *, hides: bool) -> DataFrame:
+    """Dead letters that all say whether they are masked; ``hides``: whether the pipeline that keeps them hides values."""
+    from pyspark.sql import functions as F
+
+    known = F.col(MASKED) if MASKED in dead_letters.columns else F.lit(None)
+    return dead_letters.withColumn(MASKED, F.coalesce(known, F.lit(hides) & ~F.col("reason").isin(*UNREADABLE)))
 
 
 def number_in_file(offset: str, file: str, place: str) -> Column:

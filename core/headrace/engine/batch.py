@@ -16,10 +16,11 @@ from headrace.engine.change_reader import ChangeReader
 from headrace.engine.error_translation import translate
 from headrace.engine.failure_policy import error_that_stops
 from headrace.engine.order_watch import OrderWatch
-from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.plan import Plan
 from headrace.engine.replan import until_schemas_known
 from headrace.engine.routing import Target, route
 from headrace.engine.run_state import RunState
+from headrace.engine.seen_columns import SeenColumns
 from headrace.engine.table_pool import TableOutcome, TablePool
 from headrace.engine.table_writer import TableWriter
 from headrace.errors import ConfigError, HeadraceError, RuleError
@@ -259,14 +260,14 @@ class BatchRunner:
         """On the very first batch: a source that could not show its columns before the start shows them here."""
         if self._names_checked or batch or not targets:
             return
-        seen: SeenColumns = {}
+        seen = SeenColumns()
         try:
             for target in targets:
                 for events, topic_route in target.sources:
                     self._reader.read_changes(self._context.spark, events, topic_route, seen=seen)
         except HeadraceError:  # that table says so itself, and its columns are not known
             return
-        self._plan.check_names(seen)
+        seen.check_names()
         self._names_checked = True
 
 

@@ -6,25 +6,28 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.compatibility import reject_incompatible
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.engine.error_translation import translate
-from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.plan import Plan
 from headrace.engine.reserved_names import refuse_own_names
 from headrace.engine.routing import Route, Target
+from headrace.engine.seen_columns import SeenColumns
 from headrace.engine.stored_table import read_stored
 from headrace.engine.topic_parts import split_topic
 from headrace.errors import DataError, HeadraceError
-from headrace.sdk.changes import ERROR, KEY, Changes
+from headrace.sdk import events as E
+from headrace.sdk.changes import ERROR, KEY, NEW_KEY, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
+from headrace.spark.columns import match_names, name_fold
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
@@ -91,22 +94,26 @@ class ChangeReader:
     ) -> Changes:
         """A topic's events as transformed changes.
 
-        ``seen`` notes what each transform was given; ``every_field`` reads every field, not only those that tables need;
+        ``seen`` notes what each transform is given; ``every_field`` reads every field, not only those that tables need;
         ``has_unavailable``: some events leave values out, else a task that meets one fails.
         """
         dialect = self._plan.dialect_of(events)
         refuse_own_names(events.schema.names, events.topic, envelope=False)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
-        changes = dialect.changes(events, events.load(session, schema), route.key)
+        frame = events.load(session, schema)
+        if every_field and self._plan.hides_values:
+            frame = drop_decoded_bytes(frame)
+        changes = dialect.changes(events, frame, route.key)
         changes = self._reject_other_tables(changes, events, route)
+        changes = spell_key_as_row(replace(changes, table=route.table))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
             if changes.envelope and transform.flattens:
                 refuse_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
             if seen is not None:
-                seen.setdefault(transform, set()).update(changes.row_columns)
+                seen.note(transform, events.topic, changes)
             try:
                 changes = transform.apply(changes)
             except HeadraceError as error:
@@ -126,7 +133,8 @@ class ChangeReader:
         if RejectReason.SCHEMA_INCOMPATIBLE not in self._plan.settings.dead_letters:
             return changes
         stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
-        return reduce(lambda rest, table: reject_incompatible(table.schema, rest), filter(None, stored), changes)
+        schemas = [table.schema for table in stored if table is not None]
+        return reduce(partial(reject_incompatible, keeps_values=every_field), schemas, changes)
 
     def count_records(self, session: SparkSession, several: Sequence[Events]) -> dict[str, int]:
         """Topic → how many records it has; empty where they cannot be read, which is not worth a failure."""
@@ -155,11 +163,23 @@ class ChangeReader:
             self._schemas.remember_source_table(events.topic, table)
         # Before all other reasons: a truncate of another table must not empty this one.
         error = F.when(name != table, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
-        return Changes(changes.frame.withColumn(ERROR, error), changes.envelope)
+        return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
     def may_leave_out(self, target: Target) -> bool:
         """Whether events of a table's topics can have unavailable values at all."""
         return any(self._plan.dialect_of(events).unavailable_tests(events.schema) for events, _ in target.sources)
+
+
+def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
+    """An events frame whose records have their bytes, key and headers as they came only where nothing could be decoded."""
+    from pyspark.sql import functions as F
+
+    value = F.col(E.VALUE)
+    fields: list[str] = getattr(frame.schema[E.VALUE].dataType, "names", [])
+    has_any = reduce(lambda a, b: a | b, [value.getField(name).isNotNull() for name in fields], F.lit(False))
+    is_raw = F.col(E.ERROR).isNotNull() & ~F.coalesce(has_any, F.lit(False))
+    names = [name for name in (E.RAW, E.RAW_KEY, E.HEADERS) if name in frame.columns]
+    return frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names})
 
 
 def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
@@ -181,7 +201,23 @@ def reject_missing_keys(changes: Changes) -> Changes:
     key = F.col(KEY)
     is_missing = reduce(lambda a, b: a | b, [key.getField(k).isNull() for k in changes.key_columns], key.isNull())
     error = F.coalesce(F.col(ERROR), F.when(is_missing, F.lit(RejectReason.KEY_MISSING)))
-    return Changes(changes.frame.withColumn(ERROR, error), changes.envelope)
+    return replace(changes, frame=changes.frame.withColumn(ERROR, error))
+
+
+def spell_key_as_row(changes: Changes) -> Changes:
+    """The changes with the key's columns spelt as the row's, where the session takes two spellings for one name."""
+    from pyspark.sql import functions as F
+
+    names = match_names(changes.frame.sparkSession, changes.key_columns, changes.row_columns)
+    spellings = {theirs: ours for ours, theirs in names.items()}
+    if all(theirs == ours for theirs, ours in spellings.items()):
+        return changes
+    frame = changes.frame
+    for name in {KEY, NEW_KEY} & set(frame.columns):
+        key = F.col(name)
+        fields = [key.getField(k).alias(spellings.get(k, k)) for k in changes.key_columns]
+        frame = frame.withColumn(name, F.when(key.isNotNull(), F.struct(*fields)))
+    return replace(changes, frame=frame)
 
 
 def union_changes(parts: list[Changes], table: str) -> Changes:
@@ -192,7 +228,8 @@ def union_changes(parts: list[Changes], table: str) -> Changes:
             where=f"table {table}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
-    if len({tuple(part.key_columns) for part in parts}) > 1:
+    fold = name_fold(parts[0].frame.sparkSession)
+    if len({tuple(map(fold, part.key_columns)) for part in parts}) > 1:
         raise DataError(
             "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
         )

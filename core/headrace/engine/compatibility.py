@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def reject_incompatible(table: StructType, changes: Changes) -> Changes:
-    """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE."""
+def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bool = False) -> Changes:
+    """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE.
+
+    Such a column is null in the table's type, so that the other rows fit, unless the changes are read for dead letters
+    (``keeps_values``).
+    """
     from pyspark.sql import functions as F
 
     if changes.envelope:
@@ -33,7 +38,9 @@ def reject_incompatible(table: StructType, changes: Changes) -> Changes:
     met = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])
     error = F.coalesce(F.col(ERROR), F.when(met, F.lit(RejectReason.SCHEMA_INCOMPATIBLE)))
     frame = changes.frame.withColumn(ERROR, error)
-    return Changes(frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}), envelope=False)
+    if keeps_values:
+        return replace(changes, frame=frame)
+    return replace(changes, frame=frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}))
 
 
 def _fits(theirs: DataType, ours: DataType) -> bool:

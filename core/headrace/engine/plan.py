@@ -11,7 +11,7 @@ from headrace.config.settings import Settings
 from headrace.dead_letters.policy import DeadLetterPolicy
 from headrace.engine.routing import Routes
 from headrace.engine.stored_table import read_stored
-from headrace.errors import ConfigError, DataError
+from headrace.errors import DataError
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.format import Format
@@ -21,7 +21,7 @@ from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
-from headrace.suggestions import did_you_mean
+from headrace.spark.columns import name_fold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     from headrace.dead_letters.table_store import DeadLetterTable
     from headrace.spark.storage import Folder
-
-#: Transform → the columns of all tables that it was given.
-SeenColumns = dict[Transform, set[str]]
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,15 @@ class Plan:
     def hides_values(self) -> bool:
         return any(transform.hides_values for transform in self.transforms)
 
+    @property
+    def mask_rules(self) -> dict[str, str]:
+        """Column → the rules that hide it, without anything secret."""
+        rules: dict[str, str] = {}
+        for transform in self.transforms:
+            for column, rule in transform.rules().items():
+                rules[column] = f"{rules[column]}, {rule}" if column in rules else rule
+        return rules
+
     def open_schema_log(self, session: SparkSession, folder: Folder | None = None) -> SchemaLog:
         """The log of schemas in ``folder``, with what file and tables say of the types of columns."""
         return SchemaLog(
@@ -111,25 +117,15 @@ class Plan:
         owners: dict[str, str] = {"": self.dialect_of(events).name, RejectReason.KEY_MISSING: "headrace"}
         return owners | dict.fromkeys(UNREADABLE, reader.name)
 
-    def check_names(self, seen: SeenColumns) -> None:
-        """Every column that a transform names must have been in at least one table that it was given."""
-        for transform, columns in seen.items():
-            for name in transform.reads():
-                if name not in columns:
-                    raise ConfigError(
-                        f"there is no column {name!r} in any table",
-                        where=f"transform {transform.name}",
-                        fix=did_you_mean(name, columns),
-                    )
-
     def _read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
         """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""
         route = self.routes.of(topic)
         if route is None:
             return {}
-        changed = {name for transform in self.transforms for name in transform.reads()}
+        fold = name_fold(session)
+        changed = {fold(name) for transform in self.transforms for name in transform.reads_in(route.table)}
         for sink in self.sinks:
             stored = read_stored(sink, Table(route.table), session)
             if stored is not None:
-                return {field.name: field.dataType for field in stored.schema if field.name not in changed}
+                return {field.name: field.dataType for field in stored.schema if fold(field.name) not in changed}
         return {}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import Records
 from headrace.engine.error_translation import translate
-from headrace.engine.plan import Plan, SeenColumns
+from headrace.engine.plan import Plan
+from headrace.engine.seen_columns import SeenColumns
 from headrace.engine.table_batch import BatchMarks, TableBatch
 from headrace.errors import HeadraceError
 from headrace.sdk.dialect import Dialect
@@ -57,6 +58,11 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
             yield _failure(raised, plan, plugin.name)
     if broken or not plan.source.yields_records:
         return
+    yield from _try_samples(plan, session)
+
+
+def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
+    """What a few records of each topic would become."""
     context = _context(plan, session)
     reader, samples = ChangeReader(plan), dict[str, Records]()
     try:
@@ -66,7 +72,8 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     for topic, records in samples.items():
         try:
             events = reader.decode(context, {topic: records})
-            yield from (_topic(plan, session, one, {}) for one in events)
+            for one in events:
+                yield from _topic(plan, session, one, SeenColumns())
             if not events:
                 kind = plan.value_format.name if plan.value_format else ""
                 yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
@@ -80,12 +87,12 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
     it stays as it is when it is applied again.
     """
-    wanted = {name for transform in plan.transforms for name in transform.reads()}
-    if not wanted or plan_columns(plan, session):
+    has_names = any(transform.reads() for transform in plan.transforms)
+    if not has_names or plan_columns(plan, session):
         return True
     if not plan.source.yields_records:
         return False
-    seen: SeenColumns = {}
+    seen = SeenColumns()
     reader = ChangeReader(plan)
     try:
         context = _context(plan, session)
@@ -94,25 +101,25 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
                 if events.error is not None:  # its table says so itself, and might have had the columns
                     return False
                 _topic(plan, session, events, seen)
-            if wanted <= {name for found in seen.values() for name in found}:
+            if seen.has_all(plan.transforms):
                 break
     except Exception as error:
         raise translate(error, plan) from error
     if seen:
-        plan.check_names(seen)
+        seen.check_names()
     return bool(seen)
 
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
-    seen: SeenColumns = {}
+    seen = SeenColumns()
     try:
         context = _context(plan, session)
-        events = ChangeReader(plan).split(context, plan.source.peek(context))
-        items = [_topic(plan, session, one, seen) for one in events]
+        topics = ChangeReader(plan).split(context, plan.source.peek(context))
+        items = [item for events in topics for item in _topic(plan, session, events, seen)]
     except Exception as error:
         raise translate(error, plan) from error
-    plan.check_names(seen)
+    seen.check_names()
     return items
 
 
@@ -120,20 +127,23 @@ def _context(plan: Plan, session: SparkSession) -> SourceContext:
     return SourceContext(session, plan.open_schema_log(session))
 
 
-def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> CheckItem:
+def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
+    """What becomes of a topic, and what is hidden of its table."""
     name = f"topic {events.topic}"
     if what := plan.metadata_topic(events.topic, events.schema):
-        return CheckItem(name, f"{what}: no table")
+        return [CheckItem(name, f"{what}: no table")]
     route = plan.routes.of(events.topic, events.part)
     if route is None:
-        return CheckItem(name, "no rule of `tables:` names it: left out")
+        return [CheckItem(name, "no rule of `tables:` names it: left out")]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
         TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
     except HeadraceError as error:  # its table fails, and the others go on
-        return CheckItem(name, error.what, error)
+        return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
-    return CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")
+    items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
+    masks = seen.masks.get(events.topic)
+    return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
 
 
 def _failure(raised: Exception, plan: Plan, what: str) -> CheckItem:

@@ -18,6 +18,7 @@ from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.retry import Backoff
 from headrace.engine.run_state import RunState
+from headrace.engine.run_warnings import find_warnings
 from headrace.errors import HeadraceError, RetriableError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
@@ -60,6 +61,8 @@ class Query(ABC):
         self._in_batch, self._settling, self._is_settled = threading.Lock(), threading.Lock(), False
         self._wake = threading.Event()
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
+        #: What its user should know before anything else; ``headrace run`` says it.
+        self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._runner = BatchRunner(
             plan,
             self.checkpoint,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters.rows import ReplayRun, first_seen, number_in_file, records_before
+from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, number_in_file, records_before, with_masked
 from headrace.dead_letters.table_store import ID
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.error_translation import translate
@@ -25,7 +25,6 @@ from headrace.errors import ConfigError
 from headrace.sdk import events as E
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.events import Events
-from headrace.sdk.reject_reason import UNREADABLE
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
@@ -107,7 +106,7 @@ class _Replay:
         stored = self._checkpoint.dead_letters
         for batch in stored.names():
             for name in stored.folder(batch).names():
-                rows = self._spark.read.load(f"{stored.path}/{batch}/{name}")
+                rows = self._load(self._spark, f"{stored.path}/{batch}/{name}")
                 if not rows.where(self._condition).isEmpty():
                     stored.move(f"{batch}/{name}", f"{self.under_way.path}/{batch}+{time.time_ns()}+{name}")
             if not stored.folder(batch).names():
@@ -125,6 +124,7 @@ class _Replay:
         stored = table.read(session)
         if stored is None:
             return
+        stored = with_masked(stored, hides=self._plan.hides_values)
         for batch, target in stored.where(self._condition).select("batch", "table").distinct().collect():
             name = f"{batch:010d}+{time.time_ns()}+{quote(target, safe='')}"
             rows = stored.where(self._condition & (F.col("batch") == batch) & (F.col("table") == target))
@@ -137,7 +137,7 @@ class _Replay:
         from pyspark.sql import functions as F
 
         session = self._sessions.of("replay")
-        claimed = session.read.load(f"{self.under_way.path}/{folder.name}")
+        claimed = self._load(session, f"{self.under_way.path}/{folder.name}")
         schemas, stream = self._checkpoint.schemas, self._checkpoint.stream
         context = SourceContext(session, schemas, batch=folder.batch, stream=stream)
         missing_files = [] if self._plan.source.yields_records else self._find_missing_files(context, claimed)
@@ -153,6 +153,9 @@ class _Replay:
             yield ReplayResult(target.name, sum(counts[topic] for topic in target.topics), again)
         for table, count in gone:
             yield ReplayResult(table, 0, 0, count)
+
+    def _load(self, session: SparkSession, path: str) -> DataFrame:
+        return with_masked(session.read.load(path), hides=self._plan.hides_values)
 
     def _write(self, folder: ReplayFolder, context: SourceContext, dead_letters: DataFrame) -> list[tuple[Target, int]]:
         """The tables that were written, each with how many of its records are dead letters again."""
@@ -214,8 +217,8 @@ def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     from pyspark.sql import functions as F
 
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
-    if plan.hides_values and plan.source.yields_records:  # the others hold what the transforms made of them
-        conditions.append(F.col("reason").isin(*UNREADABLE))
+    if plan.source.yields_records:  # the others hold what the transforms made of them
+        conditions.append(~F.col(MASKED))
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.changes import (
         DELETED as DELETED,
+        ERROR as ERROR,
         IMAGES as IMAGES,
         KEY as KEY,
         POSITION as POSITION,
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
         SourceContext as SourceContext,
     )
     from headrace.sdk.transform import Transform as Transform
-    from headrace.spark.columns import barrier as barrier, quote_name as quote_name
+    from headrace.spark.columns import barrier as barrier, match_names as match_names, quote_name as quote_name
     from headrace.spark.error_text import (
         causes as causes,
         first_line as first_line,
@@ -95,7 +96,7 @@ _NAMES = {
     "http_client": "Answer AnswerTooLargeError RedirectError send",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
-    "sdk.changes": "Changes ColumnMap DELETED IMAGES KEY POSITION PREFIX",
+    "sdk.changes": "Changes ColumnMap DELETED ERROR IMAGES KEY POSITION PREFIX",
     "sdk.config": "Config option_text",
     "sdk.dialect": "Dialect",
     "sdk.events": "Events header_value",
@@ -111,7 +112,7 @@ _NAMES = {
     "sdk.sink": "Batch Capabilities MARK_SEARCH_DEPTH Sink SinkConfig Table TableMode WriteResult",
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",
-    "spark.columns": "barrier quote_name",
+    "spark.columns": "barrier match_names quote_name",
     "spark.error_text": "causes first_line full_text missing_file",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize",

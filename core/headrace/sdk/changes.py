@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import DataError
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import fold_keys, match_names, name_fold, quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 PREFIX = "_headrace_"
@@ -55,6 +57,10 @@ class Changes:
 
     frame: DataFrame
     envelope: bool
+    #: Where they go; None for a DataFrame of one's own.
+    table: str | None = None
+    #: Column of a flat row → the envelope's field that it was taken from: ``("before", "email")``, ``("source", "query")``.
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def own_columns(self) -> list[str]:
@@ -73,60 +79,93 @@ class Changes:
         """The columns of the row, whatever image they are in, in order."""
         if not self.envelope:
             return self.event_columns
-        names = [
-            name
-            for image in reversed(IMAGES)
-            if image in self.frame.columns
-            for name in _fields(self.frame.schema, image)
-        ]
-        return list(dict.fromkeys(names))
+        names: dict[str, str] = {}
+        fold = name_fold(self.frame.sparkSession)
+        for image in reversed(IMAGES):
+            if image in self.frame.columns:
+                for name in _fields(self.frame.schema, image):
+                    names.setdefault(fold(name), name)
+        return list(names.values())
+
+    def find_columns(self, names: Iterable[str]) -> dict[str, str]:
+        """The columns of the row and the key that are among ``names``, or were taken from one → how they are written there.
+
+        Names are compared as the session compares them.
+        """
+        columns = {name: name for name in [*self.row_columns, *self.key_columns]}
+        columns |= {name: path[1] for name, path in self.origins.items() if len(path) == 2 and path[0] in IMAGES}
+        found = match_names(self.frame.sparkSession, names, dict.fromkeys([*columns, *columns.values()]))
+        return {
+            column: found[name]
+            for column, origin in columns.items()
+            for name in [column if column in found else origin]
+            if name in found
+        }
 
     def map_rows(
         self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None
     ) -> Changes:
-        """Every row image and the key with ``values`` applied to columns and ``names`` (old → new) to their names."""
+        """Every row image and the key with ``values`` applied to columns and ``names`` (old → new) to their names.
+
+        What was taken from a row image gets the value that the image's column gets.
+        """
         from pyspark.sql import functions as F
 
-        values, names = values or {}, names or {}
-
-        def map_column(name: str, column: Column) -> Column:
-            return values.get(name, _same)(column).alias(names.get(name, name))
-
-        def struct(name: str) -> Column:
-            whole = F.col(quote_name(name))
-            inner = [map_column(f, whole.getField(f)) for f in _fields(self.frame.schema, name)]
-            return F.when(whole.isNotNull(), F.struct(*inner)).alias(name) if inner else whole.alias(name)
-
-        self._refuse_doubles(names)
-        structs = {KEY, NEW_KEY, *(IMAGES if self.envelope else ())}
-        columns = []
+        row = _RowMap(self.frame.sparkSession, values or {}, names or {})
+        self._refuse_doubles(row)
+        images = {KEY, NEW_KEY, *(IMAGES if self.envelope else ())}
+        images |= {name for name, path in self.origins.items() if len(path) == 1 and path[0] in IMAGES}
+        columns: list[Column] = []
+        origins: dict[str, tuple[str, ...]] = {}
         for name in self.frame.columns:
-            if name in structs:
-                columns.append(struct(name))
+            column, path = F.col(quote_name(name)), self.origins.get(name, ())
+            is_row_column = not (self.envelope or name.startswith(PREFIX))
+            new_name = row.name(name) if is_row_column else name
+            if name in images:
+                column = row.image(column, _fields(self.frame.schema, name))
             elif name == UNAVAILABLE:
-                fields = [F.col(name).getField(f).alias(names.get(f, f)) for f in _fields(self.frame.schema, name)]
-                columns.append(F.struct(*fields).alias(name))
-            elif self.envelope or name.startswith(PREFIX):
-                columns.append(F.col(quote_name(name)))
-            else:
-                columns.append(map_column(name, F.col(quote_name(name))))
-        return replace(self, frame=self.frame.select(*columns))
+                column = F.struct(*[column.getField(f).alias(row.name(f)) for f in _fields(self.frame.schema, name)])
+            elif is_row_column:
+                is_of_image = len(path) == 2 and path[0] in IMAGES
+                column = row.value(column, name, *path[1:] if is_of_image else ())
+                path = (path[0], row.name(path[1])) if is_of_image else path
+            columns.append(column.alias(new_name))
+            origins |= {new_name: path} if path else {}
+        return replace(self, frame=self.frame.select(*columns), origins=origins)
 
-    def _refuse_doubles(self, names: Mapping[str, str]) -> None:
-        # Spark and every table format take names without regard to case.
+    def _refuse_doubles(self, row: _RowMap) -> None:
+        # Every table format takes names without regard to case.
         for columns in (self.row_columns, self.key_columns):
-            result = [names.get(column, column).lower() for column in columns]
+            result = [row.name(column).lower() for column in columns]
             for old in columns:
-                if old in names and result.count(names[old].lower()) > 1:
+                if row.name(old) != old and result.count(row.name(old).lower()) > 1:
                     raise DataError(
-                        f"two columns would be called {names[old]!r}", fix="rename to a name that is not taken"
+                        f"two columns would be called {row.name(old)!r}", fix="rename to a name that is not taken"
                     )
+
+
+class _RowMap:
+    """What becomes of a row's columns, found by their names as the session compares them."""
+
+    def __init__(self, session: SparkSession, values: Mapping[str, ColumnMap], names: Mapping[str, str]) -> None:
+        self._fold = name_fold(session)
+        self._values, self._names = fold_keys(values, self._fold), fold_keys(names, self._fold)
+
+    def name(self, column: str) -> str:
+        return self._names.get(self._fold(column), column)
+
+    def value(self, column: Column, *names: str) -> Column:
+        """The column as the first of its names that is to be changed says."""
+        changes = [self._values[name] for name in map(self._fold, names) if name in self._values]
+        return changes[0](column) if changes else column
+
+    def image(self, whole: Column, fields: Iterable[str]) -> Column:
+        from pyspark.sql import functions as F
+
+        cells = [self.value(whole.getField(name), name).alias(self.name(name)) for name in fields]
+        return F.when(whole.isNotNull(), F.struct(*cells)) if cells else whole
 
 
 def _fields(schema: StructType, name: str) -> list[str]:
     kind = schema[name].dataType
     return list(kind.names) if hasattr(kind, "names") else []
-
-
-def _same(column: Column) -> Column:
-    return column

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: Columns of an events frame.
-VALUE = "value"  # struct: the decoded body; null for a tombstone and for a body that could not be decoded
+VALUE = (
+    "value"  # struct: the decoded body, or what could be decoded of it; null for a tombstone, and where nothing could
+)
 KEY = "key"  # struct: the decoded key; absent where the transport carries none
 PARTITION = "partition"  # int
 OFFSET = "offset"  # bigint: the record's offset, or the first offset of its file
 FILE = "file"  # string: the file, null for a record of a broker
 PLACE = "place"  # string: sorts as the records lie in the source; no two records of a topic have the same
-ERROR = "error"  # string: why the body could not be decoded, else null
+ERROR = "error"  # string: why the body, or some of it, could not be decoded, else null
 RAW = "raw"  # binary: the body as it arrived, where a record has bytes of its own
 RAW_KEY = "raw_key"  # binary: the key as it arrived; absent where the transport carries none
 HEADERS = "headers"  # array<struct<key: string, value: binary>>; likewise

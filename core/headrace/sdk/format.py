@@ -103,7 +103,8 @@ class RecordReader(ABC):
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         """The frame with ``column`` (binary) as a struct of ``schema``, the part of the reader's own that is wanted.
 
-        Where a record cannot be read it is null, and the new column ``error`` (string) says why.
+        Where a record cannot be read, or a part of it, the new column ``error`` (string) says why. Then the struct has what
+        could be read, or is null: without it a dead letter keeps the record's bytes, also what a mask would hide.
         """
 
 

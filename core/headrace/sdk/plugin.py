@@ -52,6 +52,10 @@ class Plugin:
     def check(self, spark: SparkSession | None = None) -> None:
         """Raises ConfigError for what can be known before a stream starts. ``spark`` is there when a session is."""
 
+    def warnings(self) -> Iterable[str]:
+        """What its block says that can be run and is unwise: told by ``headrace check`` and when a run begins."""
+        return ()
+
     def connect(self, spark: SparkSession) -> Iterable[tuple[str, str]]:
         """Tries what it talks to (``headrace check --connect``): what it tried and what it found, one after the other.
 

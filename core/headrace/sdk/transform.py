@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.sdk.changes import IMAGES, PREFIX, Changes
@@ -33,6 +33,18 @@ class Transform(Plugin, ABC):
     def reads(self) -> Collection[str]:
         """Columns it names: each must exist in at least one table."""
         return ()
+
+    def reads_in(self, table: str | None) -> Collection[str]:
+        """Those of ``reads`` that it looks for in a table; None: in a DataFrame of one's own."""
+        return self.reads()
+
+    def hides(self, changes: Changes) -> Mapping[str, str]:
+        """Columns of these changes that it hides → by which rule, without anything secret."""
+        return {}
+
+    def rules(self) -> Mapping[str, str]:
+        """All columns that it hides → by which rule, without anything secret: by these a checkpoint sees that one is new."""
+        return {}
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The transform on a DataFrame of your own: envelopes when it has ``op`` and a row image, rows otherwise."""

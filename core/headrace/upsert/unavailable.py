@@ -7,6 +7,7 @@ may have a newer value of a column than the row, although the row itself is newe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
     if OP in changes.own_columns:  # A snapshot's row has all its values; an insert has not where a key was changed.
         failure = F.when(F.col(OP).eqNullSafe("r"), None).otherwise(failure)
     error = barrier(F.coalesce(F.col(ERROR), failure))
-    return Changes(changes.frame.withColumn(ERROR, error), changes.envelope)
+    return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
 
 def is_unavailable_value_error(error: BaseException) -> bool:
@@ -66,11 +67,11 @@ def mark_unavailable(changes: Changes, tests: Tests) -> Changes:
     frame = changes.frame.withColumn(UNAVAILABLE, F.struct(*[is_it.alias(name) for name, is_it in values]))
     if not changes.envelope:
         cells = {name: F.when(~tests[name](F.col(quote_name(name))), F.col(quote_name(name))) for name, _ in values}
-        return Changes(frame.withColumns(cells), envelope=False)
+        return replace(changes, frame=frame.withColumns(cells))
     for image in IMAGES:
         if image in frame.columns and _image_columns(frame, image):
             frame = frame.withColumn(image, _without_placeholders(frame, image, tests))
-    return Changes(frame, envelope=True)
+    return replace(changes, frame=frame)
 
 
 def unavailable_columns(rows: DataFrame) -> list[str]:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, ClassVar, Literal
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform, secret_literal
+from headrace.sdk import Changes, Config, DataError, Transform, did_you_mean, quote_name, secret_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
+
+
+#: Fields of the source block that hold the statement a change is from: MySQL's and MariaDB's, and Oracle's.
+STATEMENTS = ("query", "redo_sql")
+#: A salt or key with fewer is said to be weak.
+SECRET_CHARACTERS = 16
+#: Bytes of a block of SHA-256, to which HMAC fills its key.
+_BLOCK = 64
 
 
 class HashConfig(Config):
@@ -20,8 +31,15 @@ class HashConfig(Config):
     salt: SecretStr = Field(min_length=1)
 
 
+class KeyConfig(Config):
+    """A keyed hash: lowercase hexadecimal HMAC (RFC 2104) of the value, as other programs make it with the same key."""
+
+    #: Without it nobody can guess a value. Keep it secret.
+    key: SecretStr = Field(min_length=1)
+
+
 class MaskRule(Config):
-    """What becomes of one column. Exactly one of these; null stays null but for ``characters``.
+    """What becomes of one column: exactly one of these, and ``only_in`` as you like; null stays null but for ``characters``.
 
     A column of the key can only be hashed: everything else would make one row of many.
     """
@@ -30,6 +48,8 @@ class MaskRule(Config):
     sha256: HashConfig | None = None
     #: Salted SHA-512.
     sha512: HashConfig | None = None
+    #: HMAC with SHA-256.
+    hmac_sha256: KeyConfig | None = None
     #: This many asterisks, also for null, as Debezium's column.mask.with.N.chars.
     characters: int | None = Field(None, ge=0)
     #: The first so many characters, as Debezium's column.truncate.to.N.chars.
@@ -38,8 +58,19 @@ class MaskRule(Config):
     replacement: str | None = None
     #: Null instead of the value.
     nullify: Literal[True] | None = None
+    #: The tables for which the rule is, by the names that ``tables:`` gives them, or globs. Each has to have the column.
+    #: Default: every table that has it.
+    only_in: tuple[str, ...] = ()
 
-    KINDS: ClassVar[tuple[str, ...]] = ("sha256", "sha512", "characters", "truncate", "replacement", "nullify")
+    KINDS: ClassVar[tuple[str, ...]] = (
+        "sha256",
+        "sha512",
+        "hmac_sha256",
+        "characters",
+        "truncate",
+        "replacement",
+        "nullify",
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> MaskRule:
@@ -47,10 +78,31 @@ class MaskRule(Config):
             raise ValueError(f"say exactly one of {', '.join(self.KINDS)}")
         return self
 
+    @field_validator("only_in", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
     @property
     def keeps_apart(self) -> bool:
         """Whether two values stay two values."""
-        return bool(self.sha256 or self.sha512)
+        return bool(self.sha256 or self.sha512 or self.hmac_sha256)
+
+    @property
+    def secret(self) -> SecretStr | None:
+        """What keeps the values of a hash from being guessed."""
+        salted = self.sha256 or self.sha512
+        return salted.salt if salted else self.hmac_sha256.key if self.hmac_sha256 else None
+
+    def __str__(self) -> str:
+        """The rule without what is secret."""
+        kind = next(kind for kind in self.KINDS if getattr(self, kind) is not None)
+        said = getattr(self, kind)
+        return kind if said is True or isinstance(said, Config) else f"{kind}: {said}"
+
+    def is_for(self, table: str | None) -> bool:
+        """Whether it is for a table; for a DataFrame of one's own (None) every rule is."""
+        return not self.only_in or table is None or any(fnmatchcase(table, pattern) for pattern in self.only_in)
 
 
 class MaskConfig(Config):
@@ -72,18 +124,82 @@ class Mask(Transform):
     def reads(self) -> Collection[str]:
         return self.config.columns
 
+    def reads_in(self, table: str | None) -> Collection[str]:
+        return [name for name, rule in self.config.columns.items() if rule.is_for(table)]
+
+    def rules(self) -> Mapping[str, str]:
+        return {
+            name.lower(): f"{rule} in {', '.join(rule.only_in)}" if rule.only_in else str(rule)
+            for name, rule in self.config.columns.items()
+        }
+
+    def warnings(self) -> Iterable[str]:
+        for name, rule in self.config.columns.items():
+            if rule.secret and len(rule.secret.get_secret_value()) < SECRET_CHARACTERS:
+                yield (
+                    f"the {'key' if rule.hmac_sha256 else 'salt'} of {name!r} has fewer than {SECRET_CHARACTERS} characters: "
+                    "who sees the digests can guess it, and with it the values"
+                )
+
+    def hides(self, changes: Changes) -> Mapping[str, str]:
+        found = self._find_columns(changes)
+        statements = [".".join(path) for path in _find_statements(changes)] if found else []
+        rules = {column: str(self.config.columns[name]) for column, name in found.items()}
+        return rules | dict.fromkeys(statements, "nullify")
+
     def apply(self, changes: Changes) -> Changes:
         session, keys = changes.frame.sparkSession, changes.key_columns
-        rules = {
-            name: rule for name, rule in self.config.columns.items() if name in changes.row_columns or name in keys
-        }
-        for name, rule in rules.items():
-            if name in keys and not rule.keeps_apart:
+        rules: dict[str, MaskRule] = {}
+        for column, name in self._find_columns(changes).items():
+            rules[name] = rule = self.config.columns[name]
+            if column in keys and not rule.keeps_apart:
                 raise DataError(
-                    f"{name!r} is part of the key, and this mask would make one row of many",
-                    fix="mask it with sha256 or sha512",
+                    f"{column!r} is part of the key, and this mask would make one row of many",
+                    fix="mask it with sha256, sha512 or hmac_sha256",
                 )
-        return changes.map_rows(values={name: _mask_column(rule, session) for name, rule in rules.items()})
+        if not rules:
+            return changes
+        changes = changes.map_rows(values={name: _mask_column(rule, session) for name, rule in rules.items()})
+        return _nullify_statements(changes)
+
+    def _find_columns(self, changes: Changes) -> dict[str, str]:
+        """Column of the row or the key → how its rule calls it. DataError when a table lacks one that it is said to have."""
+        wanted = self.reads_in(changes.table)
+        found = changes.find_columns(wanted)
+        for name in wanted:
+            if changes.table and self.config.columns[name].only_in and name not in found.values():
+                raise DataError(
+                    f"the table {changes.table} has no column {name!r}, which `only_in` says it has",
+                    fix=did_you_mean(name, changes.row_columns),
+                )
+        return found
+
+
+def _find_statements(changes: Changes) -> list[tuple[str, ...]]:
+    """The columns, or fields in them, that hold the SQL of a change: nobody knows which value is where in it."""
+    schema, found = changes.frame.schema, list[tuple[str, ...]]()
+    for column in changes.event_columns:
+        path = changes.origins.get(column) or ((column,) if changes.envelope else ())
+        if path == ("source",):
+            fields = getattr(schema[column].dataType, "names", ())
+            found += [(column, name) for name in fields if name.lower() in STATEMENTS]
+        elif len(path) == 2 and path[0] == "source" and path[1].lower() in STATEMENTS:
+            found.append((column,))
+    return found
+
+
+def _nullify_statements(changes: Changes) -> Changes:
+    from pyspark.sql import functions as F
+
+    frame = changes.frame
+    for column, *fields in _find_statements(changes):
+        data_type = frame.schema[column].dataType
+        whole = F.col(quote_name(column))
+        for name in fields:
+            nothing = F.lit(None).cast(data_type[name].dataType)  # type: ignore[index]
+            whole = whole.withField(quote_name(name), nothing)
+        frame = frame.withColumn(column, whole if fields else F.lit(None).cast(data_type))
+    return replace(changes, frame=frame)
 
 
 def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Column]:
@@ -101,7 +217,24 @@ def _mask_column(rule: MaskRule, session: SparkSession) -> Callable[[Column], Co
         return lambda value: F.when(value.isNotNull(), F.lit(text))
     if rule.nullify:
         return lambda value: F.when(F.lit(False), value)
+    if rule.hmac_sha256:
+        return _hmac_sha256(rule.hmac_sha256.key.get_secret_value(), session)
     bits, config = (256, rule.sha256) if rule.sha256 else (512, rule.sha512)
     assert config is not None
     salt = secret_literal(session, config.salt.get_secret_value())
     return lambda value: F.sha2(F.concat(salt, value.cast("string")), bits)
+
+
+def _hmac_sha256(key: str, session: SparkSession) -> Callable[[Column], Column]:
+    """HMAC as two hashes: the key takes part as two pads that are made here, and no plan shows them."""
+    from pyspark.sql import functions as F
+
+    block = key.encode()
+    block = (hashlib.sha256(block).digest() if len(block) > _BLOCK else block).ljust(_BLOCK, b"\0")
+    inner, outer = (F.unhex(secret_literal(session, bytes(byte ^ pad for byte in block).hex())) for pad in (0x36, 0x5C))
+
+    def mask(value: Column) -> Column:
+        digest = F.sha2(F.concat(inner, value.cast("string").cast("binary")), 256)
+        return F.sha2(F.concat(outer, F.unhex(digest)), 256)
+
+    return mask

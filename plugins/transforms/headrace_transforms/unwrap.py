@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import DELETED, KEY, PREFIX, Changes, Config, DataError, Transform, quote_name
+from headrace.sdk import DELETED, ERROR, KEY, PREFIX, Changes, Config, DataError, Transform, match_names, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,14 +74,17 @@ class Unwrap(Transform):
         super().__init__(config, **options)
         mode = self.config.delete_handling
         self._flags_deleted = mode.startswith("rewrite")
-        self._keeps_deleted = self.reads_before = mode == "rewrite"
+        self._keeps_deleted = mode == "rewrite"
+        self._fields = _parse_fields(self.config.add_fields)
+        self.reads_before = self._keeps_deleted or any("before" in (f.struct, f.field) for f in self._fields)
         self.deletes_rows = mode not in ("rewrite", "drop")
 
     def apply(self, changes: Changes) -> Changes:
         frame = changes.frame
         if self.config.delete_handling == "drop" and DELETED in frame.columns:
-            frame = frame.where(~_column(DELETED))
-        return self._rows(Changes(frame, envelope=True)) if changes.envelope else self._flat(frame)
+            is_rejected = [_column(ERROR).isNotNull()] if ERROR in frame.columns else []
+            changes = replace(changes, frame=frame.where(reduce(lambda a, b: a | b, is_rejected, ~_column(DELETED))))
+        return self._rows(changes) if changes.envelope else self._flat(changes)
 
     def _rows(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
@@ -89,48 +93,52 @@ class Unwrap(Transform):
         deleted = _column(DELETED) if DELETED in own_columns else F.coalesce(_column("op") == "d", F.lit(False))
         # A key column that the row lacks is added: without it the row could not be found again.
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
-        images = {image: _column(image) for image in ("after", KEY, "before") if image in frame.columns}
-        schema = frame.schema
-        columns = {name: self._cell(schema, images, name, deleted) for name in names}
+        images = [image for image in ("after", KEY, "before") if image in frame.columns]
+        columns = {name: self._cell(frame, images, name, deleted) for name in names}
         if self._flags_deleted:
             columns.setdefault(_DELETED_FIELD, _flag(deleted))
-        for item in _parse_fields(self.config.add_fields):
-            column, name = _field_column(item, frame.schema), item.name(self.config.add_fields_prefix)
-            if column is not None and name.lower() in {taken.lower() for taken in columns}:
+        origins = {}
+        for item in self._fields:
+            path, name = _find_field(item, frame), item.name(self.config.add_fields_prefix)
+            if path is None:
+                continue
+            if name.lower() in {taken.lower() for taken in columns}:
                 raise DataError(
                     f"`add.fields` makes a second column {name!r}", fix=f"give it another name: `{item.field}:alias`"
                 )
-            if column is not None:
-                columns[name] = column
+            columns[name], origins[name] = reduce(lambda c, part: c.getField(part), path[1:], _column(path[0])), path
         if not own_columns:  # on a DataFrame of one's own nobody takes out later what is no row
             after = _column("after").isNotNull() if "after" in frame.columns else F.lit(False)
             frame = frame.where((after & ~deleted) | deleted if self._keeps_deleted else after & ~deleted)
         rows = [column.alias(name) for name, column in columns.items()]
-        return Changes(frame.select(*rows, *map(self._own_column, own_columns)), envelope=False)
+        frame = frame.select(*rows, *map(self._own_column, own_columns))
+        return replace(changes, frame=frame, envelope=False, origins=origins)
 
-    def _cell(self, schema: StructType, images: Mapping[str, Column], name: str, deleted: Column) -> Column:
+    def _cell(self, frame: DataFrame, images: Sequence[str], name: str, deleted: Column) -> Column:
         """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has."""
         from pyspark.sql import functions as F
 
-        holders = {
-            image: whole.getField(name) for image, whole in images.items() if name in _field_names(schema, image)
-        }
-        data_type = _field_type(schema, next(iter(holders)), name)
+        holders, types = {}, []
+        for image in images:
+            for field in match_names(frame.sparkSession, [name], _field_names(frame.schema, image)):
+                holders[image] = _column(image).getField(field)
+                types.append(_field_type(frame.schema, image, field))
         key = [holders[KEY]] if KEY in holders else []
         keyless = KEY not in images
         before = [holders["before"]] if "before" in holders and (key or keyless or self._keeps_deleted) else []
         if "after" in holders and not key and not before:
             return holders["after"]  # null where the row is deleted
-        nothing = F.lit(None).cast(data_type)
+        nothing = F.lit(None).cast(types[0])
         present = [holders["after"]] if "after" in holders else []
         return F.when(deleted, F.coalesce(*key, *before, nothing)).otherwise(F.coalesce(*present, *key, nothing))
 
-    def _flat(self, frame: DataFrame) -> Changes:
+    def _flat(self, changes: Changes) -> Changes:
+        frame = changes.frame
         if self._flags_deleted and DELETED in frame.columns:
             columns = {name: self._own_column(name) for name in frame.columns}
             columns.setdefault(_DELETED_FIELD, _flag(_column(DELETED)))
             frame = frame.select(*[column.alias(name) for name, column in columns.items()])
-        return Changes(frame, envelope=False)
+        return replace(changes, frame=frame)
 
     def _own_column(self, name: str) -> Column:
         from pyspark.sql import functions as F
@@ -155,16 +163,20 @@ def _parse_fields(text: str) -> list[_EnvelopeField]:
     return items
 
 
-def _field_column(item: _EnvelopeField, schema: StructType) -> Column | None:
-    """The envelope's column for an item of ``add.fields``; None when the envelope has none."""
-    struct, name = item.struct, item.field
-    if struct is None and name in _TRANSACTION:
+def _find_field(item: _EnvelopeField, frame: DataFrame) -> tuple[str, ...] | None:
+    """Where the envelope has an item of ``add.fields``, as it is spelt there; None when it has none."""
+    struct, schema, session = item.struct, frame.schema, frame.sparkSession
+    if struct is None and item.field in _TRANSACTION:
         struct = "transaction"
-    elif struct is None and name not in _ROOT and name in _field_names(schema, "source"):
+    elif (
+        struct is None
+        and item.field not in _ROOT
+        and match_names(session, [item.field], _field_names(schema, "source"))
+    ):
         struct = "source"
     if struct is None:
-        return _column(name) if name in schema.names else None
-    return _column(struct).getField(name) if name in _field_names(schema, struct) else None
+        return next(((name,) for name in match_names(session, [item.field], schema.names)), None)
+    return next(((struct, name) for name in match_names(session, [item.field], _field_names(schema, struct))), None)
 
 
 def _field_names(schema: StructType, column: str) -> list[str]:

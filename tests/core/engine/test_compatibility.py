@@ -20,7 +20,7 @@ SCHEMA = "id int, amount string, _headrace_error string"
 def test_a_value_that_no_wider_type_holds_is_rejected(spark: SparkSession) -> None:
     table = spark.createDataFrame([], "id int, AMOUNT timestamp").schema
     rows = spark.createDataFrame([(1, "twelve", None), (2, None, None), (3, "x", "op-missing")], SCHEMA)
-    made = reject_incompatible(table, Changes(rows, envelope=False)).frame
+    made = reject_incompatible(Changes(rows, envelope=False), table).frame
     assert sorted(tuple(row) for row in made.collect()) == [
         (1, None, "schema-incompatible"),
         (2, None, None),
@@ -28,12 +28,19 @@ def test_a_value_that_no_wider_type_holds_is_rejected(spark: SparkSession) -> No
     ]
 
 
+def test_a_dead_letter_has_the_value_that_does_not_fit(spark: SparkSession) -> None:
+    table = spark.createDataFrame([], "id int, AMOUNT timestamp").schema
+    changes = Changes(spark.createDataFrame([(1, "twelve", None)], SCHEMA), envelope=False)
+    [row] = reject_incompatible(changes, table, keeps_values=True).frame.collect()
+    assert tuple(row) == (1, "twelve", "schema-incompatible")
+
+
 def test_what_can_be_widened_stays(spark: SparkSession) -> None:
     table = spark.createDataFrame([], "id bigint, amount string").schema
     changes = Changes(spark.createDataFrame([(1, "a", None)], SCHEMA), envelope=False)
-    assert reject_incompatible(table, changes) is changes
+    assert reject_incompatible(changes, table) is changes
 
 
 def test_envelopes_are_kept_as_they_are(spark: SparkSession) -> None:
     changes = Changes(spark.createDataFrame([(1, "a", None)], SCHEMA), envelope=True)
-    assert reject_incompatible(spark.createDataFrame([], "id date").schema, changes) is changes
+    assert reject_incompatible(changes, spark.createDataFrame([], "id date").schema) is changes

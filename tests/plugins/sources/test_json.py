@@ -37,9 +37,12 @@ def batch(spark: SparkSession, folder: Path, number: int, log: SchemaLog | None 
 
 
 def read(spark: SparkSession, events: Events) -> list[tuple[Any, str | None, bytes]]:
-    """Body, error and bytes of every record, in order."""
+    """Body, error and bytes of every record, in order; of one with an error what could be read is left out."""
     rows = sorted(events.load(spark, events.schema).collect(), key=lambda row: row[PLACE])
-    return [(row[VALUE] and row[VALUE].asDict(recursive=True), row[ERROR], bytes(row[RAW])) for row in rows]
+    return [
+        (None if row[ERROR] else row[VALUE] and row[VALUE].asDict(recursive=True), row[ERROR], bytes(row[RAW]))
+        for row in rows
+    ]
 
 
 def types(events: Events) -> str:
@@ -102,10 +105,15 @@ class TestTypes:
             frame = spark.createDataFrame([(text,) for text in texts], "key string").coalesce(1)
             reader = keys.open(spark, frame, "key", Subject("orders", "key"), log)
             found = reader.decode(frame, "key", reader.schema, "error").collect()
-            return [row["key"] and row["key"].asDict() for row in found]
+            return [row["error"] or (row["key"] and row["key"].asDict()) for row in found]
 
-        assert of('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [None, {"id": 1}, {"id": 2}, {"id": 3}]
-        assert of('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, None, None]
+        assert of('{"ib": 1}', '{"id": 1}', '{"id": 2}', '{"id": 3}') == [
+            "undecodable",
+            {"id": 1},
+            {"id": 2},
+            {"id": 3},
+        ]
+        assert of('{"id": 4}', '{"id": 5, "x": 1}', '{"hd": 6}') == [{"id": 4}, "undecodable", "undecodable"]
 
     def test_runs_of_one_format_do_not_mix(self, spark: SparkSession) -> None:
         """Same topic, same format object, two logs: what one run learns is nothing to the other."""
@@ -115,13 +123,13 @@ class TestTypes:
             frame = spark.createDataFrame([(text,) for text in texts], "value string").coalesce(1)
             reader = values.open(spark, frame, "value", Subject("orders", "value"), log)
             decoded = reader.decode(frame, "value", reader.schema, "error")
-            return lambda: [row["value"] and row["value"].asDict() for row in decoded.collect()]
+            return lambda: [row["error"] or (row["value"] and row["value"].asDict()) for row in decoded.collect()]
 
         first = SchemaLog(file_types=lambda topic: {"price": "decimal(9,2)"})
         second = SchemaLog()
         read_first = open_in(first, '{"id": 1, "price": 0.5}', '{"id": 1, "ID": 2}')
         read_second = open_in(second, '{"ID": "a", "price": 0.25}')
-        assert read_first() == [{"id": 1, "price": Decimal("0.50")}, None]
+        assert read_first() == [{"id": 1, "price": Decimal("0.50")}, "undecodable"]
         assert read_second() == [{"ID": "a", "price": 0.25}]
         assert open_in(first, '{"id": 3, "price": 1}')() == [{"id": 3, "price": Decimal("1.00")}]
         assert open_in(second, '{"ID": "b", "price": 1}')() == [{"ID": "b", "price": 1.0}]
@@ -205,6 +213,16 @@ class TestLines:
         first, *others = read(spark, batch(spark, tmp_path, 0, log))
         assert first == ({"id": 0, "t": "x"}, None, b'{"id": 0, "t": "x"}')
         assert others == [(None, "undecodable", line) for line in bad]
+
+    def test_what_could_be_read_of_a_record_stands_beside_its_error(self, spark: SparkSession, tmp_path: Path) -> None:
+        """A mask hides that, and needs no bytes."""
+        lines(tmp_path, '{"id": "one", "t": "x"}', '{"id": 1, "t": "x"} more', '{"id": 1, "t": "x"', "no json")
+        log = SchemaLog()
+        log.remember(Subject(TOPIC, "value"), spark.createDataFrame([], "id bigint, t string").schema)
+        events = batch(spark, tmp_path, 0, log)
+        rows = sorted(events.load(spark, events.schema).collect(), key=lambda row: row[PLACE])
+        assert {row[ERROR] for row in rows} == {"undecodable"}
+        assert [row[VALUE] and tuple(row[VALUE]) for row in rows] == [(None, "x"), (1, "x"), (None, None), (None, None)]
 
     def test_what_fits_is_read_whatever_it_looks_like(self, spark: SparkSession, tmp_path: Path) -> None:
         good = {

@@ -89,9 +89,7 @@ class Reader:
         reader = self.open(*values)
         found = reader.decode(frame.select("offset", self.column), self.column, schema or reader.schema, "error")
         rows = sorted(found.collect(), key=lambda row: row["offset"])
-        bodies = [(row[self.column] and row[self.column].asDict(recursive=True), row["error"]) for row in rows]
-        assert not any(body and error for body, error in bodies)
-        return [error or body for body, error in bodies]
+        return [row["error"] or (row[self.column] and row[self.column].asDict(recursive=True)) for row in rows]
 
 
 def tables(session: SparkSession, name: str, table: str) -> tuple[dict[str, str], list[dict[str, Any]]]:

@@ -158,9 +158,7 @@ class Reader:
                 assert isinstance(explained, UnknownSchemaError)
                 self.log.note_unknown(explained.schemas)
                 continue
-            values = [(row["value"] and row["value"].asDict(recursive=True), row["error"]) for row in rows]
-            assert not any(value and error for value, error in values)
-            return [error or value for value, error in values]
+            return [row["error"] or (row["value"] and row["value"].asDict(recursive=True)) for row in rows]
 
 
 # Rows

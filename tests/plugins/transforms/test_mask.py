@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from pydantic import ValidationError
 from tests.support.records import record, topics_of
+from tests.support.spark_conf import case_sensitive
 
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import RecordDecoder
@@ -75,6 +77,14 @@ class TestRules:
         values = ["x", "", "Grüße", None]
         expected = [None if v is None else digest(v, algorithm) for v in values]
         assert one(spark, algorithm, "note", "note string", *values) == expected
+
+    @pytest.mark.parametrize("key", [SALT, "ключ", "k" * 64, "longer than a block of SHA-256 " * 3])
+    def test_a_keyed_hash_is_the_hmac_of_every_other_program(self, spark: SparkSession, key: str) -> None:
+        values = ["x", "", "Grüße", None]
+        frame = spark.createDataFrame([(value,) for value in values], "note string").coalesce(1)
+        done = Mask(columns={"note": {"hmac_sha256": {"key": key}}})(frame)
+        made = [None if v is None else hmac.new(key.encode(), v.encode(), hashlib.sha256).hexdigest() for v in values]
+        assert [row[0] for row in done.collect()] == made
 
     def test_a_hash_of_a_number_is_that_of_its_text(self, spark: SparkSession) -> None:
         assert one(spark, "sha256", "age", "age int", 30, None) == [digest("30"), None]
@@ -167,13 +177,36 @@ def test_envelopes_that_stay_envelopes_keep_the_row_before(spark: SparkSession) 
     assert columns(mask, Unwrap()) == "struct<email:string,id:bigint>"
 
 
+class TestNames:
+    """Spark takes names that differ by case alone for one, unless the session says otherwise."""
+
+    @pytest.mark.parametrize("written", ["EMAIL", "Email"])
+    def test_a_column_is_hidden_in_every_image_however_it_is_spelt(self, spark: SparkSession, written: str) -> None:
+        row = "struct<id int, Email string>"
+        envelope = f"before struct<id int, email string>, after {row}, op string, {KEY} struct<EMAIL string>"
+        frame = spark.createDataFrame([((1, "a@x"), (1, "b@x"), "u", ("b@x",))], envelope)
+        changes = Changes(frame, envelope=True)
+        mask = Mask(columns={written: RULES["sha256"]})
+        [done] = mask.apply(changes).frame.collect()
+        assert (done["before"]["email"], done["after"]["Email"]) == (digest("a@x"), digest("b@x"))
+        assert done[KEY]["EMAIL"] == digest("b@x")
+        assert changes.row_columns == ["id", "Email"]
+
+    def test_a_session_that_tells_cases_apart_is_believed(self, spark: SparkSession) -> None:
+        frame = spark.createDataFrame([("a@x", "b@x")], "email string, other string")
+        with case_sensitive(spark):
+            assert Mask(columns={"Email": RULES["nullify"]})(frame).collect()[0]["email"] == "a@x"
+            both = frame.withColumnRenamed("other", "EMAIL")
+            assert tuple(Mask(columns={"EMAIL": RULES["nullify"]})(both).collect()[0]) == ("a@x", None)
+
+
 class TestKeys:
     @pytest.mark.parametrize("rule", ["characters", "truncate", "replacement", "nullify"])
     def test_a_mask_that_makes_one_row_of_many_is_refused(self, envelopes: Changes, rule: str) -> None:
         with pytest.raises(DataError) as raised:
             Mask(columns={"email": RULES[rule]}).apply(envelopes)
         assert str(raised.value) == (
-            "'email' is part of the key, and this mask would make one row of many\n  fix: mask it with sha256 or sha512"
+            "'email' is part of the key, and this mask would make one row of many\n  fix: mask it with sha256, sha512 or hmac_sha256"
         )
 
     def test_hashes_keep_keys_apart(self, envelopes: Changes) -> None:
@@ -208,6 +241,17 @@ class TestSecrecy:
             guess = hashlib.new(algorithm, SALT.encode()).hexdigest()[:12]
             assert not [text for text in texts if guess in text]
 
+    def test_a_key_and_its_pads_are_in_no_plan(self, spark: SparkSession) -> None:
+        session = Sessions(spark).of("mask")
+        frame = session.createDataFrame([("x",)], "email string")
+        done = Mask(columns={"email": {"hmac_sha256": {"key": SALT}}})(frame)
+        execution: Any = done._jdf.queryExecution()
+        plans = [execution.logical(), execution.analyzed(), execution.optimizedPlan(), execution.executedPlan()]
+        texts = [execution.toString(), *(text for plan in plans for text in (plan.treeString(), plan.toJSON()))]
+        pads = [bytes(byte ^ pad for byte in SALT.encode()).hex() for pad in (0x36, 0x5C)]
+        for secret in (SALT, SALT.encode().hex(), *pads):
+            assert not [text for text in texts if secret in text or secret.upper() in text]
+
     def test_the_salt_is_in_no_error(self, mask_result: DataFrame) -> None:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import AnalysisException, PySparkException
@@ -241,7 +285,7 @@ class TestSecrecy:
 @pytest.mark.parametrize(
     ("rule", "what"),
     [
-        ({}, "say exactly one of sha256, sha512, characters, truncate, replacement, nullify"),
+        ({}, "say exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"),
         ({"truncate": 1, "nullify": True}, "say exactly one of"),
         ({"truncate": -1}, "greater than or equal to 0"),
         ({"sha256": {"salt": ""}}, "at least 1 item"),

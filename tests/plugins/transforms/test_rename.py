@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.spark_conf import case_sensitive
 
-from headrace.engine.plan import Plan, SeenColumns
-from headrace.engine.routing import Routes
+from headrace.engine.seen_columns import SeenColumns
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import KEY, Changes
-from headrace_sinks.console import ConsoleSink
-from headrace_sources.transports.files import FilesSource
 from headrace_transforms.rename import Rename
 
 if TYPE_CHECKING:
@@ -59,6 +57,13 @@ def test_standing_alone_on_envelopes(spark: SparkSession) -> None:
     assert rename(name="title")(envelopes).schema["after"].simpleString() == "after:struct<id:int,title:string>"
 
 
+def test_a_name_is_found_as_the_session_compares_it(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, "x")], "id int, Name string")
+    assert rename(NAME="title")(rows).columns == ["id", "title"]
+    with case_sensitive(spark):
+        assert rename(NAME="title")(rows).columns == ["id", "Name"]
+
+
 @pytest.mark.parametrize("taken", ["name", "Name"])
 def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, name string")
@@ -86,19 +91,24 @@ class TestUnknownColumns:
     """A name that no table has fails before the stream starts."""
 
     @staticmethod
-    def plan(transform: Rename) -> Plan:
-        source = FilesSource(path="x", format="json")
-        return Plan("moma", source, (ConsoleSink(),), "checkpoint", Routes([]), (), (transform,))
+    def see(spark: SparkSession, transform: Rename, *tables: str) -> SeenColumns:
+        seen = SeenColumns()
+        for columns in tables:
+            seen.note(transform, "a.topic", Changes(spark.createDataFrame([], columns), envelope=False))
+        return seen
 
-    def test_it_is_told_with_the_nearest(self) -> None:
-        plan = self.plan(transform := rename(nationalty="country"))
-        seen: SeenColumns = {transform: {"id", "nationality"}}
+    def test_it_is_told_with_the_nearest(self, spark: SparkSession) -> None:
+        seen = self.see(spark, rename(nationalty="country"), "id int, nationality string")
         with pytest.raises(ConfigError) as raised:
-            plan.check_names(seen)
+            seen.check_names()
         assert str(raised.value) == (
             "transform rename: there is no column 'nationalty' in any table\n  fix: did you mean 'nationality'?"
         )
 
-    def test_a_name_of_one_table_is_enough(self) -> None:
-        plan = self.plan(transform := rename(nationality="country"))
-        plan.check_names({transform: {"id", "nationality", "title"}})
+    def test_a_name_of_one_table_is_enough(self, spark: SparkSession) -> None:
+        self.see(spark, rename(nationality="country"), "id int, title string", "nationality string").check_names()
+
+    def test_names_are_compared_as_the_session_compares_them(self, spark: SparkSession) -> None:
+        self.see(spark, rename(nationality="country"), "id int, Nationality string").check_names()
+        with case_sensitive(spark), pytest.raises(ConfigError, match="did you mean 'Nationality'"):
+            self.see(spark, rename(nationality="country"), "id int, Nationality string").check_names()

@@ -22,7 +22,7 @@ def check(file: str, *, connect: bool) -> None:
     table = make_table("what", "found")
     # A registry that has keys and values is asked for both, and is one line.
     for item in {(item.what, item.found): item for item in items}.values():
-        style = "red" if item.error else ""
+        style = "red" if item.error else "yellow" if item.what == "warning" else ""
         failed = "FAILED: " if item.error else ""
         table.add_row(make_text(item.what), make_text(failed + item.found, keep_lines=True), style=style)
     console = make_console()

@@ -53,6 +53,8 @@ def run(file: str, *, available_now: bool, trigger: str | None, log_format: str 
         with view:
             spark = start_session(pipeline, view)
             query = _start(pipeline, spark, view, stop, interval=interval, available_now=available_now)
+            for text in query.warnings:
+                view.report(f"warning: {pipeline.redact(text)}")
             with stop.on_signals():
                 _watch(query, view, stop)
     except KeyboardInterrupt:

@@ -15,11 +15,12 @@ from headrace.sdk import (
     RejectReason,
     add_missing_fields,
     changes as C,
-    did_you_mean,
     events as E,
+    match_names,
 )
 from headrace_sources.dialects.positions import name_order, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
+    find_key_columns,
     key_change_columns,
     record_columns,
     record_key_names,
@@ -88,7 +89,8 @@ class DebeziumDialect(Dialect):
         # Both images are rows of one table: with one type they can take each other's place. JSON infers two.
         row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
-        before = row if whole_before else StructType([field for field in row if field.name in key])
+        names = {name.lower() for name in key}  # whether the session tells cases apart is not known here
+        before = row if whole_before else StructType([field for field in row if field.name.lower() in names])
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
         return StructType([field for field in fields if field.name != "before" or before.fields])
@@ -184,10 +186,12 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     images = {image: _names_in(schema, image) for image in ("after", "before")}
     columns = [column for names in images.values() for column in names]
     fields = []
-    for name in key:
-        if name not in columns:
-            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
-        values = [F.col(f"{E.VALUE}.{image}").getField(name) for image, names in images.items() if name in names]
+    for name in find_key_columns(topic, frame, key, columns):
+        values = [
+            F.col(f"{E.VALUE}.{image}").getField(field)
+            for image, names in images.items()
+            for field in match_names(frame.sparkSession, [name], names)
+        ]
         fields.append(F.coalesce(*values).alias(name))
     return F.struct(*fields)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import PLACE_ORDER, Changes, DataError, Dialect, changes as C, did_you_mean, events as E
+from headrace.sdk import IMAGES, PLACE_ORDER, Changes, Dialect, changes as C, events as E, match_names
 from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
     SOURCE_TABLE_FIELDS,
+    find_key_columns,
     key_change_columns,
     record_columns,
     record_key_names,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from headrace.sdk import Events
 
 _OP, _DELETED = "__op", "__deleted"
+#: Fields of the source block that are looked for there without being told so, and hold SQL.
+_STATEMENTS = ("__query", "__redo_sql")
 
 
 class FlatDialect(Dialect):
@@ -63,6 +66,7 @@ class FlatDialect(Dialect):
 
         value, names = F.col(E.VALUE), events.schema.names
         key_names = record_key_names(frame)
+        key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
         is_tombstone = value.isNull() & F.col(E.ERROR).isNull() & F.lit(has_tombstones)
 
@@ -70,8 +74,8 @@ class FlatDialect(Dialect):
 
         def row_column(name: str) -> Column:
             column = value.getField(name)
-            if has_tombstones and name in key_names:
-                column = F.coalesce(column, F.col(E.KEY).getField(name))
+            if has_tombstones and name in key_of:
+                column = F.coalesce(column, F.col(E.KEY).getField(key_of[name]))
             return column.alias(name)
 
         # A tombstone carries no position of the database's: where tombstones count, the place orders all.
@@ -99,12 +103,25 @@ class FlatDialect(Dialect):
                 *record_columns(events.topic, frame),
             ),
             envelope=False,
+            origins=_find_origins(names),
         )
 
 
 def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
     """Whether a tombstone is the only way in which these rows can say that they are gone."""
     return bool(key_names) and _DELETED not in names
+
+
+def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Column → the envelope's field that ExtractNewRecordState took it from, by the names that it gives to such columns."""
+    origins: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        prefix, _, field = name.removeprefix("__").partition("_")
+        if name.startswith("__") and field and prefix in (*IMAGES, "source"):
+            origins[name] = (prefix, field)
+        elif name in _STATEMENTS:
+            origins[name] = ("source", name.removeprefix("__"))
+    return origins
 
 
 def _position_fields(names: Collection[str]) -> dict[str, str]:
@@ -141,11 +158,5 @@ def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]
 
     if record_key_names(frame):
         return [F.col(E.KEY).alias(C.KEY)]
-    for name in key:
-        if name not in events.schema.names:
-            raise DataError(
-                f"there is no key column {name!r}",
-                where=f"topic {events.topic}",
-                fix=did_you_mean(name, events.schema.names),
-            )
-    return [F.struct(*[F.col(E.VALUE).getField(name).alias(name) for name in key]).alias(C.KEY)] if key else []
+    names = find_key_columns(events.topic, frame, key, events.schema.names)
+    return [F.struct(*[F.col(E.VALUE).getField(name).alias(name) for name in names]).alias(C.KEY)] if key else []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import changes as C, events as E, header_value
+from headrace.sdk import DataError, changes as C, did_you_mean, events as E, header_value, match_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,6 +48,17 @@ def source_table(fields: Collection[str], field: Callable[[str], Column], key: C
         return None
     names = [field(name).cast("string") for name in SOURCE_TABLE_FIELDS if name in fields]
     return F.when(field("table").isNotNull(), F.concat_ws(".", *names))
+
+
+def find_key_columns(topic: str, frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
+    """The columns that a rule names as the key, as they are spelt among ``columns``. DataError for one that is not there."""
+    spellings: dict[str, str] = {}
+    for name, written in match_names(frame.sparkSession, key, columns).items():
+        spellings.setdefault(written, name)
+    for name in key:
+        if name not in spellings:
+            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
+    return [spellings[name] for name in key]
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:

@@ -83,9 +83,9 @@ class RegistryReader(RecordReader):
         # Not by `F.col`, which asks the JVM three times for each.
         others = [frame[quote_name(name)] for name in frame.columns if name != column]
         frame = self._number_frames(frame, column, others)
-        frame, value = self._read_payloads(frame, schema)
+        frame, value, parts = self._read_payloads(frame, schema)
         reason = F.when(F.col(_NUMBER).isNotNull() & value.isNull(), self._reject_reason(frame))
-        return frame.select(*others, value.alias(column), barrier(reason).alias(error))
+        return frame.select(*others, F.coalesce(value, *parts).alias(column), barrier(reason).alias(error))
 
     def _number_frames(self, frame: DataFrame, column: str, others: Sequence[Column]) -> DataFrame:
         """The records with their frame's number: null where there is no record, -1 where the plan does not know its frame."""
@@ -100,13 +100,16 @@ class RegistryReader(RecordReader):
         number = framing.frame_number(F.col(_FRAME), known)
         return frame.select(*others, F.col(_FRAME), payload, barrier(number).alias(_NUMBER))
 
-    def _read_payloads(self, frame: DataFrame, schema: StructType) -> tuple[DataFrame, Column]:
-        """The frame with the steps of all payload readers, and each record's struct: of the first that could read it."""
+    def _read_payloads(self, frame: DataFrame, schema: StructType) -> tuple[DataFrame, Column, list[Column]]:
+        """The frame with the steps of all payload readers; each record's struct, of the first that could read it; and what
+        those that may fail for a value have of the others.
+        """
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
         writers = [writer for writer in self.writers if isinstance(writer.table_type, StructType)]
         values: dict[tuple[int, int], Column] = {}
+        parts: list[Column] = []
         for turn in range(max(len(writer.readers) for writer in writers)):
             plans = {
                 (i, turn): _PayloadPlan(
@@ -120,7 +123,8 @@ class RegistryReader(RecordReader):
             }
             frame = _read_side_by_side(frame, list(plans.values()))
             values |= {place: plan.value for place, plan in plans.items()}
-        return frame, F.coalesce(*values.values())
+            parts += [plan.table for plan in plans.values() if plan.may_fail]
+        return frame, F.coalesce(*values.values()), parts
 
     def _payload(self, frame: DataFrame, id_: str, before: Column | None) -> Column:
         """What a record of a writer schema holds behind its frame; null where the reader ``before`` could read it."""
@@ -194,9 +198,24 @@ class _PayloadPlan:
         """The struct as a table has it; null where the table's types cannot hold it."""
         from pyspark.sql import functions as F
 
-        table = F.col(f"{_TABLE}{self._name}")
-        failed = conversion_failed(self._wire, table, self._tree, self._structs)
-        return table if failed is None else F.when(~failed, table)
+        failed = self._has_failed
+        return self.table if failed is None else F.when(~failed, self.table)
+
+    @property
+    def table(self) -> Column:
+        """The same with null for each value that the table's types cannot hold."""
+        from pyspark.sql import functions as F
+
+        return F.col(f"{_TABLE}{self._name}")
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether there are values that the table's types cannot hold."""
+        return self._has_failed is not None
+
+    @property
+    def _has_failed(self) -> Column | None:
+        return conversion_failed(self._wire, self.table, self._tree, self._structs)
 
     def _add(self, name: str, column: Column) -> Column:
         from pyspark.sql import functions as F

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.sdk import IMAGES, ConfigError, SchemaLog, Subject
+from headrace.sdk import IMAGES, ConfigError, SchemaLog, Subject, match_names
 from headrace_sources.connect.schema import ConnectSchema
 from headrace_sources.connect.types import parse_type_name, table_type, to_connect_schema
 
@@ -15,6 +15,7 @@ from headrace_sources.connect.types import parse_type_name, table_type, to_conne
 _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -33,22 +34,32 @@ def parse_declared_types(types: Mapping[str, str], topic: str) -> dict[str, Conn
     return {column: _parse_type(text, column, topic) for column, text in types.items()}
 
 
-def read_table_types(schema: StructType, table_types: Mapping[str, DataType]) -> dict[str, ConnectSchema]:
+def find_declared_columns(
+    session: SparkSession, schema: StructType, declared: Mapping[str, ConnectSchema]
+) -> dict[str, ConnectSchema]:
+    """The declared columns as the rows, or row images, of a schema spell them."""
+    names = {field.name for row in _rows(schema) for field in row}
+    return {name: declared[written] for name, written in match_names(session, declared, sorted(names)).items()}
+
+
+def read_table_types(
+    session: SparkSession, schema: StructType, table_types: Mapping[str, DataType]
+) -> dict[str, ConnectSchema]:
     """Column → how it is parsed, where its type in the table holds numbers, and so does the data.
 
     Of other types a table does not tell how JSON has them: a time may be a count of anything.
     """
-    from pyspark.sql.types import DecimalType, NumericType, StringType, StructType
+    from pyspark.sql.types import DecimalType, NumericType, StringType
 
-    rows = [schema[name].dataType for name in IMAGES if name in schema.names] or [schema]
     inferred: dict[str, list[DataType]] = {}
-    for field in (field for row in rows if isinstance(row, StructType) for field in row):
+    for field in (field for row in _rows(schema) for field in row):
         inferred.setdefault(field.name, []).append(field.dataType)
     columns = {}
-    for name, data_type in table_types.items():
+    for name, written in match_names(session, table_types, inferred).items():
+        data_type = table_types[written]
         # Decimals are text with `decimal.handling.mode: string`.
         wire_types = (NumericType, StringType) if isinstance(data_type, DecimalType) else NumericType
-        has_numbers = name in inferred and all(isinstance(item, wire_types) for item in inferred[name])
+        has_numbers = all(isinstance(item, wire_types) for item in inferred[name])
         if isinstance(data_type, NumericType) and has_numbers:
             columns[name] = to_connect_schema(data_type)
     return columns
@@ -74,6 +85,12 @@ def to_wire_schema(schema: StructType, declared: Mapping[str, ConnectSchema]) ->
     return ConnectSchema(
         fields={f.name: (to_row if f.name in images else to_connect_schema)(f.dataType) for f in schema}
     )
+
+
+def _rows(schema: StructType) -> list[StructType]:
+    """The row images of a schema, or the schema itself where it has none."""
+    images = [schema[name].dataType for name in IMAGES if name in schema.names] or [schema]
+    return [row for row in images if row.typeName() == "struct"]  # type: ignore[misc]
 
 
 def _parse_type(text: str, column: str, topic: str) -> ConnectSchema:

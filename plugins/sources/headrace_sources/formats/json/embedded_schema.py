@@ -83,13 +83,12 @@ class EmbeddedSchemaReader(RecordReader):
             values.append(value)
             fitting.append(fits)
         reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(fitting))
-        frame = frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error))
-        return frame.select(*others, F.when(F.col(error).isNull(), F.col(column)).alias(column), error)
+        return frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error))
 
     def _parse_group(
         self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str
     ) -> tuple[DataFrame, Column, Column]:
-        """The frame with the payloads of a group parsed; the value, null where it does not fit, and whether it fits."""
+        """The frame with the payloads of a group parsed; the value, or what of it fits, and whether all does."""
         from pyspark.sql import functions as F
 
         in_group = F.col(_ID).isin(list(group.ids))
@@ -101,7 +100,7 @@ class EmbeddedSchemaReader(RecordReader):
                 frame, numeric_tree, schema, f"{name}n", in_group & ~fits
             )
             value, fits = F.coalesce(F.when(fits, value), numeric_value), fits | numeric_fits
-        return frame, F.when(fits, value), fits
+        return frame, value, fits
 
     def _parse_payload(
         self, frame: DataFrame, tree: ConnectSchema, schema: StructType, name: str, condition: Column

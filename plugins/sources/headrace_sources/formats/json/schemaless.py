@@ -21,6 +21,7 @@ from headrace.sdk import (
 from headrace_sources.connect.schema import ConnectSchema
 from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import (
+    find_declared_columns,
     parse_declared_types,
     read_table_types,
     to_table_schema,
@@ -79,7 +80,7 @@ class SchemalessReader(RecordReader):
             fields, is_bad = F.col(TABLE), is_bad if failed is None else is_bad | failed
         return frame.select(
             *others,
-            F.when(is_record & ~is_bad, fields).alias(column),
+            F.when(is_record, fields).alias(column),
             F.when(is_record & is_bad, F.lit(RejectReason.UNDECODABLE)).alias(error),
         )
 
@@ -115,7 +116,10 @@ def open_by_data(
     known_types = log.state(subject, _KnownTypes)
     if schema != known or known_types.columns is None:  # what they are does not change without a new column
         declared = parse_declared_types(log.file_types(subject), subject.topic)
-        known_types.columns = {**read_table_types(schema, log.table_types(subject)), **declared}
+        known_types.columns = {
+            **read_table_types(spark, schema, log.table_types(subject)),
+            **find_declared_columns(spark, schema, declared),
+        }
     columns = known_types.columns
     schema = to_table_schema(schema, columns) if columns else schema
     log.remember(subject, schema)

@@ -1,0 +1,53 @@
+"""Which rules hide which columns, and since which batch: what was written before is as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.spark.storage import Folder
+
+_FILE = "masks.json"
+
+
+@dataclass(frozen=True)
+class MaskedColumn:
+    """``rule``: a digest of the rule without its secrets; ``since``: the first batch that it hid."""
+
+    rule: str
+    since: int
+
+
+class MaskLog:
+    """Column → the rule that hides it, in a file of the checkpoint. Without one, the rules count as those from the beginning."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def compare(self, rules: Mapping[str, str], batch: int) -> dict[str, MaskedColumn]:
+        """The columns that ``rules`` hide, with the batch since when; ``batch``: since when those do that are new or other."""
+        known, digests = self._read(), {column: _digest(rule) for column, rule in rules.items()}
+        if known is None:
+            return {column: MaskedColumn(digest, 0) for column, digest in digests.items()}
+        columns = {column: known.get(column, MaskedColumn("", 0)) for column in digests}
+        return {
+            column: before if before.rule == digests[column] else MaskedColumn(digests[column], batch)
+            for column, before in columns.items()
+        }
+
+    def remember(self, columns: Mapping[str, MaskedColumn]) -> None:
+        """Keeps what ``compare`` gave."""
+        if columns != self._read():
+            self._folder.write(_FILE, json.dumps({column: asdict(item) for column, item in columns.items()}))
+
+    def _read(self) -> dict[str, MaskedColumn] | None:
+        text = self._folder.read(_FILE)
+        return None if text is None else {column: MaskedColumn(**item) for column, item in json.loads(text).items()}
+
+
+def _digest(rule: str) -> str:
+    return hashlib.sha256(rule.encode()).hexdigest()[:16]

@@ -41,6 +41,11 @@ class Routes:
                 return Route(_table_name(rule.target, topic), rule.key, rule.columns)
         return None
 
+    def key_columns(self, topic: str) -> tuple[str, ...]:
+        """The key columns that the pipeline file names for a topic."""
+        route = self.of(topic)
+        return route.key if route else ()
+
     def columns(self, topic: str) -> Mapping[str, str]:
         """The types that the pipeline file gives to a topic's columns."""
         route = self.of(topic)

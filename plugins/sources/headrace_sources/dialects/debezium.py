@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from headrace.sdk import (
     events as E,
 )
 from headrace_sources.dialects.positions import source_position
-from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
+from headrace_sources.dialects.record_columns import fill_key, key_change_columns, record_columns, record_key_names
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
@@ -156,20 +156,27 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     """The key's struct: the record's own, else the named columns of whichever row image is there."""
     from pyspark.sql import functions as F
 
-    if record_key_names(frame):
-        return F.col(E.KEY)
-    if not key:
-        return None
     schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
-    images = {image: _names_in(schema, image) for image in ("after", "before")}
-    columns = [column for names in images.values() for column in names]
-    fields = []
+    images: dict[str, Any] = {
+        image: _type_of(schema, image) for image in ("after", "before") if _names_in(schema, image)
+    }
+    columns = {
+        name: (
+            F.coalesce(
+                *[F.col(f"{E.VALUE}.{image}").getField(name) for image in images if name in images[image].names]
+            ),
+            next(images[image][name].dataType for image in images if name in images[image].names),
+        )
+        for name in key
+        if any(name in row.names for row in images.values())
+    }
+    if record_key_names(frame):
+        return fill_key(frame, columns)
     for name in key:
         if name not in columns:
-            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
-        values = [F.col(f"{E.VALUE}.{image}").getField(name) for image, names in images.items() if name in names]
-        fields.append(F.coalesce(*values).alias(name))
-    return F.struct(*fields)
+            known = [column for row in images.values() for column in row.names]
+            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, known))
+    return F.struct(*[columns[name][0].alias(name) for name in key]) if key else None
 
 
 def _type_of(schema: StructType, name: str) -> DataType | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk import Changes, DataError, Dialect, changes as C, did_you_mean, events as E
 from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.positions import POSITION_FIELDS, source_position
-from headrace_sources.dialects.record_columns import key_change_columns, record_columns, record_key_names
+from headrace_sources.dialects.record_columns import fill_key, key_change_columns, record_columns, record_key_names
 from headrace_sources.dialects.unavailable import placeholder_tests
 
 if TYPE_CHECKING:
@@ -112,13 +112,13 @@ def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]
     """The KEY column: the record's own key, else the named columns; none when there is neither."""
     from pyspark.sql import functions as F
 
+    known = events.schema
+    columns = {name: (F.col(E.VALUE).getField(name), known[name].dataType) for name in key if name in known.names}
     if record_key_names(frame):
-        return [F.col(E.KEY).alias(C.KEY)]
+        return [fill_key(frame, columns).alias(C.KEY)]
     for name in key:
-        if name not in events.schema.names:
+        if name not in columns:
             raise DataError(
-                f"there is no key column {name!r}",
-                where=f"topic {events.topic}",
-                fix=did_you_mean(name, events.schema.names),
+                f"there is no key column {name!r}", where=f"topic {events.topic}", fix=did_you_mean(name, known.names)
             )
-    return [F.struct(*[F.col(E.VALUE).getField(name).alias(name) for name in key]).alias(C.KEY)] if key else []
+    return [F.struct(*[column.alias(name) for name, (column, _) in columns.items()]).alias(C.KEY)] if key else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from headrace.sdk import changes as C, events as E, header_value
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 #: The header of a delete that is one half of a change of the key: the other half's.
 _NEW_KEY = "__debezium.newkey"
@@ -33,6 +35,22 @@ def record_columns(topic: str, frame: DataFrame) -> list[Column]:
 def record_key_names(frame: DataFrame) -> list[str]:
     """The columns of the records' own key; none where the transport has no keys, or the table has none."""
     return list(getattr(frame.schema[E.KEY].dataType, "names", ())) if E.KEY in frame.columns else []
+
+
+def fill_key(frame: DataFrame, columns: Mapping[str, tuple[Column, DataType]]) -> Column:
+    """The records' own key; that of a record without one is the ``columns`` of its value, where these are the same ones."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import NumericType
+
+    own: Any = frame.schema[E.KEY].dataType
+    if set(columns) != set(own.names):
+        return F.col(E.KEY)
+    for field in own:
+        other = columns[field.name][1]
+        if other != field.dataType and not (isinstance(other, NumericType) and isinstance(field.dataType, NumericType)):
+            return F.col(E.KEY)
+    values = [columns[field.name][0].cast(field.dataType).alias(field.name) for field in own]
+    return F.coalesce(F.col(E.KEY), F.when(F.col(E.VALUE).isNotNull(), F.struct(*values)))
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:

@@ -32,6 +32,7 @@ from headrace_sources.formats.json.field_names import (
 )
 from headrace_sources.formats.json.inference import infer_schema
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, PARSED, TABLE, has_several_documents, parse_options
+from headrace_sources.registries.reader import KEY_FIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,8 +111,8 @@ def open_by_data(
     if known is None and not inferred.fields:
         if texts.isEmpty():
             return SchemalessReader(inferred, {}, DroppedFields(), options)
-        fix = "check `format:`, and that a line is one event"
-        raise DataError("none of its records is a JSON object", where=f"topic {subject.topic}", fix=fix)
+        fix = KEY_FIX if subject.part == "key" else "check `format:`, and that a line is one event"
+        raise DataError(f"none of its {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, lambda name: sum(f'"{name}"' in text for text in first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)

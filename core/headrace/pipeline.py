@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, next_batch
@@ -56,7 +56,8 @@ DEFAULT_TRIGGER = "500 milliseconds"
 class Pipeline:
     """A pipeline built from objects; ``from_file`` and ``from_dict`` build the same from YAML and from a mapping.
 
-    ``value`` and ``key`` are the formats of a source that gives bytes; a key without one is written like the value.
+    ``value`` and ``key`` are the formats of a source that gives bytes; a key without one is written like the value, and
+    ``"none"`` is not read.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Pipeline:
     #: Those with options; the others that are installed are there all the same.
     dialects: Sequence[Dialect] = ()
     value: Format | None = None
-    key: Format | None = None
+    key: Format | Literal["none"] | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     #: Takes the pipeline's secrets out of texts.
@@ -83,6 +84,7 @@ class Pipeline:
                 fix="add `value: {json: {}}` beside it",
             )
         spark, self.spark = self.spark, mark_secrets(self.spark)
+        key = self.key or (self.value if self.source.yields_records else None)
         self.plan = Plan(
             name=self.name,
             source=self.source,
@@ -94,7 +96,7 @@ class Pipeline:
             dialects=_dialects(registry(), self.dialects),
             transforms=tuple(self.transforms),
             value_format=self.value,
-            key_format=self.key or (self.value if self.source.yields_records else None),
+            key_format=None if key == "none" else key,
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             settings=self.settings,
             dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),

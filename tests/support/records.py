@@ -65,7 +65,7 @@ def changes_of(
     dialect = dialect or DebeziumDialect()
     context = SourceContext(spark, SchemaLog())
     found = {}
-    decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None)
+    decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key)
     for events in decoder.decode(context, topics_of(spark, records)):
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
         found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, events.load(spark, schema), key)

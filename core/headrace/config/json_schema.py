@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as core
 
-from headrace.config.model import PipelineConfig
+from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.sdk.config import Config
 from headrace.sdk.plugins import Registry
 
@@ -135,6 +135,7 @@ def _source(names: list[str]) -> Schema:
     """One source by its name, and beside it the formats of key and value."""
     blocks = {name: _options("source", name) for name in names}
     formats = {key: _ref("block.format") for key in PipelineConfig.FORMAT_KEYS}
+    formats["key"] = {"anyOf": [formats["key"], {"const": NO_FORMAT}]}
     one: list[Any] = [{"required": [name]} for name in names] or [False]
     return {"properties": blocks | formats, "additionalProperties": False, "oneOf": one}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from headrace.config.model import Block, PipelineConfig
+from headrace.config.model import NO_FORMAT, Block, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.sdk.plugins import registry
@@ -84,6 +84,8 @@ class _Builder:
             raise
 
     def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
+        if block == NO_FORMAT and loc[-1] == "key":
+            return block
         block = {block: {}} if isinstance(block, str) else block
         if not isinstance(block, dict) or len(block) != 1:
             raise self._document.error(loc, "name exactly one format", "write it like `value: {json: {}}`")

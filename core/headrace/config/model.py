@@ -27,6 +27,9 @@ def _block(item: Any) -> Any:
 #: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.
 Block = Annotated[dict[str, Any], BeforeValidator(_block)]
 
+#: What stands for the format of keys that are not read.
+NO_FORMAT = "none"
+
 _NAME = re.compile(r"[\w][\w.-]*")
 
 
@@ -37,7 +40,7 @@ class TableRule(Config):
     source: str
     #: The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name.
     target: str | None = None
-    #: Key columns, named as in the event. Only where the event carries no key.
+    #: Key columns, named as in the event. Only where the event carries no key, or one that cannot be read.
     key: tuple[str, ...] = ()
     #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, or the name that the
     #: connector has for what the value means.
@@ -91,7 +94,8 @@ class PipelineConfig(Settings):
 
     #: Names the pipeline in tables, logs and the checkpoint.
     name: str
-    #: One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes.
+    #: One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes. ``key: none``
+    #: does not read keys.
     source: dict[str, Any]
     #: Which topics become which tables. Default: every topic becomes a table of its own name.
     tables: tuple[TableRule, ...] = ()

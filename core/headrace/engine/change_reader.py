@@ -61,7 +61,7 @@ class ChangeReader:
         """Records as events by topic; ``topics`` has what reads each one's. ``apart``: one that fails leaves the others."""
         plan = self._plan
         assert plan.value_format is not None, "a source of records has a value format; built so"
-        decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic)
+        decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic, plan.routes.key_columns)
         return self.split(context, decoder.decode(context, topics, apart=apart))
 
     def split(self, context: SourceContext, several: Sequence[Events]) -> list[Events]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.errors import DataError
 from headrace.sdk import events as E
 from headrace.sdk.events import Events
 from headrace.sdk.format import NoSchemaError
@@ -31,11 +32,16 @@ _KEY_ERROR = "_key_error"
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """The formats that a pipeline's records are written in. ``metadata_topic`` is what its dialects say of a schema."""
+    """The formats that a pipeline's records are written in; without one for keys, keys are not read.
+
+    ``metadata_topic`` is what its dialects say of a schema; ``key_columns``: topic → the columns of the value that the file
+    names as its key.
+    """
 
     value: Format
     key: Format | None = None
     metadata_topic: Callable[[str, StructType], str | None] = lambda topic, schema: None
+    key_columns: Callable[[str], Collection[str]] = lambda topic: ()
 
     def decode(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
         """The events of each topic; ``topics`` has what reads its records in a session.
@@ -66,10 +72,20 @@ class RecordDecoder:
         value = self.value.open(context.spark, frame, "value", Subject(topic, "value"), context.schemas)
         if not value.schema.fields:
             return None
-        key = None
-        if self.key:
-            key = self.key.open(context.spark, frame, "key", Subject(topic, "key"), context.schemas)
-        return Events(topic, value.schema, _EventLoader(records, value, key), key.schema if key else None)
+        key = self._open_key(context, topic, frame)
+        names = self.key_columns(topic) if key else ()
+        return Events(topic, value.schema, _EventLoader(records, value, key, names), key.schema if key else None)
+
+    def _open_key(self, context: SourceContext, topic: str, frame: DataFrame) -> RecordReader | None:
+        """None where keys are not read, or cannot be and need not: the file names columns of the value."""
+        if self.key is None:
+            return None
+        try:
+            return self.key.open(context.spark, frame, "key", Subject(topic, "key"), context.schemas)
+        except DataError:
+            if not self.key_columns(topic):
+                raise
+            return None
 
     def _metadata_events(self, topic: str, records: Records, error: NoSchemaError) -> Events | None:
         """The events of a topic whose records have no schema and are no rows; raises the error of any other topic."""
@@ -91,11 +107,12 @@ class _EventLoader:
     records: Records
     value: RecordReader
     key: RecordReader | None
+    key_columns: Collection[str]
 
     def __call__(self, session: SparkSession, schema: StructType) -> DataFrame:
         frame = self.value.decode(self._select_columns(self.records(session)), E.VALUE, schema, E.ERROR)
         if self.key and self.key.schema.fields:
-            frame = _decode_key(frame, self.key)
+            frame = _decode_key(frame, self.key, self.key_columns)
         return frame
 
     def _select_columns(self, frame: DataFrame) -> DataFrame:
@@ -117,10 +134,16 @@ class _EventLoader:
         )
 
 
-def _decode_key(frame: DataFrame, reader: RecordReader) -> DataFrame:
-    """The frame with its keys decoded; what is wrong with a value is said before what is wrong with its key."""
+def _decode_key(frame: DataFrame, reader: RecordReader, key_columns: Collection[str]) -> DataFrame:
+    """The frame with its keys decoded; what is wrong with a value is said before what is wrong with its key.
+
+    Of a key whose columns the file names, nothing is wrong where there is a value: it has them.
+    """
     from pyspark.sql import functions as F
 
     frame = reader.decode(frame, E.KEY, reader.schema, _KEY_ERROR)
     others = [name for name in frame.columns if name not in (E.ERROR, _KEY_ERROR)]
-    return frame.select(*others, F.coalesce(E.ERROR, _KEY_ERROR).alias(E.ERROR))
+    key_error = F.col(_KEY_ERROR)
+    if set(key_columns) == set(reader.schema.names):
+        key_error = F.when(F.col(E.VALUE).isNull(), key_error)
+    return frame.select(*others, F.coalesce(E.ERROR, key_error).alias(E.ERROR))

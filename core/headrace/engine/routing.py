@@ -46,6 +46,11 @@ class Routes:
                 return Route(table, rule.key, rule.columns, rule.route_by_field, rule.logical_table)
         return None
 
+    def key_columns(self, topic: str) -> tuple[str, ...]:
+        """The key columns that the pipeline file names for a topic."""
+        route = self.of(topic)
+        return route.key if route else ()
+
     def columns(self, topic: str) -> Mapping[str, str]:
         """The types that the pipeline file gives to a topic's columns."""
         route = self.of(topic)

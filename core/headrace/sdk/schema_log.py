@@ -32,6 +32,11 @@ class Subject:
         topic, _, part = text.rpartition("-")
         return cls(topic, part)
 
+    @property
+    def nouns(self) -> str:
+        """What errors call them."""
+        return "keys" if self.part == "key" else "records"
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.part}"
 

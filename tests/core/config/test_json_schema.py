@@ -67,6 +67,7 @@ def test_it_takes_the_files_that_are_shipped(schema: dict[str, Any], file: str) 
         lambda d: d["sink"]["iceberg"].update({"mode": "${env:MODE}", "write.format.default": "orc"}),
         lambda d: d.update(sink={"console": {"numRows": "${env:ROWS}"}}),
         lambda d: d["source"]["files"].update(maxFilesPerTrigger=5),
+        lambda d: d["source"].update(value="json", key="none"),
         lambda d: d.update(spark={"spark.driver.memory": "4g"}, trigger="10 seconds"),
     ],
 )
@@ -85,6 +86,7 @@ def test_it_takes_what_headrace_takes(schema: dict[str, Any], change: Change) ->
         (lambda d: d["transforms"][0].update(rename={}), "$.transforms[0]", "has too many properties"),
         (lambda d: d.update(sink={"console": {"numRows": "five"}}), "$.sink", "'five' is not valid"),
         (lambda d: d["source"].update(value={"avrro": {}}), "$.source.value", "'avrro' was unexpected"),
+        (lambda d: d["source"].update(value="none"), "$.source.value", "'none' is not"),
         (lambda d: d.pop("checkpoint"), "$", "'checkpoint' is a required property"),
         (lambda d: d.pop("sink"), "$", "is not valid under any of the given schemas"),
         (lambda d: d.update(sinks=[{"console": {}}]), "$", "is valid under each of"),

@@ -214,6 +214,23 @@ class TestPlugins:
         pipeline = build(parse(text, "pipeline.yaml"), Pipeline)
         assert pipeline.transforms[0].config.delete_handling == "rewrite"
 
+    def test_keys_that_are_not_read(self) -> None:
+        from headrace.config.loader import build
+
+        kafka = "source: {kafka: {bootstrap.servers: 'b:9092', subscribe: orders}, value: json, key: %s}"
+        found = {
+            key: build(
+                parse(instead("source: {files: {path: bronze/, format: avro}}", kafka % key), "p.yaml"), Pipeline
+            )
+            for key in ("none", "json")
+        }
+        assert {key: bool(pipeline.plan.key_format) for key, pipeline in found.items()} == {"none": False, "json": True}
+
+    def test_values_are_always_read(self) -> None:
+        kafka = "source: {kafka: {bootstrap.servers: 'b:9092', subscribe: orders}, value: none}"
+        text = self.refusal(instead("source: {files: {path: bronze/, format: avro}}", kafka))
+        assert text.startswith("pipeline.yaml:2 source.value.none: there is no format 'none'")
+
     def test_a_plugin_that_does_not_exist(self) -> None:
         assert self.refusal(instead("iceberg", "icebreg")) == (
             "pipeline.yaml:3 sink.icebreg: there is no sink 'icebreg'\n  fix: did you mean 'iceberg'?"

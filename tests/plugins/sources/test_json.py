@@ -76,6 +76,7 @@ class TestTypes:
             b'{"id": 3, "o": {"A": 1}}',
             b'{"id": 4, "_headrace_error": "x"}',
             b'{"id": 5, "": "x"}',
+            b'{"id": 5, "": ""}',
             b'{"id": 6, "\\u0049d": 1}',
         ]
         good = b'{"id": 1, "o": {"a": 1}, "s": "\\"ID\\": 5", "t": "a\\nb\\": 1"}'
@@ -175,6 +176,45 @@ class TestTypes:
         lines(tmp_path, {"id": 2, "age": 30}, batch=1)
         found = [batch(spark, tmp_path, number, log) for number in range(2)]
         assert list(map(types, found)) == ["struct<id:bigint>", "struct<id:bigint,age:bigint>"]
+
+    def test_an_empty_text_is_not_null(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Spark takes it for null when it infers types, and a column that is null everywhere has none."""
+        rows: list[dict[str, Any]] = [
+            {"id": 1, "v": "", "o": {"w": ""}, "l": [{"x": ""}], "t": ["", None], "u": [None, ""], "n": None},
+            {"id": 2, "v": None, "o": None, "l": None, "t": None, "u": None, "n": None},
+        ]
+        spaced = b'{"id" : 3, "v" : "", "a\\\\":"", "s": "\\"v\\":\\"\\", \\\\"}'
+        lines(tmp_path, *rows, spaced)
+        events = batch(spark, tmp_path, 0)
+        assert types(events) == (
+            "struct<a\\:string,id:bigint,l:array<struct<x:string>>,o:struct<w:string>,"
+            "s:string,t:array<string>,u:array<string>,v:string>"
+        )
+        nothing = {"v": None, "o": None, "l": None, "t": None, "u": None, "s": None, "a\\": None}
+        first, second = ({**nothing, **{name: row[name] for name in row if name != "n"}} for row in rows)
+        third = {**nothing, "id": 3, "v": "", "a\\": "", "s": '"v":"", \\'}
+        assert [(row, error) for row, error, _ in read(spark, events)] == [(first, None), (second, None), (third, None)]
+
+    def test_an_empty_text_makes_no_text_of_a_number(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, {"id": 1, "n": ""}, {"id": 2, "n": 5}, {"id": 3, "o": ""}, {"id": 4, "o": {"a": 1}})
+        events = batch(spark, tmp_path, 0)
+        assert types(events) == "struct<id:bigint,n:bigint,o:struct<a:bigint>>"
+        assert [error for _, error, _ in read(spark, events)] == ["undecodable", None, "undecodable", None]
+
+    def test_an_empty_text_joins_what_is_known(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        lines(tmp_path, {"after": {"id": 1, "n": 1}})
+        lines(tmp_path, {"after": {"id": 2, "v": "", "n": 2}}, batch=1)
+        found = [batch(spark, tmp_path, number, log) for number in range(2)]
+        assert types(found[1]) == "struct<after:struct<id:bigint,n:bigint,v:string>>"
+        assert in_order(spark, found[1]) == [{"after": {"id": 2, "n": 2, "v": ""}}]
+
+    def test_an_empty_list_is_not_null_where_the_file_says_of_what_it_is(self, spark: SparkSession) -> None:
+        log = SchemaLog(file_types=lambda topic: {"t": "array<string>", "m": "map<string,string>", "absent": "int"})
+        frame = spark.createDataFrame([('{"after": {"id": 1, "t": [], "m" : { }}}',)], "value string")
+        reader = JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
+        (row,) = reader.decode(frame, "value", reader.schema, "error").collect()
+        assert row["value"].asDict(recursive=True) == {"after": {"id": 1, "t": [], "m": {}}}
 
     def test_every_topic_has_its_own(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()

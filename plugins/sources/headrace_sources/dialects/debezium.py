@@ -20,11 +20,13 @@ from headrace.sdk import (
 )
 from headrace_sources.dialects.positions import name_order, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
+    fill_key,
     find_key_columns,
     key_change_columns,
     record_columns,
     record_key_names,
     source_table,
+    spell_key_columns,
 )
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
@@ -178,22 +180,27 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     """The key's struct: the record's own, else the named columns of whichever row image is there."""
     from pyspark.sql import functions as F
 
-    if record_key_names(frame):
-        return F.col(E.KEY)
-    if not key:
-        return None
     schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
     images = {image: _names_in(schema, image) for image in ("after", "before")}
-    columns = [column for names in images.values() for column in names]
-    fields = []
-    for name in find_key_columns(topic, frame, key, columns):
-        values = [
-            F.col(f"{E.VALUE}.{image}").getField(field)
-            for image, names in images.items()
-            for field in match_names(frame.sparkSession, [name], names)
-        ]
-        fields.append(F.coalesce(*values).alias(name))
-    return F.struct(*fields)
+    known = [column for names in images.values() for column in names]
+    has_own_key = bool(record_key_names(frame))
+    names = spell_key_columns(frame, key, known) if has_own_key else find_key_columns(topic, frame, key, known)
+    columns = {name: _coalesce_images(frame, images, name) for name in names}
+    if has_own_key:
+        return fill_key(frame, columns)
+    return F.struct(*[column.alias(name) for name, column in columns.items()]) if key else None
+
+
+def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], name: str) -> Column:
+    """A column of whichever row image is there."""
+    from pyspark.sql import functions as F
+
+    values = [
+        F.col(f"{E.VALUE}.{image}").getField(field)
+        for image, names in images.items()
+        for field in match_names(frame.sparkSession, [name], names)
+    ]
+    return F.coalesce(*values)
 
 
 def _has_source_block(schema: StructType) -> bool:

@@ -10,11 +10,13 @@ from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
     SOURCE_TABLE_FIELDS,
+    fill_key,
     find_key_columns,
     key_change_columns,
     record_columns,
     record_key_names,
     source_table,
+    spell_key_columns,
 )
 from headrace_sources.dialects.unavailable import placeholder_tests
 
@@ -156,7 +158,9 @@ def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]
     """The KEY column: the record's own key, else the named columns; none when there is neither."""
     from pyspark.sql import functions as F
 
-    if record_key_names(frame):
-        return [F.col(E.KEY).alias(C.KEY)]
-    names = find_key_columns(events.topic, frame, key, events.schema.names)
-    return [F.struct(*[F.col(E.VALUE).getField(name).alias(name) for name in names]).alias(C.KEY)] if key else []
+    known, has_own_key = events.schema.names, bool(record_key_names(frame))
+    names = spell_key_columns(frame, key, known) if has_own_key else find_key_columns(events.topic, frame, key, known)
+    columns = {name: F.col(E.VALUE).getField(name) for name in names}
+    if has_own_key:
+        return [fill_key(frame, columns).alias(C.KEY)]
+    return [F.struct(*[column.alias(name) for name, column in columns.items()]).alias(C.KEY)] if key else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -50,15 +50,38 @@ def source_table(fields: Collection[str], field: Callable[[str], Column], key: C
     return F.when(field("table").isNotNull(), F.concat_ws(".", *names))
 
 
-def find_key_columns(topic: str, frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
-    """The columns that a rule names as the key, as they are spelt among ``columns``. DataError for one that is not there."""
+def spell_key_columns(frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
+    """The columns that a rule names as the key, as they are spelt among ``columns``, where they are there."""
     spellings: dict[str, str] = {}
     for name, written in match_names(frame.sparkSession, key, columns).items():
         spellings.setdefault(written, name)
+    return [spellings[name] for name in key if name in spellings]
+
+
+def find_key_columns(topic: str, frame: DataFrame, key: Collection[str], columns: Collection[str]) -> list[str]:
+    """The columns that a rule names as the key, as they are spelt among ``columns``. DataError for one that is not there."""
     for name in key:
-        if name not in spellings:
+        if not spell_key_columns(frame, [name], columns):
             raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, columns))
-    return [spellings[name] for name in key]
+    return spell_key_columns(frame, key, columns)
+
+
+def fill_key(frame: DataFrame, columns: Mapping[str, Column]) -> Column:
+    """The records' own key; that of a record without one is the ``columns`` of its value, where these are the same ones."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import NumericType
+
+    own: Any = frame.schema[E.KEY].dataType
+    spellings = match_names(frame.sparkSession, columns, own.names)
+    if len(columns) != len(own.names) or spellings.keys() != set(own.names):
+        return F.col(E.KEY)
+    values = frame.select(*[columns[spellings[field.name]].alias(field.name) for field in own]).schema
+    for field in own:
+        other = values[field.name].dataType
+        if other != field.dataType and not (isinstance(other, NumericType) and isinstance(field.dataType, NumericType)):
+            return F.col(E.KEY)
+    cells = [columns[spellings[field.name]].cast(field.dataType).alias(field.name) for field in own]
+    return F.coalesce(F.col(E.KEY), F.when(F.col(E.VALUE).isNotNull(), F.struct(*cells)))
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:

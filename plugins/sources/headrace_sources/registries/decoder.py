@@ -21,7 +21,7 @@ from headrace.sdk import (
 )
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
-from headrace_sources.registries.reader import EmptyReader, KnownFrames, RegistryReader, WriterSchema
+from headrace_sources.registries.reader import KEY_FIX, EmptyReader, KnownFrames, RegistryReader, WriterSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,9 +135,9 @@ class RegistryDecoder:
             record = json.loads(first[0])
             names = tuple(record) if isinstance(record, dict) else ()
         raise NoSchemaError(
-            "none of its records begins with a schema's id, and none has one in its headers",
+            f"none of its {subject.nouns} begins with a schema's id, and none has one in its headers",
             where=f"topic {subject.topic}",
-            fix=self._parser.fix_without_ids,
+            fix=KEY_FIX if subject.part == "key" else self._parser.fix_without_ids,
             names=names,
         )
 

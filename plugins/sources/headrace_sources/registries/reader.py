@@ -19,6 +19,13 @@ _PAYLOAD, _FRAME, _NUMBER = "_headrace_body", "_headrace_frame", "_headrace_numb
 _WIRE, _PART, _TABLE = "_headrace_wire", "_headrace_part", "_headrace_table"
 
 
+#: What to do about keys that cannot be read.
+KEY_FIX = (
+    "name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are written, "
+    "or `key: none`"
+)
+
+
 class EmptyReader(RecordReader):
     """The reader of records that hold no columns: tombstones, or keys that are a single value."""
 

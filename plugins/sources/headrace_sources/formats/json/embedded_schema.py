@@ -191,7 +191,7 @@ def is_schema_with_payload(record: Mapping[str, Any], subject: Subject) -> bool:
         return False
     if record["schema"] is None:
         raise DataError(
-            'its records say `"schema": null`, so their types cannot be known',
+            f'its {subject.nouns} say `"schema": null`, so their types cannot be known',
             where=f"topic {subject.topic}",
             fix="set `schemas.enable=false` in the converter: headrace takes the types from the data then",
         )

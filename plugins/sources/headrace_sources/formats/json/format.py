@@ -21,8 +21,9 @@ from headrace_sources.formats.json.embedded_schema import (
     learn_schemas,
     open_by_writers,
 )
+from headrace_sources.formats.json.inference import parse_object
 from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
-from headrace_sources.formats.json.schemaless import open_by_data, parse_object
+from headrace_sources.formats.json.schemaless import open_by_data
 from headrace_sources.registries.client import Registry
 from headrace_sources.registries.config import RegistryConfig
 from headrace_sources.registries.decoder import RegistryDecoder

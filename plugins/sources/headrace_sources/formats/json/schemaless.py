@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import (
@@ -29,15 +27,16 @@ from headrace_sources.formats.json.declared_columns import (
 )
 from headrace_sources.formats.json.field_names import (
     DroppedFields,
-    case_sensitive_names,
     drop_bad_key_names,
     drop_bad_names,
     has_dropped_field,
 )
+from headrace_sources.formats.json.inference import infer_schema
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, PARSED, TABLE, has_several_documents, parse_options
+from headrace_sources.registries.reader import KEY_FIX
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -46,6 +45,8 @@ class _KnownTypes:
     """What the pipeline file and the table say of a subject's columns; looked up when columns come."""
 
     columns: Mapping[str, ConnectSchema] | None = None
+    #: What the file alone says.
+    declared: Mapping[str, ConnectSchema] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,10 @@ def open_by_data(
 
     ``first`` are a few of a topic's first records, where none was known.
     """
-    inferred = _infer_schema(spark, texts, first, options)
+    known_types = log.state(subject, _KnownTypes)
+    if known_types.declared is None:
+        known_types.declared = parse_declared_types(log.file_types(subject), subject.topic)
+    inferred = infer_schema(spark, texts, first, options, known_types.declared)
     if {"schema", "payload"} <= set(inferred.names) and "type" in getattr(inferred["schema"].dataType, "names", ()):
         raise DataError(
             "some of its records carry a schema, and the first ones did not",
@@ -108,73 +112,17 @@ def open_by_data(
     if known is None and not inferred.fields:
         if texts.isEmpty():
             return SchemalessReader(inferred, {}, DroppedFields(), options)
-        fix = "check `format:`, and that a line is one event"
-        raise DataError("none of its records is a JSON object", where=f"topic {subject.topic}", fix=fix)
+        fix = KEY_FIX if subject.part == "key" else "check `format:`, and that a line is one event"
+        raise DataError(f"none of its {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, lambda name: sum(f'"{name}"' in text for text in first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
-    known_types = log.state(subject, _KnownTypes)
     if schema != known or known_types.columns is None:  # what they are does not change without a new column
-        declared = parse_declared_types(log.file_types(subject), subject.topic)
         known_types.columns = {
             **read_table_types(spark, schema, log.table_types(subject)),
-            **find_declared_columns(spark, schema, declared),
+            **find_declared_columns(spark, schema, known_types.declared),
         }
     columns = known_types.columns
     schema = to_table_schema(schema, columns) if columns else schema
     log.remember(subject, schema)
     return SchemalessReader(schema, columns, dropped, options)
-
-
-def parse_object(text: str) -> dict[str, Any]:
-    """A record that is a JSON object; empty for any other text."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _infer_schema(
-    spark: SparkSession, texts: DataFrame, first: Sequence[str], options: Mapping[str, str]
-) -> StructType:
-    """A batch's columns as Spark infers them; objects stay objects where some record has a text in their place."""
-    inferred = _infer_types(spark, texts, options)
-    # One record that has a text there has made a text of all: it is the one that does not fit.
-    torn = [
-        name
-        for name in _object_fields(first)
-        if name in inferred.names and inferred[name].dataType.typeName() == "string"
-    ]
-    return _infer_types(spark, texts.where(_has_objects(torn)), options) if torn else inferred
-
-
-def _infer_types(spark: SparkSession, texts: DataFrame, options: Mapping[str, str]) -> StructType:
-    from pyspark.sql.types import StructType
-
-    encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
-    dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
-    # A column that is null everywhere has no type yet: it joins when its first value comes.
-    reader_options = {**parse_options(options), "dropFieldIfAllNull": "true"}
-    reader: Any = spark.read.options(**reader_options)._jreader  # noqa: SLF001
-    with case_sensitive_names(spark):
-        inferred = StructType.fromJson(json.loads(reader.json(dataset).schema().json()))
-    return StructType([field for field in inferred if field.name != CORRUPT])
-
-
-def _object_fields(texts: Sequence[str]) -> list[str]:
-    """The fields that are objects in most records that have them."""
-    is_object: dict[str, list[bool]] = {}
-    for record in map(parse_object, texts):
-        for name, value in record.items():
-            if value is not None:
-                is_object.setdefault(name, []).append(isinstance(value, dict))
-    return [name for name, values in is_object.items() if 2 * sum(values) > len(values) and "'" not in name]
-
-
-def _has_objects(fields: Sequence[str]) -> Column:
-    """Whether each of the fields is an object in a record, where it is there."""
-    from pyspark.sql import functions as F
-
-    values = [F.get_json_object(BODY, f"$['{name}']") for name in fields]
-    return reduce(lambda a, b: a & b, [value.isNull() | value.startswith("{") for value in values])

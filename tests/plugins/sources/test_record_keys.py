@@ -1,0 +1,103 @@
+"""Keys of records that are no JSON objects, beside key columns that the pipeline file names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.memory_sink import MemorySink
+from tests.support.ranged import TOPIC, LinesSource
+from tests.support.records import changes_of, record, rows_of
+
+from headrace import DataError, Pipeline
+from headrace.progress.model import BatchProgress
+from headrace.sdk.changes import ERROR, KEY
+from headrace.sdk.sink import Table
+from headrace_sources.dialects.flat import FlatDialect
+from headrace_sources.formats.json.format import JsonFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOURCE = {"connector": "acme", "ts_ms": 1}
+#: What other serializers write: a number, plain text, bytes.
+NO_OBJECTS = [b"5", b"order 5", b"\x00\x00\x00\x05", b'"5"', b"[5]"]
+
+
+def envelope(op: str, id_: int, key: Any, offset: int) -> dict[str, Any]:
+    row = {"id": id_, "item": f"item {id_}"}
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    return record({**images, "source": SOURCE, "op": op}, key=key, offset=offset)
+
+
+def keys(spark: SparkSession, records: list[dict[str, Any]], **options: Any) -> list[tuple[Any, str | None]]:
+    """The key and the error of each change, in the order of the records."""
+    (changes,) = changes_of(spark, records, **options).values()
+    found = rows_of(changes, KEY, ERROR) if KEY in changes.frame.columns else rows_of(changes, ERROR)
+    return [(row.get(KEY) and tuple(row[KEY].values()), row[ERROR]) for row in found]
+
+
+def test_keys_that_are_no_objects_do_not_matter_where_the_file_names_key_columns(spark: SparkSession) -> None:
+    events = [envelope("d" if i == 2 else "c", i, key, i) for i, key in enumerate(NO_OBJECTS)]
+    assert keys(spark, events, key=["id"]) == [((i,), None) for i in range(5)]
+    rows = [record({"id": i}, key=key, offset=i) for i, key in enumerate(NO_OBJECTS)]
+    assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((i,), None) for i in range(5)]
+
+
+@pytest.mark.parametrize("key", [b"garbage", None])
+def test_one_key_that_is_none_is_taken_from_the_value(spark: SparkSession, key: bytes | None) -> None:
+    events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, key, 1), envelope("d", 3, key, 2)]
+    assert keys(spark, events, key=["id"]) == [((1,), None), ((2,), None), ((3,), None)]
+    rows = [record({"id": 1}, key={"id": 1}), record({"id": 2}, key=key, offset=1)]
+    assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), ((2,), None)]
+
+
+def test_a_key_that_cannot_be_read_is_a_dead_letter_where_nothing_else_names_the_row(spark: SparkSession) -> None:
+    events = [envelope("c", 1, {"id": 1}, 0), envelope("c", 2, b"garbage", 1)]
+    unnamed, other = keys(spark, events), keys(spark, events, key=["item"])
+    assert unnamed == other == [((1,), None), (None, "undecodable")]
+    # A tombstone has no value that could say which row is gone.
+    rows = [record({"id": 1}, key={"id": 1}), record(None, key=b"garbage", offset=1)]
+    assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None), (None, "undecodable")]
+
+
+def test_a_rule_that_names_a_column_which_the_value_lacks_leaves_the_records_key(spark: SparkSession) -> None:
+    rows = [record({"item": "a"}, key={"id": 1})]
+    assert keys(spark, rows, key=["id"], dialect=FlatDialect()) == [((1,), None)]
+
+
+def test_what_is_said_of_keys_is_said_of_keys(spark: SparkSession) -> None:
+    with pytest.raises(DataError) as caught:
+        keys(spark, [envelope("c", 1, b"garbage", 0)])
+    assert str(caught.value) == (
+        "topic moma.public.artists: none of its keys is a JSON object\n"
+        "  fix: name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are "
+        "written, or `key: none`"
+    )
+
+
+@pytest.mark.one_spark
+def test_keys_are_not_read_where_the_file_says_none(tmp_path: Path, spark: SparkSession) -> None:
+    with (tmp_path / "lines").open("w") as lines:
+        for number, (id_, item) in enumerate([(1, "a"), (2, "b"), (1, "c")], 1):
+            value = {"id": id_, "item": item}
+            print(json.dumps({"line": number, "topic": TOPIC, "key": {"other": number}, "value": value}), file=lines)
+    sink = MemorySink(store=str(tmp_path))
+    progress: list[BatchProgress] = []
+    pipeline = Pipeline(
+        "orders",
+        LinesSource(path=str(tmp_path / "lines")),
+        [sink],
+        str(tmp_path / "checkpoint"),
+        tables=[{"source": TOPIC, "key": ["id"], "target": "orders"}],
+        value=JsonFormat(),
+        key="none",
+    )
+    pipeline.run(spark, on_progress=progress.append)
+    found = sink.read_back(spark, Table("orders")).orderBy("id").select("id", "item").collect()
+    assert [tuple(row) for row in found] == [(1, "c"), (2, "b")]
+    assert [table.dead_letters for batch in progress for table in batch.tables] == [0]

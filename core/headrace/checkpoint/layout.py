@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.epochs import Epochs
 from headrace.checkpoint.orders import Orders
 from headrace.checkpoint.progress_log import ProgressLog
+from headrace.checkpoint.source_tables import SourceTables
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.schema_log import SchemaLog
 from headrace.spark.error_text import first_line
@@ -53,6 +54,7 @@ class Checkpoint:
         self.progress = ProgressLog(self.folder.folder("progress"))
         self.epochs = Epochs(self.folder)
         self.orders = Orders(self.folder)
+        self.source_tables = SourceTables(self.folder.folder("schemas"))
 
     @property
     def stream(self) -> Folder:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.source_tables import SourceTables
 from headrace.engine.compatibility import reject_incompatible
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.engine.error_translation import translate
@@ -24,7 +25,6 @@ from headrace.sdk.changes import ERROR, KEY, NEW_KEY, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.reject_reason import RejectReason
-from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
 from headrace.spark.columns import match_names, name_fold
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class ChangeReader:
     """Reads events and changes as a plan's plugins make them. Nothing but schemas is read by it: what it gives is read later."""
 
-    def __init__(self, plan: Plan, schemas: SchemaLog | None = None) -> None:
-        """``schemas``: with it, changes of another table of the database than the topic is of are rejected."""
-        self._plan, self._schemas = plan, schemas
+    def __init__(self, plan: Plan, tables: SourceTables | None = None) -> None:
+        """``tables``: with them, changes of another table of the database than the topic is of are rejected."""
+        self._plan, self._tables = plan, tables
 
     def read_events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         """A batch's frame as events by topic."""
@@ -152,15 +152,15 @@ class ChangeReader:
         from pyspark.sql import functions as F
 
         name = self._plan.dialect_of(events).source_table(events.schema, changes.key_columns)
-        if self._schemas is None or name is None or route.by or route.is_logical_table:
+        if self._tables is None or name is None or route.by or route.is_logical_table:
             return changes
-        table = self._schemas.source_table(events.topic)
+        table = self._tables.get(events.topic)
         if table is None:
             first = changes.frame.where(name.isNotNull()).select(name).first()
             if first is None:
                 return changes
             table = str(first[0])
-            self._schemas.remember_source_table(events.topic, table)
+            self._tables.put(events.topic, table)
         # Before all other reasons: a truncate of another table must not empty this one.
         error = F.when(name != table, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
         return replace(changes, frame=changes.frame.withColumn(ERROR, error))

@@ -50,7 +50,7 @@ class TableWriter:
         """``replay``: what is applied are dead letters that go through the pipeline again."""
         self._plan, self._checkpoint = plan, checkpoint
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
-        self._reader, self._sinks = ChangeReader(plan, checkpoint.schemas), SinkWriter(plan, sessions)
+        self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         self._states = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds)
 

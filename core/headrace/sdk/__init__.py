@@ -80,10 +80,9 @@ if TYPE_CHECKING:
     from headrace.sdk.transform import Transform as Transform
     from headrace.spark.columns import barrier as barrier, match_names as match_names, quote_name as quote_name
     from headrace.spark.error_text import (
-        causes as causes,
+        find_missing_file as find_missing_file,
         first_line as first_line,
         full_text as full_text,
-        missing_file as missing_file,
     )
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import materialize as materialize
@@ -113,7 +112,7 @@ _NAMES = {
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",
     "spark.columns": "barrier match_names quote_name",
-    "spark.error_text": "causes first_line full_text missing_file",
+    "spark.error_text": "find_missing_file first_line full_text",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize",
     "spark.storage": "Folder is_under qualify_path",

@@ -66,7 +66,6 @@ class SchemaLog:
         self._writers: dict[Subject, dict[str, str]] = {}
         self._unknown: dict[Subject, set[str]] = {}
         self._states: dict[tuple[Subject, type], object] = {}
-        self._source_tables: dict[str, str] = {}
         self._lock, self._topics = threading.Lock(), dict[str, threading.RLock]()
 
     def hold(self, topic: str) -> AbstractContextManager[bool]:
@@ -131,20 +130,6 @@ class SchemaLog:
         """The ids that were noted since they were last taken, of which some may be empty; None where no task failed."""
         with self._lock:
             return self._unknown.pop(subject, None)
-
-    def source_table(self, topic: str) -> str | None:
-        """The table of the database that a topic is of, by the first of its records that says so; None before there is one."""
-        if topic not in self._source_tables and self._folder:
-            text = self._folder.read(_file(f"{topic}.table"))
-            if text is not None:
-                self._source_tables[topic] = json.loads(text)
-        return self._source_tables.get(topic)
-
-    def remember_source_table(self, topic: str, table: str) -> None:
-        """Keeps the table that a topic is of."""
-        self._source_tables[topic] = table
-        if self._folder:
-            self._folder.write(_file(f"{topic}.table"), json.dumps(table, ensure_ascii=False))
 
     def state(self, subject: Subject, kind: type[State]) -> State:
         """What a format keeps of a subject from one batch of this run to the next: ``kind()``, when it first asks."""

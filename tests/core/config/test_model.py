@@ -260,7 +260,7 @@ class TestPlugins:
     def test_a_mask_without_a_rule(self) -> None:
         assert self.refusal(SHORTEST + "transforms:\n- mask:\n    columns:\n      email: {}\n") == (
             "pipeline.yaml:8 transforms.0.mask.columns.email: "
-            "say exactly one of sha256, sha512, characters, truncate, replacement, nullify"
+            "say exactly one of sha256, sha512, hmac_sha256, characters, truncate, replacement, nullify"
         )
 
     def test_a_salt_that_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ for group, name, version in names:
     if not jar.exists():
         print(f"downloading https://registry.example/org/{{name}}-{{version}}.jar ...", file=sys.stderr)
         with zipfile.ZipFile(jar, "w") as file:
-            file.writestr("content", name * 1000)
+            file.writestr(zipfile.ZipInfo("content"), name * 1000)
         if "FAKE_CUT" in os.environ:
             os.truncate(jar, 500)
 print("Spark config:\\n(spark.jars,*********(redacted))\\nClasspath elements:", file=sys.stderr)

@@ -60,7 +60,7 @@ def bound_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema
     """A parser of schemas that gives a DataError for one that is too deep or too wide for a table."""
 
     @wraps(parse)
-    def bounded(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
+    def parse_within_bounds(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
         try:
             schema = parse(*arguments, **options)
             levels, columns = _measure(schema, {})
@@ -74,7 +74,7 @@ def bound_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema
             )
         return schema
 
-    return bounded
+    return parse_within_bounds
 
 
 def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tuple[int, int]:

@@ -1,0 +1,35 @@
+"""The table of the database that each topic is of, by the first of its records that says so."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from headrace.spark.storage import Folder
+
+
+class SourceTables:
+    """Topic → table of the database, in files of the checkpoint beside the topics' schemas."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._known: dict[str, str] = {}
+
+    def get(self, topic: str) -> str | None:
+        """None before there is a record that says so."""
+        if topic not in self._known:
+            text = self._folder.read(_file(topic))
+            if text is not None:
+                self._known[topic] = json.loads(text)
+        return self._known.get(topic)
+
+    def put(self, topic: str, table: str) -> None:
+        """Keeps the table that a topic is of."""
+        self._known[topic] = table
+        self._folder.write(_file(topic), json.dumps(table, ensure_ascii=False))
+
+
+def _file(topic: str) -> str:
+    return quote(f"{topic}.table", safe="") + ".json"

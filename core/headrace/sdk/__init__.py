@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         POSITION as POSITION,
         PREFIX as PREFIX,
         Changes as Changes,
-        ColumnMap as ColumnMap,
     )
     from headrace.sdk.config import Config as Config, option_text as option_text
     from headrace.sdk.dialect import Dialect as Dialect
@@ -95,7 +94,7 @@ _NAMES = {
     "http_client": "Answer AnswerTooLargeError RedirectError send",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
-    "sdk.changes": "Changes ColumnMap DELETED ERROR IMAGES KEY POSITION PREFIX",
+    "sdk.changes": "Changes DELETED ERROR IMAGES KEY POSITION PREFIX",
     "sdk.config": "Config option_text",
     "sdk.dialect": "Dialect",
     "sdk.events": "Events header_value",

@@ -95,12 +95,8 @@ class Changes:
         columns = {name: name for name in [*self.row_columns, *self.key_columns]}
         columns |= {name: path[1] for name, path in self.origins.items() if len(path) == 2 and path[0] in IMAGES}
         found = match_names(self.frame.sparkSession, names, dict.fromkeys([*columns, *columns.values()]))
-        return {
-            column: found[name]
-            for column, origin in columns.items()
-            for name in [column if column in found else origin]
-            if name in found
-        }
+        by_name = {column: column if column in found else origin for column, origin in columns.items()}
+        return {column: found[name] for column, name in by_name.items() if name in found}
 
     def map_rows(
         self, values: Mapping[str, ColumnMap] | None = None, names: Mapping[str, str] | None = None
@@ -139,9 +135,8 @@ class Changes:
             result = [row.name(column).lower() for column in columns]
             for old in columns:
                 if row.name(old) != old and result.count(row.name(old).lower()) > 1:
-                    raise DataError(
-                        f"two columns would be called {row.name(old)!r}", fix="rename to a name that is not taken"
-                    )
+                    what = f"two columns would be called {row.name(old)!r}"
+                    raise DataError(what, fix="rename to a name that is not taken")
 
 
 class _RowMap:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError
 from headrace_sources.connect.decimals import DECIMAL, MAX_PRECISION, PRECISION, SCALE
-from headrace_sources.connect.schema import ConnectSchema, bound_schema
+from headrace_sources.connect.schema import ConnectSchema, limit_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -20,7 +20,7 @@ _OPEN = ConnectSchema()
 _NESTED = ("type", "items", "values", "fields")
 
 
-@bound_schema
+@limit_schema
 def parse_avro_schema(text: str, *, names: bool = True) -> ConnectSchema:
     """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it.
 

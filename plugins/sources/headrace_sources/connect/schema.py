@@ -56,11 +56,11 @@ class ConnectSchema:
 MAX_LEVELS, MAX_COLUMNS = 50, 20_000
 
 
-def bound_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
+def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
     """A parser of schemas that gives a DataError for one that is too deep or too wide for a table."""
 
     @wraps(parse)
-    def parse_within_bounds(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
+    def parse_within_limits(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
         try:
             schema = parse(*arguments, **options)
             levels, columns = _measure(schema, {})
@@ -74,7 +74,7 @@ def bound_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema
             )
         return schema
 
-    return parse_within_bounds
+    return parse_within_limits
 
 
 def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def _measure(schema: ConnectSchema, measured: dict[int, tuple[int, int]]) -> tup
     return measured[id(schema)]
 
 
-@bound_schema
+@limit_schema
 def parse_connect_schema(schema: Any) -> ConnectSchema:
     """Parses a schema as Kafka Connect's JsonConverter writes it; DataError for what is none."""
     return _parse(schema)

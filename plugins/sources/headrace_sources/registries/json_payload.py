@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, bound_schema, parse_connect_schema
+from headrace_sources.connect.schema import ConnectSchema, limit_schema, parse_connect_schema
 from headrace_sources.connect.types import wire_type
 from headrace_sources.registries.json_schema import to_connect_block
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
@@ -39,7 +39,7 @@ class JsonPayloadParser(PayloadParser):
         return _decode_utf8, partial(_parse, part=part, options=self._options), _get_single_document
 
 
-@bound_schema
+@limit_schema
 def _parse_schema(text: str) -> ConnectSchema:
     return parse_connect_schema(_to_block(json.loads(text)))
 

@@ -71,8 +71,9 @@ class ChangeReader:
         """
         dialect = self._plan.dialect_of(events)
         whole_before = every_field or needs_row_before(self._plan, events, route)
-        schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
-        changes = dialect.changes(events, events.load(session, schema), route.key)
+        key = route.key if events.schema.fields else ()
+        schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
+        changes = dialect.changes(events, events.load(session, schema), key)
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
@@ -127,16 +128,21 @@ def reject_missing_keys(changes: Changes) -> Changes:
 
 
 def union_changes(parts: list[Changes], table: str) -> Changes:
-    """The changes of several topics as those of one table. DataError when they are not of one shape or have other keys."""
-    if len({part.envelope for part in parts}) > 1:
+    """The changes of several topics as those of one table. DataError when they are not of one shape or have other keys.
+
+    Those of a topic without a column, of which no record could be read, are of any.
+    """
+    readable = [part for part in parts if part.event_columns]
+    if len({part.envelope for part in readable}) > 1:
         raise DataError(
             "some topics bring envelopes and some bring rows",
             where=f"table {table}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
-    if len({tuple(part.key_columns) for part in parts}) > 1:
+    if len({tuple(part.key_columns) for part in readable}) > 1:
         raise DataError(
             "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
         )
+    parts = [*readable, *(part for part in parts if part not in readable)]
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
     return replace(parts[0], frame=frame)

@@ -74,6 +74,8 @@ class TableWriter:
         changes = self._read(target, state)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch))
         job = TableBatch.decide(self._plan, target.name, changes, marks)
+        if not job.columns:
+            return self._reject_all(target, job, state, started)
         counter = RowCounter(job.modes.values())
         with ExitStack() as scope:
             rows = accept_rows(counter.count_arrivals(changes.frame), job)
@@ -104,6 +106,13 @@ class TableWriter:
             latest = counter.count_upserts(deduplicate(carried, job))
             with drop_late_after_delete(latest, job, state) as upserts:
                 yield upserts
+
+    def _reject_all(self, target: Target, job: TableBatch, state: TableState, started: float) -> list[TableProgress]:
+        """Of records without a column nothing can be written."""
+        rejected = self._reject(target, job, state)
+        count = rejected.dead_letters + rejected.dropped
+        results = [WriteResult() for _ in job.modes]
+        return _progress(job, results, Counts(count, count), rejected, time.time(), time.monotonic() - started)
 
     def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)

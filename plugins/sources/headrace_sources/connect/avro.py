@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError
 from headrace_sources.connect.decimals import DECIMAL, MAX_PRECISION, PRECISION, SCALE
-from headrace_sources.connect.schema import ConnectSchema
+from headrace_sources.connect.schema import ConnectSchema, EndlessSchemaError, refuse_endless
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -20,7 +20,8 @@ _OPEN = ConnectSchema()
 
 def parse_avro_schema(text: str) -> ConnectSchema:
     """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it."""
-    return _parse(json.loads(text), "", {})
+    with refuse_endless():
+        return _parse(json.loads(text), "", {}).check_depth()
 
 
 def make_reader_schema(text: str) -> str:
@@ -28,7 +29,8 @@ def make_reader_schema(text: str) -> str:
 
     Decimals stay Avro's where Spark has room for them: reading them is quickest there.
     """
-    return json.dumps(_make_reader(json.loads(text)), ensure_ascii=False)
+    with refuse_endless():
+        return json.dumps(_make_reader(json.loads(text)), ensure_ascii=False)
 
 
 def _parse(schema: Any, namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
@@ -72,7 +74,7 @@ def _resolve_name(name: str, namespace: str, named: Mapping[str, ConnectSchema])
         raise DataError(f"the Avro schema speaks of {name!r}, which is not in it", fix=fix)
     if schema is _OPEN:
         fix = "leave the topic out, or the field where the events are made"
-        raise DataError(f"the Avro schema has a {name!r} inside a {name!r}, which no table can hold", fix=fix)
+        raise EndlessSchemaError(f"the Avro schema has a {name!r} inside a {name!r}, which no table can hold", fix=fix)
     return schema
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,23 @@ from headrace.sdk import DataError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+
+#: Levels of a record, and of its schema. Spark's parser, and whatever walks a type, goes a call deeper for each.
+MAX_DEPTH = 100
+
+
+class EndlessSchemaError(DataError):
+    """A schema that holds itself, or is nested too deeply: its records can never be read."""
+
+
+@contextmanager
+def refuse_endless() -> Iterator[None]:
+    """While a schema is parsed: an EndlessSchemaError for one that ends Python's stack."""
+    try:
+        yield
+    except RecursionError:
+        raise _too_deep() from None
 
 
 @dataclass(frozen=True)
@@ -28,6 +46,18 @@ class ConnectSchema:
     element: ConnectSchema | None = None
     #: Of a map, whose keys are text.
     value: ConnectSchema | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many levels it has."""
+        children = [*(self.fields or {}).values(), *filter(None, (self.element, self.value))]
+        return 1 + max((child.depth for child in children), default=0)
+
+    def check_depth(self) -> ConnectSchema:
+        """The schema. EndlessSchemaError where it has too many levels."""
+        if self.depth > MAX_DEPTH:
+            raise _too_deep()
+        return self
 
     def project(self, data_type: DataType) -> ConnectSchema:
         """The schema with those of its fields alone that a Spark type has too."""
@@ -107,6 +137,11 @@ def _leaf_types() -> dict[str, DataType]:
         "string": T.StringType(),
         "bytes": T.BinaryType(),
     }
+
+
+def _too_deep() -> EndlessSchemaError:
+    fix = "leave the topic out, or flatten the records where they are made"
+    return EndlessSchemaError(f"the schema has more than {MAX_DEPTH} levels, or holds itself", fix=fix)
 
 
 def _shorten(value: Any) -> str:

@@ -19,11 +19,12 @@ class AvroPayloadParser(PayloadParser):
     fix_without_ids = "name the format that they are written in, or bring their schema with `schema.file`"
 
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
+        tree = parse_avro_schema(text)
         schema = json.loads(make_reader_schema(text))
         # A record around the schema, of the same bytes. What cannot be read is a null in it.
         around = {"type": "record", "name": "headrace_record", "fields": [{"name": "v", "type": schema}]}
         parse = partial(_parse, schema=json.dumps(around, ensure_ascii=False))
-        return (PayloadReader(parse_avro_schema(text), lambda part: (parse,)),)
+        return (PayloadReader(tree, lambda part: (parse,)),)
 
 
 def _parse(payload: Column, schema: str) -> Column:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema
+from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema, refuse_endless
 from headrace_sources.connect.types import wire_type
 from headrace_sources.registries.json_schema import to_connect_block
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
@@ -30,7 +30,8 @@ class JsonPayloadParser(PayloadParser):
         self._options = {**options, "columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
 
     def parse_schema(self, text: str) -> tuple[PayloadReader, ...]:
-        tree = parse_connect_schema(_to_block(json.loads(text)))
+        with refuse_endless():
+            tree = parse_connect_schema(_to_block(json.loads(text))).check_depth()
         # Decimals are written in one of two ways, and no schema says which.
         trees = filter(None, (tree, with_numeric_decimals(tree)))
         return tuple(PayloadReader(tree, self._steps) for tree in trees)

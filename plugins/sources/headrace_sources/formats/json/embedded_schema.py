@@ -22,7 +22,7 @@ from headrace.sdk import (
     union_schemas,
 )
 from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema, union_by_name
+from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema, refuse_endless, union_by_name
 from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
@@ -235,7 +235,8 @@ def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], 
     trees, broken, refusal = {}, [], None
     for id_, head in writers.items():
         try:
-            trees[id_] = parse_connect_schema(json.loads(head + "}")["schema"])
+            with refuse_endless():
+                trees[id_] = parse_connect_schema(json.loads(head + "}")["schema"]).check_depth()
         except DataError as error:
             broken.append(id_)
             refusal = error

@@ -133,14 +133,14 @@ class _EventLoader:
         headers = [F.col("headers").alias(E.HEADERS)] if "headers" in frame.columns else []  # with ids, sometimes
         return frame.select(
             *headers,
-            E.body("value").alias(E.VALUE),
-            *([E.body("key").alias(E.KEY)] if self.key else []),
+            E.take_body("value").alias(E.VALUE),
+            *([E.take_body("key").alias(E.KEY)] if self.key else []),
             F.col("partition").cast("int").alias(E.PARTITION),
             F.col("offset").cast("bigint").alias(E.OFFSET),
             F.lit(None).cast("string").alias(E.FILE),
             sortable(F.col("offset")).alias(E.PLACE),
-            E.kept_bytes("value").alias(E.RAW),
-            E.kept_bytes("key").alias(E.RAW_KEY),
+            E.keep_bytes("value").alias(E.RAW),
+            E.keep_bytes("key").alias(E.RAW_KEY),
             F.col(E.TOO_LARGE),
         )
 
@@ -149,7 +149,7 @@ def _drop_large(frame: DataFrame, limit: int | None) -> DataFrame:
     """A broker's records, of which those that are too large have neither key nor value."""
     if limit is None:
         return frame
-    bodies = {name: E.body(name) for name in ("key", "value")}
+    bodies = {name: E.take_body(name) for name in ("key", "value")}
     return E.mark_large(frame, tuple(bodies), limit).withColumns(bodies)
 
 

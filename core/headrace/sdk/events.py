@@ -61,14 +61,14 @@ def mark_large(frame: DataFrame, columns: Sequence[str], limit: int | None) -> D
     return frame.select("*", is_large.alias(TOO_LARGE))
 
 
-def body(column: str) -> Column:
+def take_body(column: str) -> Column:
     """What is decoded of a record that TOO_LARGE may mark: nothing, where it is too large."""
     from pyspark.sql import functions as F
 
     return F.when(~F.col(TOO_LARGE), F.col(column))
 
 
-def kept_bytes(column: str) -> Column:
+def keep_bytes(column: str) -> Column:
     """What a dead letter keeps of a record that TOO_LARGE may mark: how it begins, where it is too large."""
     from pyspark.sql import functions as F
 

@@ -37,7 +37,7 @@ def read_lines(session: SparkSession, files: Sequence[str], options: Mapping[str
     for has_offsets, group in group_by_offset_names(files):
         frame = session.read.format("text").options(**options).load(group)
         places, is_large = place_columns(has_offsets=has_offsets), F.col(E.TOO_LARGE)
-        line, raw = E.body("value").cast("binary"), E.kept_bytes("value")
+        line, raw = E.take_body("value").cast("binary"), E.keep_bytes("value")
         frame = E.mark_large(frame.select("value", *places), ("value",), limit)
         names = [name for name in frame.columns if name != "value"]
         frame = frame.select(line.alias(E.VALUE), *names, raw.alias(E.RAW))

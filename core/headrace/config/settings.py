@@ -27,8 +27,12 @@ class Settings(Config):
     #: How long a table may take in a batch. One that takes longer is set aside, and catches up when it can be written.
     table_timeout: Interval = Field("30 minutes", alias="table.timeout")
 
+    #: The most bytes that a record's key and value may have together. A larger one is a dead letter, of which the beginning is
+    #: kept: it is not parsed, which takes many times its size of memory.
+    max_message_bytes: int = Field(16 * 1024 * 1024, alias="max.message.bytes", ge=1)
+
     #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
-    #: ``drop``. Reasons: ``undecodable``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
+    #: ``drop``. Reasons: ``undecodable``, ``too-large``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
     #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
     #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
     dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")

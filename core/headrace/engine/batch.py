@@ -69,7 +69,12 @@ class BatchRunner:
         """``fail``: ends the run, when a table that is set aside meets what the file says a run stops for."""
         self._plan, self._checkpoint, self._listener, self._fail = plan, checkpoint, listener, fail
         self._names_checked = names_checked
-        self._context = SourceContext(sessions.of("batch"), checkpoint.schemas, stream=checkpoint.stream)
+        self._context = SourceContext(
+            sessions.of("batch"),
+            checkpoint.schemas,
+            stream=checkpoint.stream,
+            max_message_bytes=plan.settings.max_message_bytes,
+        )
         self._reader, self._writer = ChangeReader(plan), TableWriter(plan, checkpoint, sessions)
         self._order_watch = OrderWatch(plan, checkpoint)
         self._state = state or RunState()
@@ -264,6 +269,8 @@ class BatchRunner:
         try:
             for target in targets:
                 for events, topic_route in target.sources:
+                    if not events.schema.fields:  # of which only dead letters were seen
+                        return
                     self._reader.read_changes(self._context.spark, events, topic_route, seen=seen)
         except HeadraceError:  # that table says so itself, and its columns are not known
             return

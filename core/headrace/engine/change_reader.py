@@ -100,11 +100,12 @@ class ChangeReader:
         dialect = self._plan.dialect_of(events)
         refuse_own_names(events.schema.names, events.topic, envelope=False)
         whole_before = every_field or needs_row_before(self._plan, events, route)
-        schema = dialect.read_schema(events.schema, key=route.key, whole_before=whole_before)
+        key = route.key if events.schema.fields else ()
+        schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
         frame = events.load(session, schema)
         if every_field and self._plan.hides_values:
             frame = drop_decoded_bytes(frame)
-        changes = dialect.changes(events, frame, route.key)
+        changes = dialect.changes(events, frame, key)
         changes = self._reject_other_tables(changes, events, route)
         changes = spell_key_as_row(replace(changes, table=route.table))
         tests = dialect.unavailable_tests(events.schema)
@@ -221,17 +222,22 @@ def spell_key_as_row(changes: Changes) -> Changes:
 
 
 def union_changes(parts: list[Changes], table: str) -> Changes:
-    """The changes of several topics as those of one table. DataError when they are not of one shape or have other keys."""
-    if len({part.envelope for part in parts}) > 1:
+    """The changes of several topics as those of one table. DataError when they are not of one shape or have other keys.
+
+    Those of a topic without a column, of which no record could be read, are of any.
+    """
+    readable = [part for part in parts if part.event_columns]
+    if len({part.envelope for part in readable}) > 1:
         raise DataError(
             "some topics bring envelopes and some bring rows",
             where=f"table {table}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
     fold = name_fold(parts[0].frame.sparkSession)
-    if len({tuple(map(fold, part.key_columns)) for part in parts}) > 1:
+    if len({tuple(map(fold, part.key_columns)) for part in readable}) > 1:
         raise DataError(
             "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
         )
+    parts = [*readable, *(part for part in parts if part not in readable)]
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
     return replace(parts[0], frame=frame)

@@ -28,6 +28,7 @@ Records = Callable[["SparkSession"], "DataFrame"]
 #: Topics whose schemas are found out at the same time: where they are new, each takes a few small jobs.
 PARALLEL_TOPICS = 8
 _KEY_ERROR = "_key_error"
+_IS_NO_TOMBSTONE = f"value IS NOT NULL OR {E.TOO_LARGE}"
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,20 @@ class RecordDecoder:
             return self._metadata_events(topic, records, error)
 
     def _open_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
-        """Opens the readers of a topic; None for nothing but tombstones of a topic that was never seen before."""
-        frame = records(context.spark)
+        """Opens the readers of a topic; None for nothing but tombstones of a topic that was never seen before.
+
+        Events without a column where none of its records could be read.
+        """
+        limit = context.max_message_bytes
+        frame = _drop_large(records(context.spark), limit)
         value = self.value.open(context.spark, frame, "value", Subject(topic, "value"), context.schemas)
         if not value.schema.fields:
-            return None
+            if frame.where(_IS_NO_TOMBSTONE if limit else "value IS NOT NULL").isEmpty():
+                return None
+            return Events(topic, value.schema, _EventLoader(records, value, limit=limit))
         key = self._open_key(context, topic, frame)
         names = self.key_columns(topic) if key else ()
-        return Events(topic, value.schema, _EventLoader(records, value, key, names), key.schema if key else None)
+        return Events(topic, value.schema, _EventLoader(records, value, key, names, limit), key.schema if key else None)
 
     def _open_key(self, context: SourceContext, topic: str, frame: DataFrame) -> RecordReader | None:
         """None where keys are not read, or cannot be and need not: the file names columns of the value."""
@@ -106,14 +113,16 @@ class _EventLoader:
 
     records: Records
     value: RecordReader
-    key: RecordReader | None
-    key_columns: Collection[str]
+    key: RecordReader | None = None
+    key_columns: Collection[str] = ()
+    limit: int | None = None
 
     def __call__(self, session: SparkSession, schema: StructType) -> DataFrame:
-        frame = self.value.decode(self._select_columns(self.records(session)), E.VALUE, schema, E.ERROR)
+        frame = E.mark_large(self.records(session), ("key", "value"), self.limit)
+        frame = self.value.decode(self._select_columns(frame), E.VALUE, schema, E.ERROR)
         if self.key and self.key.schema.fields:
             frame = _decode_key(frame, self.key, self.key_columns)
-        return frame
+        return E.reject_large(frame)
 
     def _select_columns(self, frame: DataFrame) -> DataFrame:
         """A broker's records in the columns of an events frame, key and value still undecoded."""
@@ -122,16 +131,25 @@ class _EventLoader:
         headers = [F.col("headers").alias(E.HEADERS)] if "headers" in frame.columns else []  # with ids, sometimes
         return frame.select(
             *headers,
-            F.col("value").alias(E.VALUE),
-            *([F.col("key").alias(E.KEY)] if self.key else []),
+            E.take_body("value").alias(E.VALUE),
+            *([E.take_body("key").alias(E.KEY)] if self.key else []),
             F.col("partition").cast("int").alias(E.PARTITION),
             F.col("offset").cast("bigint").alias(E.OFFSET),
             F.lit(None).cast("string").alias(E.FILE),
             # The partition comes last: what it tells apart has one offset, and else the order is that of the offsets.
             F.concat(sortable(F.col("offset")), sortable(F.col("partition"))).alias(E.PLACE),
-            F.col("value").cast("binary").alias(E.RAW),
-            F.col("key").cast("binary").alias(E.RAW_KEY),
+            E.keep_bytes("value").alias(E.RAW),
+            E.keep_bytes("key").alias(E.RAW_KEY),
+            F.col(E.TOO_LARGE),
         )
+
+
+def _drop_large(frame: DataFrame, limit: int | None) -> DataFrame:
+    """A broker's records, of which those that are too large have neither key nor value."""
+    if limit is None:
+        return frame
+    bodies = {name: E.take_body(name) for name in ("key", "value")}
+    return E.mark_large(frame, tuple(bodies), limit).withColumns(bodies)
 
 
 def _decode_key(frame: DataFrame, reader: RecordReader, key_columns: Collection[str]) -> DataFrame:

@@ -114,8 +114,8 @@ class Plan:
     def reason_owners(self, events: Events) -> dict[str, str]:
         """Reason → the plugin that rejects a record for it; under an empty text, for all others."""
         reader = self.value_format or self.source
-        owners: dict[str, str] = {"": self.dialect_of(events).name, RejectReason.KEY_MISSING: "headrace"}
-        return owners | dict.fromkeys(UNREADABLE, reader.name)
+        owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
+        return owners | dict.fromkeys((RejectReason.KEY_MISSING, RejectReason.TOO_LARGE), "headrace")
 
     def _read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
         """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""

@@ -124,7 +124,8 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
 
 
 def _context(plan: Plan, session: SparkSession) -> SourceContext:
-    return SourceContext(session, plan.open_schema_log(session))
+    limit = plan.settings.max_message_bytes
+    return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)
 
 
 def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:

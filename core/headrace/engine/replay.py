@@ -25,6 +25,7 @@ from headrace.errors import ConfigError
 from headrace.sdk import events as E
 from headrace.sdk.changes import PREFIX
 from headrace.sdk.events import Events
+from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
@@ -139,7 +140,8 @@ class _Replay:
         session = self._sessions.of("replay")
         claimed = self._load(session, f"{self.under_way.path}/{folder.name}")
         schemas, stream = self._checkpoint.schemas, self._checkpoint.stream
-        context = SourceContext(session, schemas, batch=folder.batch, stream=stream)
+        limit = self._plan.settings.max_message_bytes
+        context = SourceContext(session, schemas, batch=folder.batch, stream=stream, max_message_bytes=limit)
         missing_files = [] if self._plan.source.yields_records else self._find_missing_files(context, claimed)
         is_replayed = self._condition & F.coalesce(~F.col("file").isin(missing_files), F.lit(True))
         dead_letters = claimed.where(is_replayed)
@@ -219,6 +221,8 @@ def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
     if plan.source.yields_records:  # the others hold what the transforms made of them
         conditions.append(~F.col(MASKED))
+    if plan.source.yields_records:  # what was kept of these is not the record
+        conditions.append(F.col("reason") != RejectReason.TOO_LARGE)
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 

@@ -62,6 +62,8 @@ class TableBatch:
         """DataError or ConfigError when a sink is asked for what these changes cannot give, or it cannot keep: this is the one
         place that refuses.
         """
+        if not changes.event_columns:  # none of its records could be read
+            return cls(Table(table), marks, dict.fromkeys(plan.sinks, "append"), ())
         target = Table(table, tuple(changes.key_columns))
         modes = {sink: decide_mode(sink, changes) for sink in plan.sinks}
         upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")

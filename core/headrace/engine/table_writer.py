@@ -76,6 +76,8 @@ class TableWriter:
         changes = self._read(target, state)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
         job = TableBatch.decide(self._plan, target.name, changes, marks)
+        if not job.columns:
+            return self._reject_all(target, job, state, started)
         self._check_modes(job, state)
         counter = RowCounter(job.modes.values(), snapshot_epoch=marks.epoch if job.has_snapshots else None)
         with ExitStack() as scope:
@@ -134,6 +136,13 @@ class TableWriter:
                     fix=f"write `mode: {was}` for the sink, and it goes on as before; to have it in mode {now}, give it "
                     "another `target:`, or remove the table and use a new checkpoint",
                 )
+
+    def _reject_all(self, target: Target, job: TableBatch, state: TableState, started: float) -> list[TableProgress]:
+        """Of records without a column nothing can be written."""
+        rejected = self._reject(target, job, state)
+        count = rejected.dead_letters + rejected.dropped
+        results = [WriteResult() for _ in job.modes]
+        return _progress(job, results, Counts(count, count), rejected, time.time(), time.monotonic() - started)
 
     def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)

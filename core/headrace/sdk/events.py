@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
+
+from headrace.sdk.reject_reason import RejectReason
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,6 +26,10 @@ ERROR = "error"  # string: why the body, or some of it, could not be decoded, el
 RAW = "raw"  # binary: the body as it arrived, where a record has bytes of its own
 RAW_KEY = "raw_key"  # binary: the key as it arrived; absent where the transport carries none
 HEADERS = "headers"  # array<struct<key: string, value: binary>>; likewise
+#: Column between ``mark_large`` and ``reject_large``: whether a record is too large to be decoded.
+TOO_LARGE = "_headrace_too_large"
+#: How much is kept of a key, and of a value, that is too large.
+KEPT_BYTES = 1000
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,38 @@ class Events:
         from pyspark.sql.types import StructType
 
         return cls(topic, StructType(), lambda session, _: session.range(0), error=error)
+
+
+def mark_large(frame: DataFrame, columns: Sequence[str], limit: int | None) -> DataFrame:
+    """The frame with TOO_LARGE: whether ``columns`` (bytes or text) have more than ``limit`` bytes together."""
+    from pyspark.sql import functions as F
+
+    sizes = [F.coalesce(F.octet_length(name), F.lit(0)) for name in columns]
+    is_large = reduce(lambda a, b: a + b, sizes) > limit if limit is not None else F.lit(False)
+    return frame.select("*", is_large.alias(TOO_LARGE))
+
+
+def take_body(column: str) -> Column:
+    """What is decoded of a record that TOO_LARGE may mark: nothing, where it is too large."""
+    from pyspark.sql import functions as F
+
+    return F.when(~F.col(TOO_LARGE), F.col(column))
+
+
+def keep_bytes(column: str) -> Column:
+    """What a dead letter keeps of a record that TOO_LARGE may mark: how it begins, where it is too large."""
+    from pyspark.sql import functions as F
+
+    data = F.col(column).cast("binary")
+    return F.when(F.col(TOO_LARGE), F.substring(data, 1, KEPT_BYTES)).otherwise(data)
+
+
+def reject_large(frame: DataFrame) -> DataFrame:
+    """The decoded frame with its ERROR, and without TOO_LARGE."""
+    from pyspark.sql import functions as F
+
+    error = F.when(F.col(TOO_LARGE), F.lit(RejectReason.TOO_LARGE)).otherwise(F.col(ERROR))
+    return frame.select(*[F.col(name) for name in frame.columns if name not in (ERROR, TOO_LARGE)], error.alias(ERROR))
 
 
 def header_value(name: str) -> Column:

@@ -9,6 +9,7 @@ class RejectReason(StrEnum):
     """What dialects and the engine put into ERROR."""
 
     UNDECODABLE = "undecodable"
+    TOO_LARGE = "too-large"
     SCHEMA_UNKNOWN = "schema-unknown"
     SCHEMA_INCOMPATIBLE = "schema-incompatible"
     OP_MISSING = "op-missing"
@@ -27,6 +28,7 @@ class RejectReason(StrEnum):
 
 _MEANINGS = {
     RejectReason.UNDECODABLE: "not of the format, or a value does not fit its column",
+    RejectReason.TOO_LARGE: "it has more bytes than `max.message.bytes`: `key` and `value` are how it begins",
     RejectReason.SCHEMA_UNKNOWN: "it names a schema that the registry does not have, or that is none",
     RejectReason.SCHEMA_INCOMPATIBLE: "its schema has another type for a column, and none holds the values of both",
     RejectReason.OP_MISSING: "the envelope's `op` is null",
@@ -38,4 +40,9 @@ _MEANINGS = {
     RejectReason.OTHER_TABLE: "it is of another table than the topic's first record, and no rule says that a topic has several",
 }
 #: Those of records that nobody could read: there is no event, only bytes.
-UNREADABLE = (RejectReason.UNDECODABLE, RejectReason.SCHEMA_UNKNOWN, RejectReason.SCHEMA_INCOMPATIBLE)
+UNREADABLE = (
+    RejectReason.UNDECODABLE,
+    RejectReason.TOO_LARGE,
+    RejectReason.SCHEMA_UNKNOWN,
+    RejectReason.SCHEMA_INCOMPATIBLE,
+)

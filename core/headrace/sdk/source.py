@@ -35,6 +35,8 @@ class SourceContext:
     range: tuple[Offset, Offset] | None = None
     #: What to read instead of a batch: topic → what ``replay_range`` said of it, for one batch after the other.
     replay: Mapping[str, Sequence[Any]] | None = None
+    #: The most bytes that a record may have: ``events.mark_large``. None: any number.
+    max_message_bytes: int | None = None
 
 
 class Source(Plugin, ABC):

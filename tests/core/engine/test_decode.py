@@ -109,10 +109,22 @@ def test_two_that_open_a_topic_at_once_forget_nothing_of_each_other() -> None:
     assert sorted(remembered.names) == ["price", "size"]
 
 
+class Tombstones:
+    """A frame of records without a value."""
+
+    def where(self, condition: str) -> Tombstones:
+        assert condition == "value IS NOT NULL"
+        return self
+
+    def isEmpty(self) -> bool:  # noqa: N802 - Spark's name
+        return True
+
+
 def decode(decoder: RecordDecoder, *topics: str, apart: bool = False) -> list[Any]:
     nothing: Any = None
+    tombstones: Any = Tombstones()
     context = SourceContext(nothing, SchemaLog())
-    return decoder.decode(context, dict.fromkeys(topics, lambda session: nothing), apart=apart)
+    return decoder.decode(context, dict.fromkeys(topics, lambda session: tombstones), apart=apart)
 
 
 def no_schema(names: Collection[str] | None) -> NoSchemaError:

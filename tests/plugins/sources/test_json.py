@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -297,6 +298,36 @@ class TestLines:
         path.write_bytes(gzip.compress(b'{"id": 1}\n'))
         [events] = events_of(spark, tmp_path, "json")
         assert in_order(spark, events, "id") == [1]
+
+
+def nest(levels: int, opening: str = '{"a":', closing: str = "}") -> str:
+    """An object of so many levels in all."""
+    return '{"id":1,"a":' + opening * (levels - 1) + "1" + closing * (levels - 1) + "}"
+
+
+class TestDepth:
+    """A parser goes a level deeper for each bracket, and so does whatever walks its type: the JVM would end."""
+
+    def test_a_record_that_is_nested_too_deeply_is_kept_as_it_came(self, spark: SparkSession, tmp_path: Path) -> None:
+        log = SchemaLog()
+        for number, first in enumerate(({"id": 0, "b": '"{[\\'}, {"id": 0, "b": "x"})):
+            deep = [nest(levels, *pair) for levels in (101, 1000, 5000) for pair in (('{"a":', "}"), ("[", "]"))]
+            lines(tmp_path, deep[0], first, *deep[1:], batch=number)
+            events = batch(spark, tmp_path, number, log)
+            assert types(events) == "struct<b:string,id:bigint>"
+            bad = [(None, "undecodable", text.encode()) for text in deep]
+            assert read(spark, events) == [bad[0], (first, None, json.dumps(first).encode()), *bad[1:]]
+
+    def test_a_hundred_levels_are_read(self, spark: SparkSession, tmp_path: Path) -> None:
+        lines(tmp_path, nest(100))
+        ((row, error, _),) = read(spark, batch(spark, tmp_path, 0))
+        assert error is None
+        assert json.dumps(row).count("{") == 100
+
+    def test_many_brackets_side_by_side_are_no_levels(self, spark: SparkSession, tmp_path: Path) -> None:
+        row = {"id": 1, "l": [{"a": [1], "t": "[" * 200}] * 300, "t": '\\"{{' * 200}
+        lines(tmp_path, row)
+        assert read(spark, batch(spark, tmp_path, 0))[0][:2] == (row, None)
 
 
 class TestNothing:

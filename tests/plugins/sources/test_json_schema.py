@@ -411,6 +411,14 @@ class TestRecords:
         reader = Reader(session)
         assert reader.read(good, *broken) == [{"id": 1, "name": "x"}, *["undecodable"] * 3]
 
+    def test_a_schema_that_is_nested_too_deeply_is_its_records_error_alone(self, session: SparkSession) -> None:
+        good = value(A, {"id": 1, "name": "x"})
+        deep = [
+            encode('{"type":"struct","fields":[' * n + '{"type":"int32","field":"a"}' + '],"field":"a"}' * n, "{}")
+            for n in (101, 1000)
+        ]
+        assert Reader(session).read(good, *deep) == [{"id": 1, "name": "x"}, *["undecodable"] * 2]
+
     def test_nothing(self, session: SparkSession) -> None:
         null = value(A, None)  # what ExtractNewRecordState makes of a delete
         empty = b'{"schema":null,"payload":null}'

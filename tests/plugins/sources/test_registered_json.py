@@ -639,6 +639,25 @@ def test_schemas_that_are_not_read(
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
+def test_a_schema_without_an_end_is_its_records_error_alone(
+    session: SparkSession, fake_registry: PlayedRegistry
+) -> None:
+    """The registry may have it in no other form a minute later: nothing is waited for."""
+    deep = '{"type":"object","properties":{"a":' * 1000 + '{"type":"integer"}' + "}}" * 1000
+    itself = {"type": "object", "properties": {"id": {"type": "integer"}, "next": {"$ref": "#"}}}
+    maybe = {**itself, "properties": {"next": {"oneOf": [{"type": "null"}, {"$ref": "#"}]}}}
+    WIRES[0].register(fake_registry, 1, ROW)
+    texts = deep, json.dumps(itself), json.dumps(maybe)
+    for number, text in enumerate(texts, 2):
+        fake_registry.answers[f"/schemas/ids/{number}"] = {"schema": text, "schemaType": "JSON"}
+    good = WIRES[0].frame(1, b'{"id":1,"name":"x"}')
+    bad = [WIRES[0].frame(number, b"{}") for number in (2, 3, 4)]
+    found = Reader(session, fake_registry.url).read(good, *bad)
+    assert found == [{"id": 1, "name": "x"}, *["schema-unknown"] * 3]
+    with pytest.raises(DataError, match="its JSON Schema holds itself, which no table can"):
+        Reader(session, fake_registry.url).read(bad[1])
+
+
 def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     with pytest.raises(DataError) as caught:
         Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')

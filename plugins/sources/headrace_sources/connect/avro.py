@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError
 from headrace_sources.connect.decimals import DECIMAL, MAX_PRECISION, PRECISION, SCALE
-from headrace_sources.connect.schema import ConnectSchema, limit_schema
+from headrace_sources.connect.schema import ConnectSchema, EndlessSchemaError, limit_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -103,7 +103,7 @@ def _resolve_name(name: str, namespace: str, named: Mapping[str, ConnectSchema])
         raise DataError(f"the Avro schema speaks of {name!r}, which is not in it", fix=fix)
     if schema is _OPEN:
         fix = "leave the topic out, or the field where the events are made"
-        raise DataError(f"the Avro schema has a {name!r} inside a {name!r}, which no table can hold", fix=fix)
+        raise EndlessSchemaError(f"the Avro schema has a {name!r} inside a {name!r}, which no table can hold", fix=fix)
     return schema
 
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
+class EndlessSchemaError(DataError):
+    """A schema that holds itself, or that no table can hold for its size: its records can never be read."""
+
+
 @dataclass(frozen=True)
 class ConnectSchema:
     """A schema of Kafka Connect: a leaf has the Spark type that its values are parsed as, any other has children.
@@ -57,7 +61,7 @@ MAX_LEVELS, MAX_COLUMNS = 50, 20_000
 
 
 def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema]:
-    """A parser of schemas that gives a DataError for one that is too deep or too wide for a table."""
+    """A parser of schemas that gives an EndlessSchemaError for one that is too deep or too wide for a table."""
 
     @wraps(parse)
     def parse_within_limits(*arguments: P.args, **options: P.kwargs) -> ConnectSchema:
@@ -68,7 +72,7 @@ def limit_schema(parse: Callable[P, ConnectSchema]) -> Callable[P, ConnectSchema
             levels, columns = MAX_LEVELS + 1, 0
         if levels > MAX_LEVELS or columns > MAX_COLUMNS:
             much = f"nested in more than {MAX_LEVELS} levels" if levels > MAX_LEVELS else f"of {columns:,} columns"
-            raise DataError(
+            raise EndlessSchemaError(
                 f"the schema is {much}, which no table can hold",
                 fix="leave the topic out, or the fields where the events are made",
             )

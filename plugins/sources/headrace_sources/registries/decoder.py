@@ -19,6 +19,7 @@ from headrace.sdk import (
     find_unknown_schemas,
     union_schemas,
 )
+from headrace_sources.connect.schema import EndlessSchemaError
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
 from headrace_sources.registries.reader import KEY_FIX, EmptyReader, KnownFrames, RegistryReader, WriterSchema
@@ -151,6 +152,7 @@ class RegistryDecoder:
             try:
                 log.add_writer(subject, id_, self._fetch(id_))
             except DataError as error:
+                error.at(f"topic {subject.topic}, schema {id_}")
                 _raise_unless_ruled(error, log)
                 refusal = error
                 missing.add(id_)
@@ -193,6 +195,8 @@ def _union_schemas(
 
 
 def _raise_unless_ruled(error: DataError, log: SchemaLog) -> None:
-    """Raises the error unless the file says what becomes of records without a schema."""
+    """Raises the error unless the file says what becomes of records without a schema, or waiting for one never helps."""
+    if isinstance(error, EndlessSchemaError):
+        return
     if RejectReason.SCHEMA_UNKNOWN not in log.ruled:
         raise error

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from headrace.sdk import DataError
+from headrace_sources.connect.schema import EndlessSchemaError
 
 #: What JSON Schema's own types are where no ``connect.type`` says more, as that converter reads them.
 _TYPES = {"integer": "int64", "number": "double", "string": "string", "boolean": "boolean"}
@@ -50,10 +51,15 @@ def _strip_null(schema: Any) -> dict[str, Any]:
     others = [member for member in members if not (isinstance(member, dict) and member.get("type") == "null")]
     if len(others) != 1:
         raise _refuse(schema)
+    if isinstance(others[0], dict) and "$ref" in others[0]:
+        raise _refuse(others[0])
     return others[0] if others[0] is schema else _strip_null(others[0])
 
 
 def _refuse(schema: Any) -> DataError:
+    if isinstance(schema, dict) and schema.get("$ref") == "#":
+        fix = "leave the topic out, or the field where the events are made"
+        return EndlessSchemaError("its JSON Schema holds itself, which no table can", fix=fix)
     text = json.dumps(schema, ensure_ascii=False)
     return DataError(
         f"its JSON Schema has a part that is no column's type: {text if len(text) <= 200 else text[:200] + '…'}",

@@ -19,23 +19,27 @@ def open_line_files(
     record_format: Format, context: SourceContext, topic: str, files: Sequence[str], options: Mapping[str, str]
 ) -> Events | None:
     """A topic's events; None where its files have no records. ``options``: of Spark's text reader."""
-    lines = read_lines(context.spark, files, options)
+    limit = context.max_message_bytes
+    lines = read_lines(context.spark, files, options, limit)
     reader = record_format.open(context.spark, lines, E.VALUE, Subject(topic, "value"), context.schemas)
 
     def load(session: SparkSession, wanted: StructType) -> DataFrame:
-        return reader.decode(read_lines(session, files, options), E.VALUE, wanted, E.ERROR)
+        return E.reject_large(reader.decode(read_lines(session, files, options, limit), E.VALUE, wanted, E.ERROR))
 
-    return Events(topic, reader.schema, load) if reader.schema.fields else None
+    return None if not reader.schema.fields and lines.isEmpty() else Events(topic, reader.schema, load)
 
 
-def read_lines(session: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    """The lines that are not blank, with their places: VALUE and RAW are a line's bytes."""
+def read_lines(session: SparkSession, files: Sequence[str], options: Mapping[str, str], limit: int | None) -> DataFrame:
+    """The lines that are not blank, with their places: VALUE and RAW are a line's bytes. One of more than ``limit`` is marked."""
     from pyspark.sql import functions as F
 
     frames = []
     for has_offsets, group in group_by_offset_names(files):
         frame = session.read.format("text").options(**options).load(group)
-        line = F.col("value").cast("binary")
-        frame = frame.select(line.alias(E.VALUE), *place_columns(has_offsets=has_offsets), line.alias(E.RAW))
-        frames.append(frame.where(F.col(E.VALUE).cast("string").rlike(r"\S")))
+        places, is_large = place_columns(has_offsets=has_offsets), F.col(E.TOO_LARGE)
+        line, raw = E.take_body("value").cast("binary"), E.keep_bytes("value")
+        frame = E.mark_large(frame.select("value", *places), ("value",), limit)
+        names = [name for name in frame.columns if name != "value"]
+        frame = frame.select(line.alias(E.VALUE), *names, raw.alias(E.RAW))
+        frames.append(frame.where(is_large | F.col(E.VALUE).cast("string").rlike(r"\S")))
     return reduce(lambda a, b: a.unionByName(b), frames)

@@ -22,7 +22,7 @@ from headrace.sdk import (
     union_schemas,
 )
 from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema, union_by_name
+from headrace_sources.connect.schema import ConnectSchema, limit_schema, parse_connect_schema, union_by_name
 from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
@@ -234,7 +234,7 @@ def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], 
     trees, broken, refusal = {}, [], None
     for id_, head in writers.items():
         try:
-            trees[id_] = parse_connect_schema(json.loads(head + "}")["schema"])
+            trees[id_] = _parse_head(head)
         except DataError as error:
             broken.append(id_)
             refusal = error
@@ -242,6 +242,11 @@ def _parse_heads(writers: Mapping[str, str]) -> tuple[dict[str, ConnectSchema], 
             broken.append(id_)
             refusal = DataError(f"the schema in its records is no JSON: {error}")
     return trees, broken, refusal
+
+
+@limit_schema
+def _parse_head(head: str) -> ConnectSchema:
+    return parse_connect_schema(json.loads(head + "}")["schema"])
 
 
 def _group_trees(trees: Mapping[str, ConnectSchema]) -> list[SchemaGroup]:

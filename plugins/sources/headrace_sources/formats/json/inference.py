@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headrace_sources.connect.schema import ConnectSchema
 from headrace_sources.connect.types import wire_type
 from headrace_sources.formats.json.field_names import case_sensitive_names
-from headrace_sources.formats.json.parsing import BODY, CORRUPT, parse_options
+from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,7 +52,7 @@ def parse_object(text: str) -> dict[str, Any]:
     """A record that is a JSON object; empty for any other text."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -65,7 +65,7 @@ def _infer_types(
 
     types = {name: wire_type(schema) for name, schema in declared.items() if schema.data_type is None}
     text = _mark_empty_texts(F.col(BODY))
-    texts = texts.select(_mark_empty(text) if types else text)
+    texts = texts.where(~is_too_deep(F.col(BODY))).select(_mark_empty(text) if types else text)
     encoders: Any = spark._jvm.org.apache.spark.sql.Encoders  # type: ignore[union-attr]  # noqa: SLF001
     dataset = getattr(texts._jdf, "as")(encoders.STRING())  # noqa: SLF001
     # A column that is null everywhere has no type yet: it joins when its first value comes.

@@ -32,7 +32,15 @@ from headrace_sources.formats.json.field_names import (
     has_dropped_field,
 )
 from headrace_sources.formats.json.inference import infer_schema
-from headrace_sources.formats.json.parsing import BODY, CORRUPT, PARSED, TABLE, has_several_documents, parse_options
+from headrace_sources.formats.json.parsing import (
+    BODY,
+    CORRUPT,
+    PARSED,
+    TABLE,
+    has_several_documents,
+    is_too_deep,
+    parse_options,
+)
 from headrace_sources.registries.reader import KEY_FIX
 
 if TYPE_CHECKING:
@@ -70,6 +78,7 @@ class SchemalessReader(RecordReader):
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
         is_record = F.col(BODY).isNotNull()
         is_bad = F.col(PARSED).isNull() | F.col(f"{PARSED}.{CORRUPT}").isNotNull()
+        is_bad |= is_too_deep(F.col(BODY))
         is_bad |= has_several_documents(F.col(BODY), self.options)
         is_bad |= has_dropped_field(F.col(BODY), self.dropped)
         fields = F.struct(*[F.col(PARSED).getField(name).alias(name) for name in schema.names])

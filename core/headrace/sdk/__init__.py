@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     from headrace.spark.columns import barrier as barrier, quote_name as quote_name
     from headrace.spark.error_text import (
         causes as causes,
+        find_missing_file as find_missing_file,
         first_line as first_line,
         full_text as full_text,
-        missing_file as missing_file,
     )
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import materialize as materialize
@@ -175,7 +175,7 @@ _NAMES = {
         "causes",
         "first_line",
         "full_text",
-        "missing_file",
+        "find_missing_file",
     ),
     "spark.secret_literals": ("secret_literal",),
     "spark.sessions": ("materialize",),

@@ -41,7 +41,7 @@ def first_line(error: BaseException) -> str:
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
 
 
-def missing_file(error: BaseException) -> str | None:
+def find_missing_file(error: BaseException) -> str | None:
     """The file or folder that an error says is not there."""
     match = _MISSING_FILE.search(full_text(error))
     return next(filter(None, match.groups())) if match else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.sdk import RetriableError, is_under, missing_file
+from headrace.sdk import RetriableError, find_missing_file, is_under
 
 
 def explain_missing_file(error: BaseException, folder: str) -> RetriableError | None:
     """The file of a table in ``folder`` that an error says is not there; None when it is of somewhere else."""
-    file = missing_file(error)
+    file = find_missing_file(error)
     if file is None or not is_under(file, folder):
         return None
     return RetriableError(

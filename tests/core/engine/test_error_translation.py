@@ -11,7 +11,7 @@ from headrace.engine.routing import Routes
 from headrace.errors import DataError, HeadraceError, RetriableError
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import Source
-from headrace.spark.error_text import missing_file
+from headrace.spark.error_text import find_missing_file
 from headrace.spark.storage import is_under
 from headrace_sinks import FilesSink, HudiSink, IcebergSink
 from headrace_sources import FilesSource, KafkaSource
@@ -102,6 +102,6 @@ def test_a_file_lies_in_a_folder_however_the_two_are_written(file: str, folder: 
 
 
 def test_the_missing_file_is_the_one_that_the_error_names() -> None:
-    assert missing_file(RuntimeError("Caused by: " + GONE.format("file:/a b/1"))) == "file:/a b/1"
-    assert missing_file(RuntimeError("File does not exist: /user/x")) == "/user/x"
-    assert missing_file(RuntimeError("no such table")) is None
+    assert find_missing_file(RuntimeError("Caused by: " + GONE.format("file:/a b/1"))) == "file:/a b/1"
+    assert find_missing_file(RuntimeError("File does not exist: /user/x")) == "/user/x"
+    assert find_missing_file(RuntimeError("no such table")) is None

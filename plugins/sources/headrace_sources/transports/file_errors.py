@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from headrace.sdk import DataError, full_text, is_under, missing_file
+from headrace.sdk import DataError, find_missing_file, full_text, is_under
 
 _DAMAGED = re.compile(
     r"Encountered error while reading file (\w+:\S+?)\.?(?:\s|$)|\[FAILED_READ_FILE\S*\].* (\w+:/\S+?)\.?(?:\s|$)"
@@ -14,7 +14,7 @@ _DAMAGED = re.compile(
 
 def explain_read_error(error: BaseException, path: str) -> DataError | None:
     """The file that a read failed for, where the error names one of ``path``: sinks read files, too."""
-    if (missing := missing_file(error)) and is_under(missing, path):
+    if (missing := find_missing_file(error)) and is_under(missing, path):
         return DataError(
             "a file that was found is gone",
             where=missing,

@@ -160,6 +160,8 @@ def _decode_key(frame: DataFrame, reader: RecordReader, key_columns: Collection[
     from pyspark.sql import functions as F
 
     frame = reader.decode(frame, E.KEY, reader.schema, _KEY_ERROR)
+    # Half a key names no row.
+    frame = frame.withColumn(E.KEY, F.when(F.col(_KEY_ERROR).isNull(), F.col(E.KEY)))
     others = [name for name in frame.columns if name not in (E.ERROR, _KEY_ERROR)]
     key_error = F.col(_KEY_ERROR)
     if set(key_columns) == set(reader.schema.names):

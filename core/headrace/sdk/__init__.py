@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from headrace.sdk.transform import Transform as Transform
     from headrace.spark.columns import barrier as barrier, match_names as match_names, quote_name as quote_name
     from headrace.spark.error_text import (
+        causes as causes,
         find_missing_file as find_missing_file,
         first_line as first_line,
         full_text as full_text,
@@ -111,7 +112,7 @@ _NAMES = {
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",
     "spark.columns": "barrier match_names quote_name",
-    "spark.error_text": "find_missing_file first_line full_text",
+    "spark.error_text": "causes find_missing_file first_line full_text",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize",
     "spark.storage": "Folder is_under qualify_path",

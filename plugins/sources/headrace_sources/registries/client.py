@@ -159,7 +159,7 @@ class Registry:
 
     def _refuse_depth(self, id: str) -> DataError:  # noqa: A002 - the registries' word
         fix = "leave the topic out, or the fields where the events are made"
-        return DataError(f"the schema {id} is nested so deep that no table can hold it", where=self.url, fix=fix)
+        return EndlessSchemaError(f"the schema {id} is nested so deep that no table can hold it", where=self.url, fix=fix)
 
     def _read_confluent(self, answer: Any, schema_type: str) -> tuple[Any, Any]:
         """The schema in an answer of Confluent's interface, and what it refers to."""

@@ -24,6 +24,7 @@ from headrace.sdk import (
     RetriableError,
     send,
 )
+from headrace_sources.connect.schema import EndlessSchemaError
 
 #: Seconds that a registry may be silent, and that an answer may take as a whole; the pauses between tries.
 SILENCE, TIMEOUT, PAUSES = 10.0, 30.0, (0.5, 1.0, 2.0)
@@ -159,7 +160,9 @@ class Registry:
 
     def _refuse_depth(self, id: str) -> DataError:  # noqa: A002 - the registries' word
         fix = "leave the topic out, or the fields where the events are made"
-        return EndlessSchemaError(f"the schema {id} is nested so deep that no table can hold it", where=self.url, fix=fix)
+        return EndlessSchemaError(
+            f"the schema {id} is nested so deep that no table can hold it", where=self.url, fix=fix
+        )
 
     def _read_confluent(self, answer: Any, schema_type: str) -> tuple[Any, Any]:
         """The schema in an answer of Confluent's interface, and what it refers to."""

@@ -37,7 +37,8 @@ def kafka() -> Iterator[Kafka]:
 def test_the_run_goes_on_where_it_was(
     kafka: Kafka, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "AWAY", (0.2, 1.0))
+    monkeypatch.setattr(engine, "FIRST_PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(engine, "LONGEST_PAUSE_SECONDS", 1.0)
     kafka.produce(TOPIC, change("c", 1, "a", lsn=1))
     pipeline = job(kafka, tmp_path, {"subscribe": TOPIC, **IMPATIENT})
     with stop_at_end(pipeline.start(spark, "200 ms")) as query:

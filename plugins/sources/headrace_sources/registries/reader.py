@@ -170,6 +170,7 @@ class _PayloadPlan:
     def __init__(self, name: str, reader: PayloadReader, schema: StructType, payload: Column) -> None:
         self._name, self._schema = name, schema
         self._tree = reader.tree.project(schema)
+        self._is_part = self._tree != reader.tree
         self._steps = reader.steps(self._tree)
         self._wire = payload
         self._structs: dict[str, Column] = {}
@@ -198,6 +199,8 @@ class _PayloadPlan:
     def convert(self) -> Column:
         """The struct as a table has it."""
         column = convert(self._wire, self._tree, self._schema, parts=self._structs)
+        if column is self._wire and self._is_part:  # a parser of whole records gives the other fields, too
+            column = _narrow(column, self._schema)
         return barrier(column).alias(f"{_TABLE}{self._name}")
 
     @property
@@ -229,6 +232,17 @@ class _PayloadPlan:
 
         self._wire = F.col(name)
         return barrier(column).alias(name)
+
+
+def _narrow(column: Column, data_type: DataType) -> Column:
+    """A value with those of its fields alone that a type has."""
+    from pyspark.sql import functions as F
+
+    fields = getattr(data_type, "fields", None)
+    if fields is None:
+        return column
+    cells = [_narrow(column.getField(field.name), field.dataType).alias(field.name) for field in fields]
+    return F.when(column.isNotNull(), F.struct(*cells))
 
 
 def _read_side_by_side(frame: DataFrame, plans: Sequence[_PayloadPlan]) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,18 +83,30 @@ def _filter_names(
     return schema, dropped, names.new  # type: ignore[return-value]
 
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
+#: Session → what it had before, and how many have changed it now.
+_CHANGED: dict[SparkSession, tuple[str | None, int]] = {}
+_LOCK = threading.Lock()
+
+
 @contextmanager
 def case_sensitive_names(spark: SparkSession) -> Iterator[None]:
     """While Spark infers types: else it takes names that differ by case alone for one, and loses the values of the other."""
-    name = "spark.sql.caseSensitive"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "true")
-    spark.sparkContext.setLocalProperty(name, "true")  # which the tasks look at
+    spark.sparkContext.setLocalProperty(_CASE_SENSITIVE, "true")  # which the tasks look at
+    with _LOCK:  # topics are looked at side by side: the last one leaves the session as the first one found it
+        before, users = _CHANGED.get(spark, (spark.conf.get(_CASE_SENSITIVE), 0))
+        _CHANGED[spark] = before, users + 1
+        spark.conf.set(_CASE_SENSITIVE, "true")
     try:
         yield
     finally:
-        spark.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]
-        spark.conf.set(name, before or "false")
+        spark.sparkContext.setLocalProperty(_CASE_SENSITIVE, None)  # type: ignore[arg-type]
+        with _LOCK:
+            before, users = _CHANGED.pop(spark)
+            if users > 1:
+                _CHANGED[spark] = before, users - 1
+            else:
+                spark.conf.set(_CASE_SENSITIVE, before or "false")
 
 
 def has_dropped_field(text: Column, dropped: DroppedFields) -> Column:

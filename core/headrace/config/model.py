@@ -42,8 +42,8 @@ class TableRule(Config):
     target: str | None = None
     #: Key columns, named as in the event. Only where the event carries no key, or one that cannot be read.
     key: tuple[str, ...] = ()
-    #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, or the name that the
-    #: connector has for what the value means.
+    #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, one of the converters', or the
+    #: name that the connector has for what the value means.
     columns: dict[str, str] = Field(default_factory=dict)
     #: The field, or the fields, whose values say which table a record of the topic is of: ``source.table``. The values,
     #: joined with dots, then stand for the topic's name in ``target``. As the connectors' option of this name has it.

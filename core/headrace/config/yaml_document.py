@@ -66,6 +66,8 @@ class Document:
         if item["type"] == "unknown_key":
             key, known = item["ctx"]["key"], item["ctx"]["known"]
             return self.error((*loc, key), f"unknown key {key!r}", did_you_mean(key, known))
+        if item["type"] == "explained_key":
+            return self.error((*loc, item["ctx"]["key"]), item["ctx"]["what"], item["ctx"]["fix"])
         if item["type"] == "missing":
             return self.error(loc[:-1], f"{loc[-1]!r} is missing", f"add `{loc[-1]}:`")
         return self.error(loc, *_explain(item))

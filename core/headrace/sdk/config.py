@@ -16,12 +16,15 @@ from headrace.secret_values import SecretsModel, keep_secrecy
 class Config(SecretsModel):
     """A block of the pipeline file.
 
-    Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept as they are and given by ``options``.
+    Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept as they are and given by ``options``. Those in
+    ``explained`` are refused with a sentence of their own.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
 
     passthrough: ClassVar[tuple[str, ...]] = ()
+    #: Options that are somebody else's, with what is to be said of each: what it is, and the fix.
+    explained: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     @classmethod
     def keys(cls) -> list[str]:
@@ -37,6 +40,9 @@ class Config(SecretsModel):
         known, patterns = {*cls.keys(), *cls.model_fields}, cls.passthrough_patterns(data)
         for key in data:
             if key not in known and not any(fnmatchcase(str(key), pattern) for pattern in patterns):
+                if key in cls.explained:
+                    what, fix = cls.explained[key]
+                    raise PydanticCustomError("explained_key", "{what}", {"key": key, "what": what, "fix": fix})
                 names = [*cls.keys(), *(p for p in patterns if "*" not in p)]
                 raise PydanticCustomError("unknown_key", "unknown key {key}", {"key": str(key), "known": names})
         return data

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import DELETED, ERROR, KEY, PREFIX, Changes, Config, DataError, Transform, match_names, quote_name
+from headrace.sdk import (
+    DELETED,
+    ERROR,
+    IMAGES,
+    KEY,
+    PREFIX,
+    Changes,
+    Config,
+    DataError,
+    Transform,
+    match_names,
+    quote_name,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,8 +33,27 @@ _TRANSACTION = ("id", "total_order", "data_collection_order")
 _DELETED_FIELD = "__deleted"
 
 
+#: ExtractNewRecordState's options that have no meaning here.
+_EXPLAINED = {
+    **dict.fromkeys(
+        ("add.headers", "add.headers.prefix"),
+        ("`add.headers` writes headers, and a table has none", "name the fields in `add.fields`: they are columns"),
+    ),
+    **{
+        name: (f"`{name}` is an older name", "write `delete.tombstone.handling.mode`")
+        for name in ("drop.tombstones", "delete.handling.mode")
+    },
+    "route.by.field": (
+        "`route.by.field` chooses a topic, and not a table",
+        "write `target:` in a rule of `tables:`",
+    ),
+}
+
+
 class UnwrapConfig(Config):
     """Options of Debezium's ExtractNewRecordState, under their own names."""
+
+    explained = _EXPLAINED
 
     #: What a delete becomes. ``tombstone`` and ``delete-to-tombstone`` remove the row, and so does
     #: ``rewrite-with-tombstone``, whose rows have a ``__deleted``; ``rewrite`` keeps the row and says so in ``__deleted``;
@@ -84,7 +115,10 @@ class Unwrap(Transform):
         if self.config.delete_handling == "drop" and DELETED in frame.columns:
             is_rejected = [_column(ERROR).isNotNull()] if ERROR in frame.columns else []
             changes = replace(changes, frame=frame.where(reduce(lambda a, b: a | b, is_rejected, ~_column(DELETED))))
-        return self._rows(changes) if changes.envelope else self._flat(changes)
+        if not changes.envelope:
+            return self._flat(changes)
+        _refuse_documents(frame.schema)
+        return self._rows(changes)
 
     def _rows(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
@@ -144,6 +178,17 @@ class Unwrap(Transform):
         from pyspark.sql import functions as F
 
         return F.lit(False).alias(DELETED) if name == DELETED and self._keeps_deleted else _column(name)
+
+
+def _refuse_documents(schema: StructType) -> None:
+    """DataError for envelopes whose row images are texts: nothing says which columns are in them."""
+    texts = [name for name in IMAGES if name in schema.names and schema[name].dataType.typeName() == "string"]
+    if texts and not any(_field_names(schema, name) for name in IMAGES):
+        raise DataError(
+            "its events hold documents as text, as MongoDB's do, and no rows",
+            fix="let ExtractNewDocumentState of Debezium's MongoDB connector make rows of them; or leave `unwrap` out, and the "
+            "table keeps the events",
+        )
 
 
 def _flag(deleted: Column) -> Column:

@@ -250,6 +250,28 @@ class TestPlugins:
         text = self.refusal(SHORTEST + "transforms:\n- unwrap:\n    delete.tombstone.handling.mode: rewind\n")
         assert text.startswith("pipeline.yaml:7 transforms.0.unwrap.delete.tombstone.handling.mode: must be 'drop', ")
 
+    @pytest.mark.parametrize(
+        ("option", "says"),
+        [
+            (
+                "add.headers: op",
+                "`add.headers` writes headers, and a table has none\n  fix: name the fields in `add.fields`: they are columns",
+            ),
+            (
+                "drop.tombstones: true",
+                "`drop.tombstones` is an older name\n  fix: write `delete.tombstone.handling.mode`",
+            ),
+            (
+                "route.by.field: table",
+                "`route.by.field` chooses a topic, and not a table\n  fix: write `target:` in a rule of `tables:`",
+            ),
+        ],
+    )
+    def test_an_option_of_the_single_message_transform_that_has_no_meaning_here(self, option: str, says: str) -> None:
+        name = option.partition(":")[0]
+        text = self.refusal(SHORTEST + f"transforms:\n- unwrap: {{{option}}}\n")
+        assert text == f"pipeline.yaml:6 transforms.0.unwrap.{name}: {says}"
+
     def test_a_field_that_add_fields_cannot_name(self) -> None:
         text = self.refusal(SHORTEST + "transforms:\n- unwrap: {add.fields: 'op,a.b.c'}\n")
         assert text == (

@@ -12,7 +12,7 @@ import pytest
 from tests.support.bronze import Bronze, write_lines
 from tests.support.files import events_of, in_order
 
-from headrace.errors import DataError
+from headrace.errors import ConfigError, DataError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace_sources.formats.json import field_names as names
@@ -298,6 +298,71 @@ class TestLines:
         path.write_bytes(gzip.compress(b'{"id": 1}\n'))
         [events] = events_of(spark, tmp_path, "json")
         assert in_order(spark, events, "id") == [1]
+
+
+class TestDeclaredTypes:
+    """`columns:` may say what Connect and Debezium say of a value, where they write no schema."""
+
+    def test_what_is_base64_or_a_count(self, spark: SparkSession) -> None:
+        row = {
+            "id": 7,
+            "price": "MDk=",
+            "free": {"scale": 3, "value": "MDk="},
+            "at": 3_723_000_001,
+            "mask": "BQE=",
+            "raw": "AAE=",
+            "small": 5,
+            "tree": "a.b",
+        }
+        declared = {
+            "id": "int32",
+            "price": "org.apache.kafka.connect.data.Decimal(8,4)",
+            "free": "io.debezium.data.VariableScaleDecimal",
+            "at": "io.debezium.time.MicroTime",
+            "mask": "io.debezium.data.Bits",
+            "raw": "bytes",
+            "small": "int16",
+            "tree": "io.debezium.data.Ltree",
+        }
+        log = SchemaLog(file_types=lambda topic: declared)
+        wrong = {**row, "price": "AJiWgAA="}  # more digits than the file says
+        frame = spark.createDataFrame([(json.dumps(r),) for r in (row, wrong)], "value string").coalesce(1)
+        reader = JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
+        assert {field.name: field.dataType.simpleString() for field in reader.schema} == {
+            "id": "int",
+            "price": "decimal(8,4)",
+            "free": "string",
+            "at": "bigint",
+            "mask": "binary",
+            "raw": "binary",
+            "small": "smallint",
+            "tree": "string",
+        }
+        right, refused = reader.decode(frame, "value", reader.schema, "error").collect()
+        expected = {"price": Decimal("1.2345"), "free": "12.345", "mask": b"\x05\x01", "raw": b"\0\1"}
+        assert right["value"].asDict() == {**row, **expected}
+        assert refused["error"] == "undecodable"
+
+    @pytest.mark.parametrize(
+        "text", ["org.apache.kafka.connect.data.Decimal", "org.apache.kafka.connect.data.Decimal(39,2)", "int128"]
+    )
+    def test_a_type_that_says_too_little_is_refused(self, spark: SparkSession, text: str) -> None:
+        log = SchemaLog(file_types=lambda topic: {"price": text})
+        frame = spark.createDataFrame([('{"price": "MDk="}',)], "value string")
+        with pytest.raises(ConfigError, match="is no type for the column 'price'"):
+            JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
+
+
+def test_a_payload_without_a_schema_says_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    event = {"before": None, "after": {"id": 1}, "source": {"connector": "mysql"}, "op": "c"}
+    lines(tmp_path, {"payload": event})
+    with pytest.raises(DataError) as caught:
+        batch(spark, tmp_path, 0)
+    assert str(caught.value) == (
+        'topic moma.public.artists: its records are `{"payload": …}` without a schema: the event is one level down\n'
+        "  fix: take it out where the records are made, as Kafka Connect's ExtractField does with `field=payload`, or write the "
+        "schema beside it"
+    )
 
 
 def nest(levels: int, opening: str = '{"a":', closing: str = "}") -> str:

@@ -17,6 +17,7 @@ from headrace.sdk.changes import ERROR, KEY
 from headrace.sdk.sink import Table
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.json.format import JsonFormat
+from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,3 +102,19 @@ def test_keys_are_not_read_where_the_file_says_none(tmp_path: Path, spark: Spark
     found = sink.read_back(spark, Table("orders")).orderBy("id").select("id", "item").collect()
     assert [tuple(row) for row in found] == [(1, "c"), (2, "b")]
     assert [table.dead_letters for batch in progress for table in batch.tables] == [0]
+
+
+def test_events_of_mongodb_say_what_they_are(spark: SparkSession) -> None:
+    """Their rows are documents, as text: neither a key column nor a column is in them."""
+    source = {"connector": "mongodb", "ts_ms": 1, "collection": "orders", "ord": 1}
+    event = {"before": None, "after": '{"_id": 1, "item": "a"}', "source": source, "op": "c"}
+    records = [record(event, key={"id": "1"})]
+    says = "its events hold documents as text, as MongoDB's do, and no rows\n  fix: let ExtractNewDocumentState of Debezium's "
+    (changes,) = changes_of(spark, records).values()
+    with pytest.raises(DataError) as caught:
+        Unwrap().apply(changes)
+    assert says in str(caught.value)
+    with pytest.raises(DataError) as caught:
+        changes_of(spark, [record(event)], keyed=False, key=["_id"])
+    assert says in str(caught.value)
+    assert changes.frame.count() == 1  # who keeps envelopes keeps these

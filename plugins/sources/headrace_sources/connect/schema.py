@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+#: Connect's types without children that are not Spark's names, too.
+LEAF_NAMES = ("int8", "int16", "int32", "int64", "float32", "float64", "bytes")
+
 
 class EndlessSchemaError(DataError):
     """A schema that holds itself, or that no table can hold for its size: its records can never be read."""

@@ -5,17 +5,30 @@ A conversion always changes the Spark type. So where a type is the same in both,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import TYPE_CHECKING, cast
 
 from headrace_sources.connect import decimals, times
-from headrace_sources.connect.schema import ConnectSchema
+from headrace_sources.connect.schema import LEAF_NAMES, ConnectSchema, parse_connect_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
+
+
+#: Debezium's names that change nothing, and Spark's name of the type that their values have.
+_SAME_TYPES = {
+    **{f"io.debezium.time.{name}": "long" for name in ("MicroTime", "NanoTime", "MicroDuration", "NanoDuration")},
+    **{f"io.debezium.time.{name}": "string" for name in ("ZonedTime", "IsoTime", "Interval")},
+    **{
+        f"io.debezium.data.{name}": "string" for name in ("Json", "Xml", "Uuid", "Enum", "EnumSet", "Ltree", "Tsvector")
+    },
+    "io.debezium.time.Year": "integer",
+    "io.debezium.data.Bits": "binary",
+}
 
 
 @dataclass(frozen=True)
@@ -48,12 +61,31 @@ def drop_unknown_names(schema: ConnectSchema) -> ConnectSchema:
     return schema if logical_type(schema) else replace(schema, name=None, parameters={})
 
 
-def parse_type_name(name: str) -> ConnectSchema:
-    """The leaf of a logical type's name alone, where its values are plain ones. LookupError for any other name."""
+def parse_type_name(text: str) -> ConnectSchema:
+    """The schema of a type's name, as Connect and Debezium have it: ``int32``, ``io.debezium.time.Date``.
+
+    A Decimal has its precision and scale behind it: ``org.apache.kafka.connect.data.Decimal(8,4)``. LookupError for any other.
+    """
     from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType
 
     plain: dict[str, DataType] = {t.typeName(): t for t in (IntegerType(), LongType(), StringType(), BinaryType())}
-    return ConnectSchema(plain[_logical_types()[name].wire], name=name)
+    if found := re.fullmatch(rf"{re.escape(decimals.DECIMAL)}\((\d+), *(\d+)\)", text):
+        precision, scale = map(int, found.groups())
+        if not scale <= precision <= decimals.MAX_PRECISION:
+            raise LookupError(text)
+        return ConnectSchema(
+            BinaryType(), decimals.DECIMAL, {decimals.PRECISION: f"{precision}", decimals.SCALE: f"{scale}"}
+        )
+    if text == decimals.VARIABLE_SCALE_DECIMAL:
+        return ConnectSchema(
+            name=text, fields={"scale": ConnectSchema(IntegerType()), "value": ConnectSchema(BinaryType())}
+        )
+    if text == decimals.DECIMAL:  # nothing says where its point is
+        raise LookupError(text)
+    if text in LEAF_NAMES:
+        return parse_connect_schema({"type": text})
+    wire = _SAME_TYPES.get(text) or _logical_types()[text].wire
+    return ConnectSchema(plain[wire], name=text)
 
 
 def to_connect_schema(data_type: DataType) -> ConnectSchema:

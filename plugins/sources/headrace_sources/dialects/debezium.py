@@ -184,11 +184,23 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
     images = {image: _names_in(schema, image) for image in ("after", "before")}
     known = [column for names in images.values() for column in names]
     has_own_key = bool(record_key_names(frame))
+    if key and not has_own_key and not known:
+        _refuse_documents(topic, schema)
     names = spell_key_columns(frame, key, known) if has_own_key else find_key_columns(topic, frame, key, known)
     columns = {name: _coalesce_images(frame, images, name) for name in names}
     if has_own_key:
         return fill_key(frame, columns)
     return F.struct(*[column.alias(name) for name, column in columns.items()]) if key else None
+
+
+def _refuse_documents(topic: str, schema: StructType) -> None:
+    """DataError for images that are texts: nothing in them is a column."""
+    if any(_type_name(schema, image) == "string" for image in C.IMAGES):
+        raise DataError(
+            "its events hold documents as text, as MongoDB's do, and no rows",
+            where=f"topic {topic}",
+            fix="let ExtractNewDocumentState of Debezium's MongoDB connector make rows of them",
+        )
 
 
 def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], name: str) -> Column:

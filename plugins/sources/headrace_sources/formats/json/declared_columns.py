@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.sdk import IMAGES, ConfigError, SchemaLog, Subject, match_names
-from headrace_sources.connect.schema import ConnectSchema
+from headrace_sources.connect.schema import LEAF_NAMES, ConnectSchema
 from headrace_sources.connect.types import parse_type_name, table_type, to_connect_schema
 
 #: A type and no list of columns, which Spark would take for a struct.
@@ -99,7 +99,7 @@ def _parse_type(text: str, column: str, topic: str) -> ConnectSchema:
 
     leaf = None
     with suppress(LookupError, PySparkException):
-        if "." in text:
+        if "." in text or text in LEAF_NAMES:
             leaf = parse_type_name(text)
         elif _TYPE.fullmatch(text):
             leaf = to_connect_schema(_parse_datatype_string(text))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import (
+    IMAGES,
     DataError,
     RecordReader,
     RejectReason,
@@ -123,6 +124,8 @@ def open_by_data(
             return SchemalessReader(inferred, {}, DroppedFields(), options)
         fix = KEY_FIX if subject.part == "key" else "check `format:`, and that a line is one event"
         raise DataError(f"none of its {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
+    if known is None:
+        _refuse_payload(inferred, subject)
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, lambda name: sum(f'"{name}"' in text for text in first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
@@ -135,3 +138,15 @@ def open_by_data(
     schema = to_table_schema(schema, columns) if columns else schema
     log.remember(subject, schema)
     return SchemalessReader(schema, columns, dropped, options)
+
+
+def _refuse_payload(inferred: StructType, subject: Subject) -> None:
+    """DataError for events that have a `payload` around them, and no schema beside it."""
+    inner = getattr(inferred["payload"].dataType, "names", ()) if inferred.names == ["payload"] else ()
+    if "op" in inner and {*IMAGES, "source"} & set(inner):
+        raise DataError(
+            'its records are `{"payload": …}` without a schema: the event is one level down',
+            where=f"topic {subject.topic}",
+            fix="take it out where the records are made, as Kafka Connect's ExtractField does with `field=payload`, or write the "
+            "schema beside it",
+        )

@@ -176,7 +176,7 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
         sent, value = F.col(f"{_SENT}{i}"), stored[quote_name(name)].cast(data_type)
         values[name.lower()] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
         positions[name] = F.coalesce(sent.getField("at"), stored[COLUMN_POSITIONS].getItem(name))
-    rest = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS)]
+    rest = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
     # Of columns that none of this batch's changes can leave out it stays.
     others = F.map_filter(
         F.coalesce(stored[COLUMN_POSITIONS], _no_positions()), lambda name, _: ~name.isin(list(types))

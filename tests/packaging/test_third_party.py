@@ -36,7 +36,14 @@ class Venv:
         (site,) = folder.glob("lib/python*/site-packages")
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
         # pip takes a version that it sees for installed, wherever that is; what else is needed is seen already.
-        pip = [self.bin / "pip", "install", "--quiet", "--no-compile", "--no-deps", "--force-reinstall"]
+        pip: list[str | Path] = [
+            self.bin / "pip",
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--no-deps",
+            "--force-reinstall",
+        ]
         run([*pip, *requirements], folder, seconds=900)
 
     def headrace(self, *arguments: str, cwd: Path, ok: int = 0, path: str = "") -> str:

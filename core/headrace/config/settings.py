@@ -33,8 +33,8 @@ class Settings(Config):
 
     #: What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
     #: ``drop``. Reasons: ``undecodable``, ``too-large``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
-    #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``. Default: all are kept aside, and a record of
-    #: ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
+    #: ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``, ``other-table``. Default: all are kept aside, and a
+    #: record of ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
     dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
     #: How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
     #: it has read a hundred.

@@ -221,7 +221,7 @@ def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
     if plan.source.yields_records:  # the others hold what the transforms made of them
         conditions.append(~F.col(MASKED))
-    if plan.source.yields_records:  # what was kept of these is not the record
+        # What was kept of these is not the record.
         conditions.append(F.col("reason") != RejectReason.TOO_LARGE)
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 

@@ -15,6 +15,7 @@ from tests.support.files import events_of, in_order
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
+from headrace.spark.sessions import Sessions
 from headrace_sources.formats.json import field_names as names
 from headrace_sources.formats.json.format import JsonFormat
 
@@ -326,6 +327,7 @@ class TestDeclaredTypes:
         }
         log = SchemaLog(file_types=lambda topic: declared)
         wrong = {**row, "price": "AJiWgAA="}  # more digits than the file says
+        spark = Sessions(spark).of("json")
         frame = spark.createDataFrame([(json.dumps(r),) for r in (row, wrong)], "value string").coalesce(1)
         reader = JsonFormat().open(spark, frame, "value", Subject("orders", "value"), log)
         assert {field.name: field.dataType.simpleString() for field in reader.schema} == {

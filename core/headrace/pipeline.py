@@ -233,10 +233,11 @@ class Pipeline:
         ``now``: even if the snapshot has not come to its end, or has dead letters. Stop the pipeline before. ConfigError when
         no snapshot has come by.
         """
-        spark = self._session(spark)
-        if not Folder(spark, self.checkpoint).exists():
-            raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
-        return resync(self.plan, spark, table, now=now)
+        with redact_errors(self.redact):
+            spark = self._session(spark)
+            if not Folder(spark, self.checkpoint).exists():
+                raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
+            return resync(self.plan, spark, table, now=now)
 
     def _start(
         self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None

@@ -73,3 +73,13 @@ def test_no_error_of_a_run_and_nothing_it_came_from_says_a_secret(spark: SparkSe
     with pytest.raises(HeadraceError) as raised_by_read:
         made.read("moma.artists", spark=spark)
     assert SECRET not in text_of(raised_by_read.value)
+
+
+def test_no_refusal_says_a_secret(spark: SparkSession, tmp_path: Path) -> None:
+    made = pipeline(tmp_path, checkpoint=f"{tmp_path}/${{env:CANARY}}", transforms=[{"unwrap": {}}])
+    for refuse in (made.raise_epoch, lambda: made.resync("moma.artists", spark=spark)):
+        with pytest.raises(HeadraceError) as raised:
+            refuse()
+        said = text_of(raised.value)
+        assert "checkpoint" in said
+        assert SECRET not in said

@@ -18,6 +18,7 @@ from headrace.runtime.jvm import JAVA_OPTIONS, read_spark_default, spark_conf_ho
 from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import SECRET_KEYS, Secret, keep_secrecy
+from headrace.spark.jvm_cache import cache_jvm_lookups
 from headrace.spark.sessions import HUGE_METHODS
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
         builder = SparkSession.builder.appName("headrace")
         for key, value in settings.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        cache_jvm_lookups(session)
+        return session
     except Exception as error:
         raise ConfigError(
             f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets"

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+#: Classes that PySpark asks for by their short names: for each the JVM looks through all jars, once per imported package.
+_CLASSES = ("SparkSession", "SparkSession$", "Column", "PythonRDD", "SerDeUtil", "SimplePythonFunction")
+
+
 class _Package(JavaPackage):  # type: ignore[misc]
     """A package of the JVM's that keeps the packages and classes it was asked for."""
 
@@ -50,6 +54,10 @@ def cache_jvm_lookups(spark: SparkSession) -> None:
         for python_name in (name, name.rpartition(".")[2]):
             if python_name not in vars(jvm):
                 setattr(jvm, python_name, _Functions(name, jvm))
+    for name in _CLASSES:
+        # What this Spark calls otherwise is a package to py4j.
+        if name not in vars(jvm) and isinstance(member := getattr(jvm, name), JavaClass):
+            setattr(jvm, name, member)
 
 
 def _with_cache(member: Any) -> Any:

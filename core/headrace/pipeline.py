@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, next_batch
 from headrace.config.loader import build
-from headrace.config.model import TableRule
+from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
@@ -96,7 +96,7 @@ class Pipeline:
             dialects=_dialects(registry(), self.dialects),
             transforms=tuple(self.transforms),
             value_format=self.value,
-            key_format=None if key == "none" else key,
+            key_format=None if key == NO_FORMAT else key,
             spark_conf={key: option_text(value) for key, value in self.spark.items()},
             settings=self.settings,
             dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from string import Formatter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -28,7 +28,7 @@ def _block(item: Any) -> Any:
 Block = Annotated[dict[str, Any], BeforeValidator(_block)]
 
 #: What stands for the format of keys that are not read.
-NO_FORMAT = "none"
+NO_FORMAT: Final = "none"
 
 _NAME = re.compile(r"[\w][\w.-]*")
 

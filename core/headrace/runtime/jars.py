@@ -44,8 +44,7 @@ def resolve_jars(
     if wrong := [name for name in wanted if len(list(filter(None, name.split(":")))) != 3]:
         raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
     settings = _settings(conf)
-    locked = find_locked(wanted, locks or {}) if not settings else None
-    if locked is not None:
+    if (locked := _find_locked(wanted, locks, settings)) is not None:
         return _fetch_locked(locked, report)
     cache = cache_home()
     record = _record_file(cache, wanted, spark_version, settings)
@@ -71,8 +70,7 @@ def find_cached_jars(
     if not coordinates:
         return []
     cache, wanted, settings = cache_home(), sorted(set(coordinates)), _settings(conf)
-    locked = find_locked(wanted, locks or {}) if not settings else None
-    if locked is not None:
+    if (locked := _find_locked(wanted, locks, settings)) is not None:
         paths = [cache / _LOCKED / artefact.path for artefact in locked]
         return paths if all(path.is_file() for path in paths) else None
     return _read_record(cache, _record_file(cache, wanted, spark_version, settings))
@@ -115,6 +113,11 @@ def _digests(jars: Iterable[Path]) -> list[str]:
 
     with ThreadPoolExecutor() as pool:
         return list(pool.map(digest, jars))
+
+
+def _find_locked(wanted: Sequence[str], locks: Locks | None, settings: Mapping[str, str]) -> list[Artefact] | None:
+    """The jars that the locks name; None where they do not, or where the pipeline says itself where jars come from."""
+    return None if settings else find_locked(wanted, locks or {})
 
 
 def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:

@@ -171,12 +171,12 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
         for key, value in settings.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
-        cache_jvm_lookups(session)
-        return session
     except Exception as error:
         raise ConfigError(
             f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets"
         ) from error
+    cache_jvm_lookups(session)
+    return session
 
 
 def _local_defaults() -> dict[str, str]:

@@ -34,9 +34,9 @@ BY_CITY: dict[str, dict[str, Any]] = {
 Record = Mapping[str, Any]
 
 
-def change(op: str, id_: int, name: str, *, lsn: int, partition: int = 0, **source: Any) -> Record:
+def change(op: str, id_: int, name: str, *, lsn: int, partition: int = 0, source: Record | None = None) -> Record:
     row = {"id": id_, "name": name, "city": "Basel"}
-    block = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]', **source}
+    block = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]', **(source or {})}
     images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
     return {"key": {"id": id_}, "value": {**images, "source": block, "op": op}, "partition": partition}
 
@@ -101,12 +101,9 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     return Shop(spark, tmp_path, [MemorySink(store=str(tmp_path))])
 
 
-@pytest.mark.parametrize("is_partitioned", [False, True])
 @pytest.mark.parametrize("kind", pipelines.TABLE_SINKS)
-def test_a_tombstone_is_what_is_left_of_a_delete(
-    spark: SparkSession, tmp_path: Path, kind: str, *, is_partitioned: bool
-) -> None:
-    (config,) = pipelines.sink_block(kind, tmp_path, **(BY_CITY[kind] if is_partitioned else {})).values()
+def test_a_tombstone_is_what_is_left_of_a_delete(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    (config,) = pipelines.sink_block(kind, tmp_path, **BY_CITY[kind]).values()
     shop = Shop(spark, tmp_path, [SINKS[kind](config)])
     shop.apply(change("c", 1, "a", lsn=10), change("c", 2, "b", lsn=11))
     (progress,) = shop.apply(tombstone(1), tombstone(9))
@@ -114,55 +111,49 @@ def test_a_tombstone_is_what_is_left_of_a_delete(
     assert (progress.rows_in, progress.applied, progress.superseded, progress.dead_letters) == (1, 1, 0, 0)
     shop.apply(change("u", 1, "older", lsn=9))
     assert shop.names() == {2: "b"}
-    shop.apply(change("c", 1, "anew", lsn=20))
-    assert shop.names() == {1: "anew", 2: "b"}
-    (progress,) = shop.apply(change("u", 2, "B", lsn=21), tombstone(2))
-    assert (progress.rows_in, progress.applied) == (1, 1)
+    (progress,) = shop.apply(change("c", 1, "anew", lsn=20), change("u", 2, "B", lsn=21), tombstone(2))
+    assert (progress.rows_in, progress.applied) == (2, 2)
     assert shop.names() == {1: "anew", 2: "B"}
 
 
+def test_a_tombstone_removes_the_row_that_lies_before_it_in_its_partition_alone(shop: Shop) -> None:
+    shop.apply(
+        change("c", 1, "a", lsn=10, partition=0),
+        change("c", 2, "b", lsn=11, partition=16),
+        change("c", 3, "c", lsn=12),
+        change("c", 4, "d", lsn=100),
+    )
+    (progress,) = shop.apply(
+        tombstone(1, partition=1),
+        tombstone(2, partition=0),  # written as positions are, 16 ends as 0 does
+        change("d", 3, "c", lsn=20),
+        tombstone(3),
+        change("d", 4, "d", lsn=50),  # late
+    )
+    assert shop.names() == {1: "a", 2: "b", 4: "d"}
+    assert (progress.rows_in, progress.superseded) == (2, 0)
+    (progress,) = shop.apply(tombstone(2, partition=16), tombstone(4), change("c", 3, "anew", lsn=30))
+    assert shop.names() == {1: "a", 3: "anew", 4: "d"}
+    assert (progress.rows_in, progress.applied) == (2, 2)
+    shop.apply(tombstone(3))
+    assert shop.names() == {1: "a", 4: "d"}
+
+
 def test_a_tombstone_that_is_read_again_leaves_the_row_that_was_made_anew(shop: Shop) -> None:
-    for record in (change("c", 1, "a", lsn=10), tombstone(1), change("c", 1, "anew", lsn=20)):
-        shop.apply(record)
-    assert shop.names() == {1: "anew"}
-    lines = (shop.folder / "log.jsonl").read_text().splitlines(keepends=True)
-    for end in (1, 2):  # from the beginning, by another pipeline that has not come to the new row yet
-        (shop.folder / "log.jsonl").write_text("".join(lines[:end]))
+    shop.apply(change("c", 1, "a", lsn=10))
+    shop.apply(tombstone(1))
+    first, second = (shop.folder / "log.jsonl").read_text().splitlines(keepends=True)
+    shop.apply(change("c", 1, "anew", lsn=20))
+    for lines in (
+        first,
+        first + second,
+    ):  # from the beginning, by another pipeline that has not come to the new row yet
+        (shop.folder / "log.jsonl").write_text(lines)
         Shop(shop.spark, shop.folder, shop.sinks, checkpoint="another").apply()
         assert shop.names() == {1: "anew"}
 
 
-def test_a_tombstone_of_another_partition_says_nothing_of_the_row(shop: Shop) -> None:
-    shop.apply(change("c", 1, "a", lsn=10, partition=0), change("c", 2, "b", lsn=11, partition=16))
-    # Written as positions are, 16 ends as 0 does.
-    (progress,) = shop.apply(tombstone(1, partition=1), tombstone(2, partition=0))
-    assert shop.names() == {1: "a", 2: "b"}
-    assert (progress.rows_in, progress.applied) == (0, 0)
-    shop.apply(tombstone(2, partition=16))
-    assert shop.names() == {1: "a"}
-
-
-def test_a_tombstone_behind_its_delete_changes_nothing(shop: Shop) -> None:
-    shop.apply(change("c", 1, "a", lsn=10), change("c", 2, "b", lsn=100))
-    (progress,) = shop.apply(change("d", 1, "a", lsn=12), tombstone(1), change("c", 3, "c", lsn=13))
-    assert (progress.rows_in, progress.applied, progress.superseded) == (2, 2, 0)
-    shop.apply(change("d", 2, "b", lsn=50))  # late: the row is newer
-    (progress,) = shop.apply(tombstone(2))
-    assert (progress.rows_in, progress.applied) == (0, 0)
-    assert shop.names() == {2: "b", 3: "c"}
-    shop.apply(tombstone(2))  # another delete's, which is gone, and remembered is the older one
-    assert shop.names() == {2: "b", 3: "c"}
-
-
-def test_a_row_that_was_made_anew_goes_with_the_tombstone_behind_it(shop: Shop) -> None:
-    shop.apply(change("c", 1, "a", lsn=10))
-    shop.apply(change("d", 1, "a", lsn=11), tombstone(1))
-    shop.apply(change("c", 1, "anew", lsn=12))
-    shop.apply(tombstone(1))
-    assert shop.names() == {}
-
-
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, 2])  # one that is skipped is not read, and what it has is not counted
 def test_a_batch_that_was_interrupted_before_its_tombstones_is_repeated(
     spark: SparkSession, tmp_path: Path, count: int
 ) -> None:
@@ -178,34 +169,22 @@ def test_a_batch_that_was_interrupted_before_its_tombstones_is_repeated(
     assert shop.names() == {2: "B"}
 
 
-def test_a_truncate_does_not_take_the_tombstones_that_come_after_it(shop: Shop) -> None:
-    shop.apply(change("c", 1, "a", lsn=10))
-    shop.apply(change("t", 1, "", lsn=20))
-    shop.apply(change("c", 1, "anew", lsn=30), change("c", 2, "b", lsn=31))
-    shop.apply(tombstone(1))
-    assert shop.names() == {2: "b"}
-
-
-@pytest.mark.parametrize("mode", ["rewrite", "drop"])
-def test_where_deletes_remove_no_row_a_tombstone_removes_none(shop: Shop, mode: str) -> None:
-    shop.options["transforms"] = [Unwrap({"delete.tombstone.handling.mode": mode})]
+def test_where_a_deleted_row_stays_a_tombstone_removes_none(shop: Shop) -> None:
+    shop.options["transforms"] = [Unwrap({"delete.tombstone.handling.mode": "rewrite"})]
     shop.apply(change("c", 1, "a", lsn=10))
     (progress,) = shop.apply(tombstone(1))
     assert shop.names() == {1: "a"}
     assert (progress.rows_in, progress.applied, progress.dead_letters) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("mode", ["append", "changelog"])
-def test_where_changes_are_appended_a_tombstone_is_none(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    appends, upserts = MemorySink(store=f"{tmp_path}/appends", mode=mode), MemorySink(store=f"{tmp_path}/upserts")
-    shop = Shop(spark, tmp_path, [appends, upserts])
-    if mode == "append":
-        shop.options["transforms"] = [Unwrap({"delete.tombstone.handling.mode": "drop"})]
+def test_a_changelog_beside_the_table_has_no_tombstones(spark: SparkSession, tmp_path: Path) -> None:
+    log, table = MemorySink(store=f"{tmp_path}/log", mode="changelog"), MemorySink(store=f"{tmp_path}/table")
+    shop = Shop(spark, tmp_path, [log, table])
     shop.apply(change("c", 1, "a", lsn=10))
     shop.apply(tombstone(1), change("c", 2, "b", lsn=11))
-    rows = appends.read_back(spark, Table(TABLE)).collect()
-    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "a"), (2, "b")]
-    assert upserts.read_back(spark, Table(TABLE)).count() == (2 if mode == "append" else 1)
+    rows = log.read_back(spark, Table(TABLE)).collect()
+    assert sorted((row["id"], row["__op"]) for row in rows) == [(1, "c"), (2, "c")]
+    assert [row["id"] for row in table.read_back(spark, Table(TABLE)).collect()] == [2]
 
 
 def test_envelopes_that_stay_envelopes_have_no_tombstones(shop: Shop) -> None:
@@ -224,10 +203,10 @@ def test_of_a_table_with_two_topics_nobody_knows_whose_row_a_tombstone_means(sho
 
 def test_a_tombstone_of_another_table_in_the_topic_removes_no_row(shop: Shop) -> None:
     orders, others = {"schema": "shop", "table": "orders"}, {"schema": "shop", "table": "others"}
-    shop.apply(change("c", 1, "a", lsn=10, **orders), change("c", 2, "b", lsn=11, **orders))
-    (progress,) = shop.apply(change("d", 1, "x", lsn=12, **others), tombstone(1))
+    shop.apply(change("c", 1, "a", lsn=10, source=orders), change("c", 2, "b", lsn=11, source=orders))
+    (progress,) = shop.apply(change("d", 1, "x", lsn=12, source=others), tombstone(1))
     assert (shop.names(), progress.dead_letters) == ({1: "a", 2: "b"}, 1)
-    shop.apply(tombstone(2), change("c", 3, "c", lsn=13, **orders))  # another batch's
+    shop.apply(tombstone(2), change("c", 3, "c", lsn=13, source=orders))  # another batch's
     assert shop.names() == {1: "a", 2: "b", 3: "c"}
 
 

@@ -84,6 +84,7 @@ class RowCounter:
         """``snapshot_epoch``: the batch's epoch, where the changes have SNAPSHOT; ``has_tombstones``: some may be among them."""
         from pyspark.sql import functions as F
 
+        self._has_tombstones = has_tombstones
         self._is_change = ~is_tombstone(F.col(POSITION)) if has_tombstones else F.lit(True)
         is_accepted = F.col(ERROR).isNull() & self._is_change
         # Each aggregate costs every record: of what is upserted, deletes are counted when one row is left of each key.
@@ -110,7 +111,7 @@ class RowCounter:
         self._upserts = Observation(
             rows=F.count_if(is_complete & self._is_change),
             deletes=F.count_if(F.col(DELETED) & self._is_change),
-            tombstones=F.count_if(~self._is_change),
+            **({"tombstones": F.count_if(~self._is_change)} if self._has_tombstones else {}),
         )
         return self._upserts.observe(rows)
 

@@ -58,7 +58,7 @@ def tombstones(spark: SparkSession, *places: tuple[int, int, int]) -> DataFrame:
     return rows(spark, *found).drop("_headrace_deleted")
 
 
-def removed(few: DataFrame, stored: DataFrame, deleted: DeletedKeys | None = None, epoch: int = 0) -> list[int]:
+def ids_removed(few: DataFrame, stored: DataFrame, deleted: DeletedKeys | None = None, epoch: int = 0) -> list[int]:
     with deletes_for(few, stored, ["id"], epoch_text(epoch) + SORTABLE, deleted) as deletes:
         return sorted(row["id"] for row in deletes.where("_headrace_deleted").collect())
 
@@ -74,20 +74,20 @@ def test_the_row_has_to_lie_before_it_in_the_same_partition(spark: SparkSession)
         (6, place(0, 256)),
     )
     few = tombstones(spark, *[(id_, 0, 256) for id_ in range(1, 8)])
-    assert removed(few, stored) == [1, 5]
+    assert ids_removed(few, stored) == [1, 5]
 
 
 def test_a_row_of_another_epoch_stays(spark: SparkSession) -> None:
     stored = rows(spark, (1, place(0, 1)), (2, place(0, 1, epoch=1)), (3, place(0, 1, epoch=17)))
     few = tombstones(spark, (1, 0, 2), (2, 0, 2), (3, 0, 2))
-    assert [removed(few, stored, epoch=epoch) for epoch in (0, 1, 17)] == [[1], [2], [3]]
+    assert [ids_removed(few, stored, epoch=epoch) for epoch in (0, 1, 17)] == [[1], [2], [3]]
 
 
 def test_a_row_whose_position_has_no_such_place_stays(spark: SparkSession) -> None:
     of_a_file = F.concat(F.lit("0"), sortable(F.lit(7)), F.lit("216part-0.avro/15"))
     of_no_log = F.concat(F.lit("0"), record_place(F.lit(1), F.lit(0)))
     stored = rows(spark, (1, of_a_file), (2, of_no_log), (3, F.lit(None).cast("string")))
-    assert removed(tombstones(spark, (1, 0, 99), (2, 0, 99), (3, 0, 99)), stored) == []
+    assert ids_removed(tombstones(spark, (1, 0, 99), (2, 0, 99), (3, 0, 99)), stored) == []
 
 
 def test_the_delete_is_just_behind_the_row(spark: SparkSession) -> None:
@@ -105,7 +105,7 @@ def test_a_delete_that_lies_between_has_said_it(spark: SparkSession, tmp_path: P
     deleted.remember(late.withColumn("_headrace_deleted", F.lit(True)), ["id"], 1)
     stored = rows(spark, *[(id_, place(0, 2, lsn=7)) for id_ in (1, 2, 3, 4)])
     few = tombstones(spark, *[(id_, 0, 4) for id_ in (1, 2, 3, 4)])
-    assert removed(few, stored, deleted) == [2, 3, 4]
+    assert ids_removed(few, stored, deleted) == [2, 3, 4]
 
 
 @pytest.mark.parametrize("database", SOURCES)

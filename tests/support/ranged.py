@@ -39,7 +39,7 @@ class LinesConfig(Config):
 
 
 class LinesSource(RangedSource):
-    """Lines ``{"line": 1, "topic": …, "key": …, "value": …}`` of a file that only grows."""
+    """Lines ``{"line": 1, "topic": …, "key": …, "value": …}`` of a file that only grows; ``partition`` is 0 where one has none."""
 
     name = "lines"
     api_version = 1
@@ -77,7 +77,7 @@ class LinesSource(RangedSource):
             F.get_json_object("value", "$.key").alias("key"),
             F.get_json_object("value", "$.value").alias("value"),
             F.get_json_object("value", "$.topic").alias("topic"),
-            F.lit(0).alias("partition"),
+            F.coalesce(F.get_json_object("value", "$.partition").cast("int"), F.lit(0)).alias("partition"),
             line.alias("offset"),
         )  # fmt: skip
 

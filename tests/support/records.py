@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.engine.change_reader import drop_tombstones
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
@@ -60,15 +61,19 @@ def changes_of(
     keyed: bool = True,
     key: Collection[str] = (),
     whole_before: bool = True,
+    tombstones: bool = False,
 ) -> dict[str, Changes]:
-    """The changes of each topic. ``keyed``: the records' keys are read; ``key``: the columns that a rule names."""
+    """The changes of each topic. ``keyed``: the records' keys are read; ``key``: the columns that a rule names; ``tombstones``:
+    those are among them.
+    """
     dialect = dialect or DebeziumDialect()
     context = SourceContext(spark, SchemaLog())
     found = {}
     decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key)
     for events in decoder.decode(context, topics_of(spark, records)):
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
-        found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, events.load(spark, schema), key)
+        changes = dialect.changes(events, events.load(spark, schema), key)
+        found[events.topic.rsplit(".", 1)[-1]] = changes if tombstones else drop_tombstones(changes)
     return found
 
 

@@ -31,6 +31,11 @@ class Orders:
         """None for a topic that was never met."""
         return self._known.get(topic)
 
+    @property
+    def topics(self) -> list[str]:
+        """All that were ever met."""
+        return list(self._known)
+
     def put(self, orders: dict[str, Order]) -> None:
         """Notes what has changed."""
         known = self._known | orders

@@ -16,6 +16,7 @@ class SourceTables:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._known: dict[str, str] = {}
+        self._mixed: dict[str, bool] = {}
 
     def get(self, topic: str) -> str | None:
         """None before there is a record that says so."""
@@ -30,6 +31,18 @@ class SourceTables:
         self._known[topic] = table
         self._folder.write(_file(topic), json.dumps(table, ensure_ascii=False))
 
+    def is_mixed(self, topic: str) -> bool:
+        """Whether it had a record of another table, ever."""
+        if topic not in self._mixed:
+            self._mixed[topic] = self._folder.read(_file(topic, "mixed")) is not None
+        return self._mixed[topic]
 
-def _file(topic: str) -> str:
-    return quote(f"{topic}.table", safe="") + ".json"
+    def note_mixed(self, topic: str) -> None:
+        """Keeps that a topic had a record of another table."""
+        if not self.is_mixed(topic):
+            self._folder.write(_file(topic, "mixed"), "true")
+            self._mixed[topic] = True
+
+
+def _file(topic: str, what: str = "table") -> str:
+    return quote(f"{topic}.{what}", safe="") + ".json"

@@ -21,9 +21,10 @@ from headrace.engine.stored_table import read_stored
 from headrace.engine.topic_parts import split_topic
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk import events as E
-from headrace.sdk.changes import ERROR, KEY, NEW_KEY, Changes
+from headrace.sdk.changes import ERROR, KEY, NEW_KEY, POSITION, Changes
 from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
@@ -191,6 +192,15 @@ def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
     becomes_rows = any(transform.flattens for transform in plan.transforms)
     has_key = bool(route.key or events.key_schema)
     return not becomes_rows or not has_key or any(transform.reads_before for transform in plan.transforms)
+
+
+def drop_tombstones(changes: Changes) -> Changes:
+    """The changes without tombstones."""
+    from pyspark.sql import functions as F
+
+    if changes.position_parts is None:
+        return changes
+    return replace(changes, frame=changes.frame.where(~is_tombstone(F.col(POSITION))), position_parts=None)
 
 
 def reject_missing_keys(changes: Changes) -> Changes:

@@ -11,7 +11,7 @@ from headrace.errors import DataError
 from headrace.sdk import events as E
 from headrace.sdk.events import Events
 from headrace.sdk.format import NoSchemaError
-from headrace.sdk.positions import sortable
+from headrace.sdk.positions import record_place
 from headrace.sdk.schema_log import Subject
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ class _EventLoader:
             F.col("partition").cast("int").alias(E.PARTITION),
             F.col("offset").cast("bigint").alias(E.OFFSET),
             F.lit(None).cast("string").alias(E.FILE),
-            # The partition comes last: what it tells apart has one offset, and else the order is that of the offsets.
-            F.concat(sortable(F.col("offset")), sortable(F.col("partition"))).alias(E.PLACE),
+            record_place(F.col("offset"), F.col("partition")).alias(E.PLACE),
             E.keep_bytes("value").alias(E.RAW),
             E.keep_bytes("key").alias(E.RAW_KEY),
             F.col(E.TOO_LARGE),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.progress.model import TableProgress
-from headrace.sdk.changes import COMMITTED, DELETED, ERROR, SNAPSHOT
-from headrace.sdk.positions import in_epoch
+from headrace.sdk.changes import COMMITTED, DELETED, ERROR, POSITION, SNAPSHOT
+from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import TableMode, WriteResult
 from headrace.upsert.snapshots import SeenSnapshot
 from headrace.upsert.unavailable import PARTIAL
@@ -57,6 +57,8 @@ class Counts:
     #: Of what is upserted: rows, and deletes among them.
     upserts: int | None = None
     upsert_deletes: int | None = None
+    #: Tombstones of keys of which the batch has nothing else. Nothing else counts a tombstone.
+    tombstones: int | None = None
     #: The newest snapshot of the whole table of which rows came.
     snapshot: SeenSnapshot | None = None
 
@@ -65,19 +67,30 @@ class Counts:
         """Changes that are rows."""
         return None if self.rows_in is None or self.errors is None else self.rows_in - self.errors
 
+    def with_removed(self, count: int) -> Counts:
+        """With tombstones that removed rows: each is a delete that arrived and was upserted."""
+        if self.rows_in is None or self.upserts is None or self.upsert_deletes is None:
+            return self
+        upserts, deletes = self.upserts + count, self.upsert_deletes + count
+        return replace(self, rows_in=self.rows_in + count, upserts=upserts, upsert_deletes=deletes)
+
 
 class RowCounter:
     """Counts a table's rows on their way: all that arrive, and what is left of each key to be upserted."""
 
-    def __init__(self, modes: Collection[TableMode], *, snapshot_epoch: int | None = None) -> None:
-        """``snapshot_epoch``: the batch's epoch, where the changes have SNAPSHOT."""
+    def __init__(
+        self, modes: Collection[TableMode], *, snapshot_epoch: int | None = None, has_tombstones: bool = False
+    ) -> None:
+        """``snapshot_epoch``: the batch's epoch, where the changes have SNAPSHOT; ``has_tombstones``: some may be among them."""
         from pyspark.sql import functions as F
 
-        is_accepted = F.col(ERROR).isNull()
+        self._has_tombstones = has_tombstones
+        self._is_change = ~is_tombstone(F.col(POSITION)) if has_tombstones else F.lit(True)
+        is_accepted = F.col(ERROR).isNull() & self._is_change
         # Each aggregate costs every record: of what is upserted, deletes are counted when one row is left of each key.
         deletes = {"deletes": F.count_if(is_accepted & F.col(DELETED))} if "append" in modes else {}
         self._arrivals = Observation(
-            rows_in=F.count(F.lit(1)),
+            rows_in=F.count_if(self._is_change) if has_tombstones else F.count(F.lit(1)),
             errors=F.count(F.col(ERROR)),
             newest_ms=F.max(F.when(is_accepted, F.col(COMMITTED))),
             oldest_ms=F.min(F.when(is_accepted, F.col(COMMITTED))),
@@ -95,7 +108,11 @@ class RowCounter:
         from pyspark.sql import functions as F
 
         is_complete = ~F.col(PARTIAL) if PARTIAL in rows.columns else F.lit(True)
-        self._upserts = Observation(rows=F.count_if(is_complete), deletes=F.count_if(F.col(DELETED)))
+        self._upserts = Observation(
+            rows=F.count_if(is_complete & self._is_change),
+            deletes=F.count_if(F.col(DELETED) & self._is_change),
+            **({"tombstones": F.count_if(~self._is_change)} if self._has_tombstones else {}),
+        )
         return self._upserts.observe(rows)
 
     def collect(self, *, was_read: bool) -> Counts:
@@ -112,6 +129,7 @@ class RowCounter:
             oldest_ms=arrivals.get("oldest_ms"),
             upserts=upserts.get("rows"),
             upsert_deletes=upserts.get("deletes"),
+            tombstones=upserts.get("tombstones"),
             snapshot=SeenSnapshot.of(arrivals),
         )
 

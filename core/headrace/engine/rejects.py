@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rejected:
-    """How many records of a table's batch became dead letters, and how many were left out because the file says so."""
+    """How many records of a table's batch became dead letters, and how many were left out because the file says so.
+
+    ``has_other_tables``: some were of another table of the database than the topic is of.
+    """
 
     dead_letters: int = 0
     dropped: int = 0
+    has_other_tables: bool = False
 
 
 class Rejects:
@@ -62,7 +66,7 @@ class Rejects:
             )
             self._store(rows, job)
         dropped = sum(drops.values())
-        return Rejected(sum(counts.values()) - dropped, dropped)
+        return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
 
     def _count(self, changes: Changes, job: TableBatch) -> tuple[dict[str, int], str | None]:
         """Records by reason, and the position of the last truncate that empties the table."""

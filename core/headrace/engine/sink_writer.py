@@ -54,6 +54,13 @@ class SinkWriter:
                 deletes = marker.deletes_for(stored, job.table.key)
                 self.retry(sink, job.table, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
 
+    def delete(self, job: TableBatch, sink: Sink, deletes: DataFrame) -> WriteResult:
+        """Removes rows for which the batch has tombstones alone."""
+        session = self._session(job.table.name, sink, "truncate")
+        rows, batch = move_to_session(deletes, session), Batch(job.marks.tombstones, job.marks.batch, "upsert")
+        with tag_jobs(session, self._plan.checkpoint, job.table.name):
+            return self.retry(sink, job.table, lambda: sink.write(job.table, rows, batch))
+
     def retry(self, sink: Sink, table: Table, write: Callable[[], WriteResult]) -> WriteResult:
         """What comes of a write, which is tried again while its sink says that it is worth it."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.engine.reserved_names import refuse_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import NEW_KEY, SNAPSHOT, UNAVAILABLE, Changes
+from headrace.sdk.positions import epoch_text
 from headrace.sdk.sink import Sink, Table, TableMode
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class BatchMarks:
     def truncate(self) -> str:
         return f"{self.pipeline}/truncate"
 
+    @property
+    def tombstones(self) -> str:
+        return f"{self.pipeline}/tombstones"
+
     def dead_letters(self, table: str) -> str:
         return f"{self.pipeline}/letters/{table}"
 
@@ -54,6 +59,8 @@ class TableBatch:
     has_snapshots: bool = False
     #: Keys of deleted rows are remembered, so that a late change does not bring one back.
     remembers_deletes: bool = False
+    #: Where tombstones may remove rows: what positions have between the epoch and the record's place; None: they are left out.
+    position_parts: str | None = None
     #: The sinks whose table a truncate empties; in the others it is a dead letter.
     truncated_sinks: tuple[Sink, ...] = ()
 
@@ -86,8 +93,19 @@ class TableBatch:
             has_key_changes=UNAVAILABLE in changes.own_columns and NEW_KEY in changes.own_columns,
             has_snapshots=bool(upserts and plan.removes_rows and SNAPSHOT in changes.own_columns),
             remembers_deletes=bool(upserts and plan.settings.delete_retention_seconds),
+            position_parts=changes.position_parts if upserts and plan.removes_rows else None,
             truncated_sinks=upserts if plan.removes_rows else (),
         )
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether rows may be tombstones, which no sink is given."""
+        return self.position_parts is not None
+
+    @property
+    def before_place(self) -> str:
+        """What the batch's positions have before the record's place, as a regular expression."""
+        return epoch_text(self.marks.epoch) + (self.position_parts or "")
 
     @property
     def upsert_sinks(self) -> tuple[Sink, ...]:

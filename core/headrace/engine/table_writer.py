@@ -9,34 +9,37 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.rows import ReplayRun
-from headrace.engine.change_reader import ChangeReader
+from headrace.engine.change_reader import ChangeReader, drop_tombstones
 from headrace.engine.metrics import Counts, RowCounter, snapshot_aggregates, table_progress
 from headrace.engine.plan import Plan
 from headrace.engine.rejects import Rejected, Rejects
 from headrace.engine.routing import Target
 from headrace.engine.sink_writer import SinkWriter
 from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.tombstones import Removed, remove_rows
 from headrace.engine.upsert_steps import (
     accept_rows,
     append_rows,
     cache_rows,
     carry_values_to_new_keys,
     changelog_rows,
+    changes_alone,
     deduplicate,
     drop_before_truncate,
     drop_late_after_delete,
+    tombstones_alone,
 )
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import Changes
-from headrace.sdk.sink import Table, TableMode, WriteResult
+from headrace.sdk.sink import Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.upsert.snapshots import SeenSnapshot
 from headrace.upsert.table_state import TableState, TableStates
 from headrace.upsert.unavailable import COLUMN_POSITIONS, is_unavailable_value_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -79,7 +82,13 @@ class TableWriter:
         if not job.columns:
             return self._reject_all(target, job, state, started)
         self._check_modes(job, state)
-        counter = RowCounter(job.modes.values(), snapshot_epoch=marks.epoch if job.has_snapshots else None)
+        changes = changes if job.has_tombstones else drop_tombstones(changes)
+        counter = RowCounter(
+            job.modes.values(),
+            snapshot_epoch=marks.epoch if job.has_snapshots else None,
+            has_tombstones=job.has_tombstones,
+        )
+        removed: Mapping[Sink, Removed] = {}
         with ExitStack() as scope:
             rows = accept_rows(counter.count_arrivals(changes.frame), job)
             frames: dict[TableMode, DataFrame] = {}
@@ -88,7 +97,7 @@ class TableWriter:
             if "changelog" in job.modes.values():
                 frames["changelog"] = changelog_rows(rows, job)
             if job.upsert_sinks:
-                frames["upsert"] = scope.enter_context(self._upsert_rows(rows, job, state, counter))
+                frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, job, state, counter))
             scope.enter_context(cache_rows(frames, job))
             results = self._sinks.write(job, frames)
             state.modes.note(job.default_modes)
@@ -96,22 +105,24 @@ class TableWriter:
             counts = counter.collect(was_read=not job.is_read_once or not all(result.skipped for result in results))
             if job.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
-        if job.has_snapshots:
-            self._note_snapshot(changes, job, state, counts, target.topics)
-        rejected = self._reject(target, job, state) if counts.errors != 0 else Rejected()
-        return _progress(job, results, counts, rejected, readable, time.monotonic() - started)
+            if job.has_snapshots:
+                self._note_snapshot(changes, job, state, counts, target.topics)
+            rejected = self._reject(target, job, state) if counts.errors != 0 else Rejected()
+            if job.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
+                removed = remove_rows(tombstones_alone(latest), job, state, self._sinks)
+        return _progress(job, results, counts, rejected, removed, readable, time.monotonic() - started)
 
     @contextmanager
     def _upsert_rows(
         self, rows: DataFrame, job: TableBatch, state: TableState, counter: RowCounter
-    ) -> Iterator[DataFrame]:
-        """What is left of the accepted rows to be upserted."""
+    ) -> Iterator[tuple[DataFrame, DataFrame]]:
+        """What is left of the accepted rows to be upserted; and the latest row of each key, or its tombstone."""
         read_stored = partial(self._sinks.read_stored, job.upsert_sinks[0], job.table)
         rows = drop_before_truncate(rows, state)
         with carry_values_to_new_keys(rows, job, state, read_stored) as carried:
             latest = counter.count_upserts(deduplicate(carried, job))
-            with drop_late_after_delete(latest, job, state) as upserts:
-                yield upserts
+            with drop_late_after_delete(changes_alone(latest, job), job, state) as upserts:
+                yield upserts, latest
 
     def _note_snapshot(
         self, changes: Changes, job: TableBatch, state: TableState, counts: Counts, topics: list[str]
@@ -142,19 +153,30 @@ class TableWriter:
         rejected = self._reject(target, job, state)
         count = rejected.dead_letters + rejected.dropped
         results = [WriteResult() for _ in job.modes]
-        return _progress(job, results, Counts(count, count), rejected, time.time(), time.monotonic() - started)
+        return _progress(job, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started)
 
     def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)
-        return self._rejects.handle(changes, job, target.sources[0][0], state.truncate)
+        rejected = self._rejects.handle(changes, job, target.sources[0][0], state.truncate)
+        if rejected.has_other_tables:
+            for topic in target.topics:
+                self._checkpoint.source_tables.note_mixed(topic)
+        return rejected
 
     def _read(self, target: Target, state: TableState, *, every_field: bool = False) -> Changes:
-        return self._reader.read_target(
+        changes = self._reader.read_target(
             self._sinks.session_of(target.name),
             target,
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
         )
+        return changes if self._has_one_table(target) else drop_tombstones(changes)
+
+    def _has_one_table(self, target: Target) -> bool:
+        """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""
+        topics = {*target.topics, *self._checkpoint.orders.topics}
+        own = [topic for topic in topics if (route := self._plan.routes.of(topic)) and route.table == target.name]
+        return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])
 
     def _had_unavailable(self, target: Target) -> bool:
         """Whether a stored row has had changes that left values out: then a change that leaves out nothing may be late."""
@@ -165,15 +187,21 @@ class TableWriter:
 
 
 def _progress(
-    job: TableBatch, results: list[WriteResult], counts: Counts, rejected: Rejected, readable: float, seconds: float
+    job: TableBatch,
+    results: list[WriteResult],
+    counts: Counts,
+    rejected: Rejected,
+    removed: Mapping[Sink, Removed],
+    readable: float,
+    seconds: float,
 ) -> list[TableProgress]:
     return [
         table_progress(
             job.table.name,
             sink.name,
             mode,
-            result,
-            counts,
+            removed[sink].add_to(result) if sink in removed else result,
+            counts.with_removed(removed[sink].rows) if sink in removed else counts,
             dead_letters=rejected.dead_letters,
             dropped=rejected.dropped,
             readable=readable,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.table_batch import TableBatch
 from headrace.sdk.changes import DELETED, ERROR, KEY_CHANGE_POSITION, NEW_KEY, OP, POSITION, TOPIC, UNAVAILABLE
-from headrace.sdk.positions import in_epoch
+from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import OPERATION, TableMode
 from headrace.spark.columns import quote_name
 from headrace.upsert.deduplicate import latest_per_key
@@ -55,21 +55,35 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
     )
 
 
+def changes_alone(rows: DataFrame, job: TableBatch) -> DataFrame:
+    """The rows without tombstones: no sink is given one."""
+    from pyspark.sql import functions as F
+
+    return rows.where(~is_tombstone(F.col(POSITION))) if job.has_tombstones else rows
+
+
+def tombstones_alone(rows: DataFrame) -> DataFrame:
+    """Of the deduplicated rows the tombstones: those of keys of which the batch has nothing else."""
+    from pyspark.sql import functions as F
+
+    return rows.where(is_tombstone(F.col(POSITION)))
+
+
 def append_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
-    return _name_records(_without_key_changes(rows, job)).drop(OP)
+    return _name_records(_without_key_changes(changes_alone(rows, job), job)).drop(OP)
 
 
 def changelog_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
     from pyspark.sql import functions as F
 
-    rows = _name_records(_without_key_changes(rows, job))
+    rows = _name_records(_without_key_changes(changes_alone(rows, job), job))
     return rows.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
 
 
 def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
-    """The rows that came after the table's last truncate. Needs POSITION in the batch's epoch."""
+    """The rows that came after the table's last truncate, and tombstones. Needs POSITION in the batch's epoch."""
     return state.truncate.drop_older(rows.drop(OP, TOPIC))
 
 
@@ -89,7 +103,10 @@ def carry_values_to_new_keys(
 
 
 def deduplicate(rows: DataFrame, job: TableBatch) -> DataFrame:
-    """The latest change of each key, its unavailable values filled from older changes of the batch."""
+    """The latest change of each key, its unavailable values filled from older changes of the batch.
+
+    A tombstone is left where the batch has nothing else of its key.
+    """
     return (fill_from_older if job.unavailable else latest_per_key)(rows, job.table.key)
 
 

@@ -55,7 +55,13 @@ if TYPE_CHECKING:
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
     from headrace.sdk.plugin import API_VERSION as API_VERSION, Plugin as Plugin
     from headrace.sdk.plugins import registry as registry
-    from headrace.sdk.positions import PLACE_ORDER as PLACE_ORDER, position as position, sortable as sortable
+    from headrace.sdk.positions import (
+        PLACE_ORDER as PLACE_ORDER,
+        SORTABLE as SORTABLE,
+        position as position,
+        sortable as sortable,
+        tombstone_position as tombstone_position,
+    )
     from headrace.sdk.reject_reason import RejectReason as RejectReason
     from headrace.sdk.schema_log import SchemaLog as SchemaLog, Subject as Subject
     from headrace.sdk.secrets import SecretProvider as SecretProvider
@@ -104,7 +110,7 @@ _NAMES = {
     "sdk.interval": "Interval seconds_of",
     "sdk.plugin": "API_VERSION Plugin",
     "sdk.plugins": "registry",
-    "sdk.positions": "PLACE_ORDER position sortable",
+    "sdk.positions": "PLACE_ORDER SORTABLE position sortable tombstone_position",
     "sdk.reject_reason": "RejectReason",
     "sdk.schema_log": "SchemaLog Subject",
     "sdk.secrets": "SecretProvider",

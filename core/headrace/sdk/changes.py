@@ -20,7 +20,7 @@ PREFIX = "_headrace_"
 OP = PREFIX + "op"  # string: c, u, d, r
 DELETED = PREFIX + "deleted"  # boolean: the row is to be removed
 KEY = PREFIX + "key"  # struct of the key columns; transforms treat it like a row image
-POSITION = PREFIX + "position"  # string: sorts all changes of a key as the database made them
+POSITION = PREFIX + "position"  # string: sorts all changes of a key as the database made them; a tombstone's is lowest
 COMMITTED = PREFIX + "committed_ms"  # bigint: the database's commit time in ms since 1970, null when unknown
 ERROR = PREFIX + "error"  # string: why this record cannot become a row (headrace.sdk.reject_reason), else null
 #: Struct of booleans by the row's columns: true where the event leaves the value out because it is as it was. Only where
@@ -61,6 +61,9 @@ class Changes:
     table: str | None = None
     #: Column of a flat row → the envelope's field that it was taken from: ``("before", "email")``, ``("source", "query")``.
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Where tombstones are among the changes, DELETED and with a ``tombstone_position``: what their positions have between the
+    #: epoch and the record's place, as a regular expression without groups.
+    position_parts: str | None = None
 
     @property
     def own_columns(self) -> list[str]:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 #: What ``Dialect.order`` says of a topic whose changes have no position of the database's.
 PLACE_ORDER = "the record's place"
+#: A regular expression of a text that ``sortable`` makes: its length leads.
+SORTABLE = f"(?:0|{'|'.join(f'{letter}[0-9A-F]{{{i}}}' for i, letter in enumerate('123456789ABCDEFG', 1))})"
+#: What the position of a tombstone begins with.
+TOMBSTONE = "!"
 
 
 def sortable(number: Column) -> Column:
@@ -33,11 +37,37 @@ def position(*parts: Column, place: Column) -> Column:
     return F.concat(F.lit("0"), *parts, place)
 
 
+def record_place(offset: Column, partition: Column) -> Column:
+    """The place of a broker's record in its topic."""
+    from pyspark.sql import functions as F
+
+    # The partition comes last: what it tells apart has one offset, and else the order is that of the offsets.
+    return F.concat(sortable(offset), sortable(partition))
+
+
+def tombstone_position(place: Column) -> Column:
+    """The position of a record with a key and no value: lower than every change's, in any epoch; those of a key by their places."""
+    from pyspark.sql import functions as F
+
+    return F.concat(F.lit(TOMBSTONE), place)
+
+
+def is_tombstone(position: Column) -> Column:
+    """Whether ``tombstone_position`` made it."""
+    return position.startswith(TOMBSTONE)
+
+
 def in_epoch(position: Column, epoch: int) -> Column:
-    """The position in another epoch: higher than all positions of the epochs before."""
+    """The position in another epoch: higher than all positions of the epochs before. A tombstone's is of none."""
     from pyspark.sql import functions as F
 
     if not epoch:
         return position
+    raised = F.concat(F.lit(epoch_text(epoch)), position.substr(2, 2**31 - 1))
+    return F.when(is_tombstone(position), position).otherwise(raised)
+
+
+def epoch_text(epoch: int) -> str:
+    """What the positions of an epoch begin with, as ``sortable`` writes it."""
     digits = f"{epoch:X}"
-    return F.concat(F.lit(f"{len(digits)}{digits}"), position.substr(2, 2**31 - 1))
+    return f"{len(digits)}{digits}" if epoch else "0"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION, PREFIX, UNAVAILABLE
+from headrace.sdk.positions import is_tombstone
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import materialize
 from headrace.upsert.unavailable import COLUMN_POSITIONS, FILLED_SUFFIX, PARTIAL, is_true, unavailable_columns
@@ -35,8 +36,11 @@ def fill_from_older(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
     names, by_key = unavailable_columns(rows), Window.partitionBy(*[quote_name(k) for k in key])
     so_far = by_key.orderBy(POSITION).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # A delete leaves nothing out: what comes after it begins with nothing.
-    is_left_out = {name: is_true(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED) for name in names}
+    # A delete leaves nothing out: what comes after it begins with nothing. What came after a tombstone nobody knows.
+    is_left_out = {
+        name: (is_true(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED)) | is_tombstone(F.col(POSITION))
+        for name in names
+    }
     last_sent = {
         f"{_SENT}{i}": F.last(
             F.when(~is_left_out[n], F.struct(F.col(POSITION).alias("at"), F.col(quote_name(n)).alias("value"))), True

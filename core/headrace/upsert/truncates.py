@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.positions import is_tombstone
 from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ class TruncateMarker:
             self.position = position
 
     def drop_older(self, rows: DataFrame) -> DataFrame:
-        """The rows that came after the last truncate."""
+        """The rows that came after the last truncate, and tombstones, of which the position does not say it."""
         from pyspark.sql import functions as F
 
-        return rows if self.position is None else rows.where(F.col(POSITION) > F.lit(self.position))
+        position = F.col(POSITION)
+        return rows if self.position is None else rows.where((position > F.lit(self.position)) | is_tombstone(position))
 
     def deletes_for(self, stored: DataFrame, key: Sequence[str]) -> DataFrame:
         """Deletes of the stored rows that are older than the last truncate, at its position."""

@@ -33,6 +33,17 @@ class TestRowCounter:
             rows_in=3, errors=1, newest_ms=700, oldest_ms=500, upserts=1, upsert_deletes=1
         )
 
+    def test_tombstones_are_counted_where_they_stand_alone_and_nowhere_else(self, spark: SparkSession) -> None:
+        rows = [(1, True, None, None, "!1"), (2, True, None, None, "!2"), (2, True, None, 7, "0A")]
+        changes = spark.createDataFrame(rows, f"{CHANGES}, _headrace_position string")
+        counter = RowCounter(["upsert", "append"], has_tombstones=True)
+        assert counter.count_upserts(counter.count_arrivals(changes).where("_headrace_position <> '!2'")).count() == 2
+        counts = counter.collect(was_read=True)
+        assert (counts.rows_in, counts.deletes_in, counts.upserts, counts.upsert_deletes) == (1, 1, 1, 1)
+        assert counts.tombstones == 1
+        removed = counts.with_removed(1)
+        assert (removed.rows_in, removed.upserts, removed.upsert_deletes, removed.rows_accepted) == (2, 2, 2, 2)
+
     def test_partial_updates_are_rows_of_other_changes(self, spark: SparkSession) -> None:
         rows = spark.createDataFrame(
             [(1, False, False), (2, False, True)], "id int, _headrace_deleted boolean, _headrace_partial boolean"

@@ -167,6 +167,39 @@ def test_an_unavailable_value_is_that_of_the_next_older_change(spark: SparkSessi
     ]
 
 
+def test_a_tombstone_is_left_of_a_key_of_which_there_is_nothing_else(spark: SparkSession, state: TableState) -> None:
+    state.truncate.advance("0A")
+    rows = spark.createDataFrame(
+        [
+            (1, None, True, "!12"),
+            (1, "a", False, "0B"),
+            (2, None, True, "!13"),
+            (2, None, True, "!211"),
+            (3, "c", False, "0B"),
+        ],
+        ACCEPTED,
+    )
+    has_tombstones = job(position_parts="")
+    latest = steps.deduplicate(steps.drop_before_truncate(rows, state), has_tombstones)
+    assert rows_of(steps.changes_alone(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
+    assert rows_of(steps.tombstones_alone(latest), "id", "_headrace_position") == [(2, "!211")]
+
+
+def test_a_tombstone_does_not_say_what_a_value_was_that_a_change_leaves_out(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, None, (False,), True, "!12"), (1, None, (True,), False, "0C")], TOAST)
+    latest = steps.deduplicate(rows, job(columns=("id", "text"), unavailable=("text",), position_parts=""))
+    assert rows_of(latest.selectExpr("id", "_headrace_origin['text'] at"), "id", "at") == [(1, "")]
+
+
+def test_a_tombstone_is_of_no_epoch(spark: SparkSession) -> None:
+    changes = spark.createDataFrame(
+        [(1, "a", True, "!12", None), (2, "b", False, "0B", None)],
+        "id int, name string, _headrace_deleted boolean, _headrace_position string, _headrace_error string",
+    )
+    accepted = steps.accept_rows(changes, job(marks=BatchMarks("checkpoint", 7, epoch=2), position_parts=""))
+    assert rows_of(accepted, "id", "_headrace_position") == [(1, "!12"), (2, "12B")]
+
+
 def test_a_change_that_is_older_than_an_applied_delete_is_late(spark: SparkSession, state: TableState) -> None:
     remembers = job(remembers_deletes=True)
     deletes = spark.createDataFrame([(1, "a", True, "0C"), (2, "b", False, "0C")], ACCEPTED)

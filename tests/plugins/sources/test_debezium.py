@@ -213,6 +213,18 @@ class TestErrors:
         records = [record(event("d", {"id": 1}), key={"id": 1}), record(None, key={"id": 1}, offset=1)]
         assert rows_of(the_only(changes_of(spark, records)), OP) == [{OP: "d"}]
 
+    def test_a_tombstone_with_a_whole_key_is_lower_than_every_change(self, spark: SparkSession) -> None:
+        keys = [{"id": 1, "n": 1}, {"id": 1, "n": 1}, {"id": 1, "n": None}]
+        records = [record(event("c", None, {"id": 1, "n": 1}), key=keys[0])]
+        records += [record(None, key=key, offset=i) for i, key in enumerate(keys[1:], 1)]
+        found = the_only(changes_of(spark, records, tombstones=True))
+        rows = rows_of(found, OP, DELETED, KEY, ERROR, POSITION, "after")
+        assert [(row[OP], row[DELETED], row[ERROR]) for row in rows] == [("c", False, None), (None, True, None)]
+        assert (rows[1][KEY], rows[1]["after"]) == (keys[0], None)
+        assert rows[1][POSITION] < rows[0][POSITION]
+        without = the_only(changes_of(spark, [record(None), records[0]], keyed=False, key=["id"], tombstones=True))
+        assert (len(rows_of(without, OP)), without.position_parts) == (1, None)
+
     def test_envelopes_that_tell_no_op(self, spark: SparkSession) -> None:
         value = {"after": {"id": 1}, "source": {"connector": "postgresql"}}
         with pytest.raises(DataError) as raised:

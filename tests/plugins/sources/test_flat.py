@@ -95,6 +95,13 @@ class TestTombstones:
         found = changes(spark, {"id": 1, "__deleted": "true"}, None, record_key={"id": 1})
         assert rows_of(found, "id", DELETED) == [{"id": 1, DELETED: True}]
 
+    def test_a_tombstone_beside_a_flag_is_lower_than_every_change(self, spark: SparkSession) -> None:
+        records = [record({"id": 1, "name": "x", "__deleted": "false", "__lsn": 9}, key={"id": 1})]
+        records.append(record(None, key={"id": 1}, offset=1))
+        [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
+        assert in_order(found, DELETED) == [True, False]
+        assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
+
     def test_without_a_key_nobody_knows_whose_it_is(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1}, None), "id") == [{"id": 1}]
 

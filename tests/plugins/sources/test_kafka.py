@@ -83,6 +83,25 @@ def test_changes_reach_the_table_and_the_next_run_goes_on(
 
 
 @pytest.mark.one_spark
+def test_a_delete_of_which_compaction_left_the_tombstone(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = f"{prefix}.orders"
+    compaction = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    kafka.create_topic(topic, config=compaction)
+    kafka.produce(topic, change("c", 1, "a", lsn=1), change("c", 2, "b", lsn=2))
+    pipeline = job(kafka, tmp_path, {"subscribe": topic})
+    pipeline.run(spark)
+    kafka.produce(topic, change("d", 1, "a", lsn=3), tombstone(1))
+    time.sleep(0.2)  # what comes next begins a segment, and those before it are compacted
+    kafka.produce(topic, change("c", 3, "c", lsn=4))
+    until(lambda: [record.offset for record in kafka.read(topic)] == [1, 3, 4], "the compaction")
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (2, 2, 0)
+    assert names(pipeline, spark, topic) == {2: "b", 3: "c"}
+
+
+@pytest.mark.one_spark
 def test_partitions_limits_and_late_events(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.create_topic(topic, partitions=3)

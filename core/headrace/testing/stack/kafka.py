@@ -217,6 +217,8 @@ class Kafka(Server):
             "group.initial.rebalance.delay.ms": "0",
             # By default a record that says it is a week old goes when the broker next looks: every five minutes.
             "log.retention.ms": "-1",
+            # It looks for topics to compact every 15 s.
+            "log.cleaner.backoff.ms": "500",
             # A broker that comes back waits until its last session has ended: 3 s instead of 13.
             "broker.session.timeout.ms": "1500",
             "broker.heartbeat.interval.ms": "300",

@@ -17,11 +17,13 @@ from headrace.sdk import (
     changes as C,
     events as E,
     match_names,
+    tombstone_position,
 )
-from headrace_sources.dialects.positions import name_order, snapshot_columns, source_position
+from headrace_sources.dialects.positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
     fill_key,
     find_key_columns,
+    is_keyed_tombstone,
     key_change_columns,
     record_columns,
     record_key_names,
@@ -122,15 +124,15 @@ class DebeziumDialect(Dialect):
         op, source = value.getField("op"), F.col(f"{E.VALUE}.source") if source_fields else F.lit(None)
         committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         marker = source.getField("snapshot") if "snapshot" in source_fields else None
-        key_column = _key(events.topic, frame, key)
+        key_column, is_tombstone = _key(events.topic, frame, key), is_keyed_tombstone(frame)
+        position = source_position(source_fields, source.getField, F.col(E.PLACE))
         return Changes(
-            # A null body without an error is a tombstone: the delete before it has said everything.
-            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull()).select(
+            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
                 *[value.getField(name).alias(name) for name in schema.names],
                 op.alias(C.OP),
-                F.coalesce(op == "d", F.lit(False)).alias(C.DELETED),
+                F.coalesce(op == "d", is_tombstone).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
-                source_position(source_fields, source.getField, F.col(E.PLACE)).alias(C.POSITION),
+                F.when(is_tombstone, tombstone_position(F.col(E.PLACE))).otherwise(position).alias(C.POSITION),
                 *key_change_columns(
                     frame,
                     source_position(source_fields, source.getField, F.lit("")),
@@ -138,10 +140,11 @@ class DebeziumDialect(Dialect):
                 ),
                 *snapshot_columns(source_fields, source.getField, marker),
                 committed.cast("bigint").alias(C.COMMITTED),
-                F.coalesce(F.col(E.ERROR), _reject_reason(op, value, schema)).alias(C.ERROR),
+                F.coalesce(F.col(E.ERROR), F.when(~is_tombstone, _reject_reason(op, value, schema))).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=True,
+            position_parts=position_parts(source_fields) if record_key_names(frame) else None,
         )
 
 

@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import IMAGES, PLACE_ORDER, Changes, Dialect, changes as C, events as E, match_names
+from headrace.sdk import (
+    IMAGES,
+    PLACE_ORDER,
+    Changes,
+    Dialect,
+    changes as C,
+    events as E,
+    match_names,
+    tombstone_position,
+)
 from headrace_sources.dialects.debezium import DebeziumConfig
-from headrace_sources.dialects.positions import POSITION_FIELDS, name_order, snapshot_columns, source_position
+from headrace_sources.dialects.positions import (
+    POSITION_FIELDS,
+    name_order,
+    position_parts,
+    snapshot_columns,
+    source_position,
+)
 from headrace_sources.dialects.record_columns import (
     SOURCE_TABLE_FIELDS,
     fill_key,
     find_key_columns,
+    is_keyed_tombstone,
     key_change_columns,
     record_columns,
     record_key_names,
@@ -34,7 +50,7 @@ _STATEMENTS = ("__query", "__redo_sql")
 class FlatDialect(Dialect):
     """Any record is a row; ``__op``, ``__deleted``, ``__lsn`` and the like say more, with or without ``source_``.
 
-    Rows without ``__deleted`` say by a tombstone that they are gone.
+    Rows without ``__deleted`` say by a tombstone that they are gone; for others it is what may be left of a delete.
     """
 
     name = "flat"
@@ -70,30 +86,31 @@ class FlatDialect(Dialect):
         key_names = record_key_names(frame)
         key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
-        is_tombstone = value.isNull() & F.col(E.ERROR).isNull() & F.lit(has_tombstones)
-
-        is_deleted = is_tombstone | _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
+        is_delete = value.isNull() & F.col(E.ERROR).isNull() & F.lit(has_tombstones)
+        is_tombstone = F.lit(False) if has_tombstones else is_keyed_tombstone(frame)
+        is_deleted = _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
 
         def row_column(name: str) -> Column:
             column = value.getField(name)
-            if has_tombstones and name in key_of:
+            if name in key_of:
                 column = F.coalesce(column, F.col(E.KEY).getField(key_of[name]))
             return column.alias(name)
 
-        # A tombstone carries no position of the database's: where tombstones count, the place orders all.
+        # A tombstone carries no position of the database's: where it is the delete, the place orders all.
         fields = {} if has_tombstones else _position_fields(names)
 
         def source_field(name: str) -> Column:
             return value.getField(fields[name])
 
+        position = source_position(fields, source_field, F.col(E.PLACE))
         marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
-            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
+            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_delete | is_tombstone).select(
                 *[row_column(name) for name in names],
                 _text(value, names, _OP).alias(C.OP),
-                is_deleted.alias(C.DELETED),
+                (is_delete | is_tombstone | is_deleted).alias(C.DELETED),
                 *_key(events, frame, key),
-                source_position(fields, source_field, F.col(E.PLACE)).alias(C.POSITION),
+                F.when(is_tombstone, tombstone_position(F.col(E.PLACE))).otherwise(position).alias(C.POSITION),
                 *key_change_columns(
                     frame,
                     source_position(fields, source_field, F.lit("")),
@@ -106,6 +123,7 @@ class FlatDialect(Dialect):
             ),
             envelope=False,
             origins=_find_origins(names),
+            position_parts=position_parts(fields) if key_names and not has_tombstones else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from headrace.sdk import PLACE_ORDER, changes as C, position, sortable
+from headrace.sdk import PLACE_ORDER, SORTABLE, changes as C, position, sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -41,6 +41,11 @@ def source_position(fields: Collection[str], field: GetField, place: Column) -> 
     """
     parts = _PARTS.get(name_order(fields))
     return position(*parts(fields, field), place=place) if parts else position(place=place)
+
+
+def position_parts(fields: Collection[str]) -> str:
+    """What a ``source_position`` has between the epoch and the place, as a regular expression."""
+    return _PATTERNS.get(name_order(fields), "")
 
 
 def snapshot_columns(fields: Collection[str], field: GetField, marker: Column | None) -> list[Column]:
@@ -94,3 +99,7 @@ def _postgres_parts(fields: Collection[str], field: GetField) -> list[Column]:
 
 #: Order → the parts of a position.
 _PARTS = {MYSQL_ORDER: _mysql_parts, SQLSERVER_ORDER: _sqlserver_parts, POSTGRES_ORDER: _postgres_parts}
+#: An LSN of SQL Server's, ``00000025:00000d58:0003``, or none, with its length before it.
+_LSN = "(?:10|216[0-9A-Fa-f:]{22})"
+#: Order → the same as a regular expression.
+_PATTERNS = {MYSQL_ORDER: SORTABLE * 3, SQLSERVER_ORDER: _LSN * 2 + SORTABLE, POSTGRES_ORDER: SORTABLE * 2}

@@ -84,6 +84,15 @@ def fill_key(frame: DataFrame, columns: Mapping[str, Column]) -> Column:
     return F.coalesce(F.col(E.KEY), F.when(F.col(E.VALUE).isNotNull(), F.struct(*cells)))
 
 
+def is_keyed_tombstone(frame: DataFrame) -> Column:
+    """Whether a record has a whole key of its own, and no value."""
+    from pyspark.sql import functions as F
+
+    names = record_key_names(frame)
+    has_key = [F.col(E.KEY).getField(name).isNotNull() for name in names] or [F.lit(False)]
+    return reduce(lambda a, b: a & b, has_key, F.col(E.VALUE).isNull() & F.col(E.ERROR).isNull())
+
+
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:
     """NEW_KEY and KEY_CHANGE_POSITION, from the header of a delete that a change of the key made.
 
@@ -102,4 +111,5 @@ def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: b
         return []
     new_key = F.from_json(header_value(_NEW_KEY).cast("string"), key_type)
     is_whole = reduce(lambda a, b: a & b, [new_key.getField(name).isNotNull() for name in names])
-    return [F.when(is_whole, new_key).alias(C.NEW_KEY), position.alias(C.KEY_CHANGE_POSITION)]
+    is_change = is_whole & F.col(E.VALUE).isNotNull()  # the delete's tombstone has its headers too
+    return [F.when(is_change, new_key).alias(C.NEW_KEY), position.alias(C.KEY_CHANGE_POSITION)]

@@ -46,12 +46,14 @@ class Rejects:
         """Empties the table for a truncate, then stores dead letters. Needs every field of the changes.
 
         ``events``: of one of the table's topics; ``marker``: the table's. Comes after the batch's rows, of which some may be
-        older than a truncate, too.
+        older than a truncate, too. A truncate that not every sink can apply is a dead letter as well.
         """
         counts, truncate = self._count(changes, job)
         if truncate is not None:
             marker.advance(truncate)
             self._writer.truncate(job, marker)
+        is_applied = truncate is not None and len(job.truncated_sinks) == len(job.modes)
+        if is_applied:
             del counts[RejectReason.TRUNCATED]
         drops = self._plan.dead_letter_policy.drops(counts, job.table.name)
         if counts.keys() - drops.keys():
@@ -61,7 +63,7 @@ class Rejects:
                 table=job.table.name,
                 hide=self._plan.hides_values,
                 plugins=self._plan.reason_owners(events),
-                without=[*drops, *([RejectReason.TRUNCATED] if truncate is not None else [])],
+                without=[*drops, *([RejectReason.TRUNCATED] if is_applied else [])],
                 replay=self._replay,
             )
             self._store(rows, job)

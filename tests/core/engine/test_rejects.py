@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from headrace.errors import RuleError
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
-from headrace.sdk.sink import Batch, Table
+from headrace.sdk.sink import Batch, Sink, Table, TableMode
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.upsert.truncates import TruncateMarker
@@ -78,11 +78,16 @@ class Room:
         self.sink.write(TABLE, stored, Batch("checkpoint", 6, "upsert"))
 
     def handle(
-        self, *reasons: str | None, truncates: bool = True, file: str | None = None, raws: Sequence[str] = ()
+        self,
+        *reasons: str | None,
+        truncates: bool = True,
+        others: Mapping[Sink, TableMode] | None = None,
+        file: str | None = None,
+        raws: Sequence[str] = (),
     ) -> Rejected:
         """Handles changes with these reasons at the positions 0A, 0B …, of which each has the bytes of its reason.
 
-        ``file``: that they came from; ``raws``: their bytes instead.
+        ``others``: sinks beside the first; ``file``: that they came from; ``raws``: their bytes instead.
         """
         rows = [
             (n, "a", (n,), f"0{n + 10:X}", why, "shop.orders", 0, 0 if file else n, file, f"{n:03}", raw.encode())
@@ -90,9 +95,8 @@ class Room:
         ]  # fmt: skip
         changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
         sinks = (self.sink,) if truncates else ()
-        job = TableBatch(
-            TABLE, BatchMarks("checkpoint", 7), {self.sink: "upsert"}, ("id", "name"), truncated_sinks=sinks
-        )
+        modes: dict[Sink, TableMode] = {self.sink: "upsert", **(others or {})}
+        job = TableBatch(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
         events = Events("shop.orders", changes.frame.schema, lambda session, _: session.range(0))
         return self.rejects.handle(changes, job, events, self.marker)
 
@@ -137,6 +141,16 @@ def test_a_truncate_of_a_table_that_keeps_deleted_rows_is_a_dead_letter(spark: S
     room = Room(spark, tmp_path)
     assert room.handle("truncated", truncates=False) == Rejected(dead_letters=1)
     assert (room.rows, room.marker.position) == ([1, 2], None)
+
+
+def test_a_truncate_that_one_sink_applies_is_a_dead_letter_for_another_that_appends(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    room = Room(spark, tmp_path)
+    log = MemorySink(store=uuid.uuid4().hex)
+    assert room.handle("truncated", "truncated", others={log: "changelog"}) == Rejected(dead_letters=2)
+    assert (room.rows, room.marker.position) == ([2], "0B")
+    assert [reason for reason, *_ in room.dead_letters] == ["truncated", "truncated"]
 
 
 def test_of_a_files_records_only_dead_letters_are_moved_over_the_disk_and_nobody_else_may_read_them(

@@ -1,0 +1,84 @@
+"""Whatever happens to a database, its connector, its topics and two sinks: tables hold what was sent, each change once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+from tests.support.memory_sink import MemorySink
+from tests.support.world_history import history
+from tests.support.world_run import Run, failing
+
+from headrace.engine import catch_up
+from headrace.sdk.sink import Sink
+from headrace_sinks.hudi import HudiSink
+from headrace_sinks.iceberg import IcebergSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+SPARK_4 = pyspark.__version__.startswith("4.")
+#: How many times so many histories are tried. Workers may share them (--dist load).
+again = pytest.mark.parametrize("part", range(int(os.environ.get("HEADRACE_HISTORIES", "1"))))
+#: A history that failed once, to be tried alone: its seed.
+ONE = os.environ.get("HEADRACE_WORLD")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that are set aside are tried when the history says so."""
+    monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
+    monkeypatch.setattr(catch_up, "LONGEST_PAUSE_SECONDS", 600.0)
+
+
+FirstMemory, SecondMemory = failing(MemorySink, "first"), failing(MemorySink, "second")
+Iceberg, Hudi = failing(IcebergSink, "first"), failing(HudiSink, "first")
+
+
+def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]) -> None:
+    """Tries so many histories. ``make_sink``: the first sink, in a folder and of a mode; the second one is in memory."""
+    began, batches = time.monotonic(), 0
+    for seed in [int(ONE)] if ONE else [SystemRandom().getrandbits(48) for _ in range(count)]:
+        told = history(seed)
+        modes = told.world.shape.modes
+        with tempfile.TemporaryDirectory() as folder:
+            sinks = make_sink(folder, modes[0]), SecondMemory({"store": uuid.uuid4().hex, "mode": modes[1]})
+            run = Run(told, sinks, spark, Path(folder))
+            try:
+                run.go()
+                run.check()
+            except Exception as error:
+                raise AssertionError(f"{error}\n\n{told!r}\n\nagain: HEADRACE_WORLD={seed}") from error
+            finally:
+                run.stop()
+        batches += len(run.batches)
+    sys.stdout.write(f"{count} histories, {batches} batches, {time.monotonic() - began:.0f} s\n")
+
+
+@pytest.mark.one_spark
+@again
+def test_in_memory(spark: SparkSession, part: int) -> None:
+    check(spark, 5, lambda _, mode: FirstMemory({"store": uuid.uuid4().hex, "mode": mode}))
+
+
+@again
+def test_iceberg(spark: SparkSession, part: int) -> None:
+    check(spark, 1, lambda folder, mode: Iceberg({"warehouse": f"{folder}/lake", "mode": mode}))
+
+
+if not SPARK_4:
+
+    @again
+    def test_hudi(spark: SparkSession, part: int) -> None:
+        check(spark, 1, lambda folder, mode: Hudi({"path": f"{folder}/lake", "mode": mode}))

@@ -1,0 +1,356 @@
+"""Records as the world makes them: a database, a connector that is not always there, and topics of several partitions.
+
+What it does not make, for nobody promises anything of it:
+
+- an order by place with partitions that are added: envelopes of a database are ordered by its log, and only their order is kept;
+- in the first transaction of a new slot, and in the one after a snapshot in mid-stream, changes from before the snapshot began: their
+  LSNs do not tell that they are newer than its rows;
+- an older change of a key that is sent again behind a tombstone whose delete is gone: a tombstone has no place in the log.
+
+Values that a change leaves out are in tests/core/upsert/test_histories.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+Row = dict[str, Any]
+KEYS = range(1, 6)
+#: Columns that come later; the first values of ``note`` are empty texts.
+LATER = ("note", "size")
+TABLES = ("people", "places")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What stays the same in a history.
+
+    ``shared``: both tables are in one topic, ``routed`` by their name or with no rule that says so; ``rewrites``: a delete is a row
+    like any other; ``modes``: of the two sinks.
+    """
+
+    connector: str
+    has_schemas: bool
+    tables: tuple[str, ...]
+    shared: str | None
+    rewrites: bool
+    modes: tuple[str, str]
+
+    def topic(self, table: str) -> str:
+        return "w.all" if self.shared else f"w.{table}"
+
+    @property
+    def removes_rows(self) -> bool:
+        return "upsert" in self.modes and not self.rewrites
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to a row, as a connector tells it. ``number``: the database's own order."""
+
+    number: int
+    table: str
+    op: str
+    key: int | None
+    before: Row | None
+    after: Row | None
+    source: Row
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        marker = self.source["snapshot"]
+        log = "/".join(
+            str(self.source[name]) for name in ("sequence", "lsn", "file", "pos", "row") if name in self.source
+        )
+        of_snapshot = "" if marker == "false" else f" ({marker})"
+        return f"#{self.number} {self.op} {self.table} {self.key} {self.after or ''} {log}{of_snapshot}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """An event, or the tombstone after it, at its place in a topic."""
+
+    event: Event
+    topic: str
+    partition: int
+    offset: int
+    is_tombstone: bool = False
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.offset, self.partition
+
+    def __str__(self) -> str:
+        what = f"tombstone {self.event.table} {self.event.key}" if self.is_tombstone else str(self.event)
+        return f"{self.topic}+{self.partition}+{self.offset} {what}"
+
+
+class Clock:
+    """Where a database is in its log, and what its connector knows of that."""
+
+    def __init__(self, chance: Random) -> None:
+        self.chance = chance
+
+    def begin(self) -> None:
+        """A transaction begins."""
+
+    def change(self, *, same: bool) -> Row:
+        """The place of a change. ``same``: that of the one before, which was of another row of the same statement."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """The transaction ends."""
+
+    def read(self) -> Row:
+        """The place at which a snapshot begins."""
+        raise NotImplementedError
+
+    def lose(self) -> None:
+        """A new connector knows nothing of what an older one sent."""
+
+
+class PostgresClock(Clock):
+    """LSNs, and the last commit that a slot has seen."""
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__(chance)
+        # Just before an LSN of one digit more.
+        self._lsn = chance.choice((230, 2**24 - 300, 2**32 - 300))
+        self._last_commit: int | None = None
+        self._place = 0
+        #: Of the next transaction, which began before this one was committed.
+        self._early: int | None = None
+        self._next: int | None = None
+
+    def begin(self) -> None:
+        self._next, self._early = self._early, None
+        if self.chance.random() < 0.2:
+            self._early = self._tick()
+
+    def change(self, *, same: bool) -> Row:
+        if not same:
+            self._place, self._next = self._next or self._tick(), None
+        return self._block(self._place)
+
+    def commit(self) -> None:
+        self._last_commit = self._tick()
+
+    def read(self) -> Row:
+        self._early = None
+        return self._block(self._tick())
+
+    def lose(self) -> None:
+        self._last_commit = self._early = None
+
+    def _tick(self) -> int:
+        self._lsn += self.chance.randint(1, 40)
+        return self._lsn
+
+    def _block(self, lsn: int) -> Row:
+        commit = None if self._last_commit is None else str(self._last_commit)
+        return {"schema": "public", "sequence": json.dumps([commit, str(lsn)], separators=(",", ":")), "lsn": lsn}
+
+
+class MysqlClock(Clock):
+    """Binlog files, the position in one, and the row of a statement."""
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__(chance)
+        self._file, self._pos, self._row = chance.choice((8, 999998)), chance.choice((4, 90, 990)), 0
+
+    def begin(self) -> None:
+        if self.chance.random() < 0.2:
+            self._file, self._pos = self._file + 1, 4
+
+    def change(self, *, same: bool) -> Row:
+        self._row = self._row + 1 if same else 0
+        self._pos += 0 if same else self.chance.randint(1, 40)
+        return self._block(self._pos, self._row)
+
+    def read(self) -> Row:
+        self._pos += 40
+        return self._block(self._pos, 0)
+
+    def _block(self, pos: int, row: int) -> Row:
+        return {"sequence": None, "server_id": 1, "file": f"binlog.{self._file:06d}", "pos": pos, "row": row}
+
+
+_CLOCKS = {"postgresql": PostgresClock, "mysql": MysqlClock}
+CONNECTORS = tuple(_CLOCKS)
+
+
+@dataclass
+class World:
+    """A database, its connector, and the topics that this writes."""
+
+    shape: Shape
+    chance: Random
+    partitions: int
+    trace: list[str] = field(default_factory=list)
+    #: Topic and partition → its records; None where one was compacted away.
+    logs: dict[tuple[str, int], list[Record | None]] = field(default_factory=dict)
+    #: Table and key → the last change of it of which no more than a tombstone is left.
+    compacted: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.clock = _CLOCKS[self.shape.connector](self.chance)
+        self.rows: dict[str, dict[int, Row]] = {table: {} for table in self.shape.tables}
+        self.columns = {table: ["name"] for table in self.shape.tables}
+        #: Tables and keys of rows that may be gone without a word.
+        self.gone_unseen: set[tuple[str, int]] = set()
+        self._sent: list[Event] = []
+        self._number = 0
+        self._salt = self.chance.randrange(100)
+
+    @property
+    def records(self) -> Iterator[Record]:
+        return (record for log in self.logs.values() for record in log if record is not None)
+
+    # What happens to the database.
+
+    def transaction(self, *, unseen: bool = False) -> None:
+        """A few changes. ``unseen``: no connector tells of them."""
+        self.clock.begin()
+        op = ""
+        for _ in range(self.chance.randint(1, 4)):
+            table = self.chance.choice(self.shape.tables)
+            for event in self._change(table, op):
+                op = "" if event.headers else event.op
+                if unseen:
+                    self.gone_unseen |= {(table, key) for key in KEYS if key not in self.rows[table]}
+                    self.trace.append(f"  unseen: {event}")
+                else:
+                    self._send(event)
+        self.clock.commit()
+
+    def add_column(self) -> None:
+        table = self.chance.choice(self.shape.tables)
+        if new := [name for name in LATER if name not in self.columns[table]]:
+            self.columns[table].append(new[0])
+            self.trace.append(f"  {table} has a new column {new[0]}")
+
+    # What happens to the connector and the topics.
+
+    def snapshot(self) -> None:
+        """A connector reads every table."""
+        block = self.clock.read()
+        rows = [(table, row) for table in self.shape.tables for _, row in sorted(self.rows[table].items())]
+        for number, (table, row) in enumerate(rows):
+            is_first, is_last = (i in (-1, len(rows)) or rows[i][0] != table for i in (number - 1, number + 1))
+            marker = "last_in_data_collection" if is_last else "first_in_data_collection" if is_first else "true"
+            if number == 0:
+                marker = "first"
+            if number == len(rows) - 1 and table == self.shape.tables[-1]:
+                marker = "last"
+            self._send(self._event(table, "r", row["id"], None, row, {**block, "snapshot": marker}))
+
+    def lose_slot(self) -> None:
+        """Changes that no connector tells of, and a new connector, which begins with a snapshot."""
+        self.trace.append("  the slot is lost")
+        for _ in range(self.chance.randint(1, 3)):
+            self.transaction(unseen=True)
+        self.clock.lose()
+        self.snapshot()
+
+    def add_partitions(self) -> None:
+        self.partitions += self.chance.randint(1, 2)
+        self.trace.append(f"  topics have {self.partitions} partitions")
+
+    def repeat(self) -> None:
+        """An older stretch comes again, at new offsets."""
+        start = self.chance.randrange(len(self._sent)) if self._sent else 0
+        self.trace.append("  again:")
+        for event in self._sent[start : start + self.chance.randint(1, 8)]:
+            if event.key is None or event.number > self.compacted.get((event.table, event.key), 0):
+                self._write(event)
+
+    def compact(self, read: dict[str, int]) -> None:
+        """Removes what was not ``read`` yet of keys of which a tombstone is the last record."""
+        if self.shape.shared:  # the record of one table takes that of another away
+            return
+        places: dict[tuple[str, int | None], list[Record]] = {}
+        for record in self.records:
+            places.setdefault((record.topic, record.event.key), []).append(record)
+        for records in places.values():
+            last = max(records, key=lambda record: record.offset)
+            is_alone = len({record.partition for record in records}) == 1  # its row was never in another partition
+            start = read.get(f"{last.topic}/{last.partition}", 0)
+            if not (last.is_tombstone and is_alone and last.offset >= start and last.event.key):
+                continue
+            log = self.logs[last.topic, last.partition]
+            for record in records:
+                if start <= record.offset < last.offset:
+                    log[record.offset] = None
+            self.compacted[last.event.table, last.event.key] = last.event.number
+            self.trace.append(f"  compacted: {last}")
+
+    def ends(self) -> dict[str, int]:
+        return {f"{topic}/{partition}": len(log) for (topic, partition), log in self.logs.items()}
+
+    def _change(self, table: str, previous: str) -> list[Event]:
+        rows, key, dice = self.rows[table], self.chance.choice(KEYS), self.chance.random()
+        if key not in rows:
+            same = previous == "c" and self.chance.random() < 0.4  # rows of one statement
+            return [self._put(table, "c", key, self.clock.change(same=same))]
+        free = [k for k in KEYS if k not in rows]
+        if dice < 0.25:
+            return [self._delete(table, key, self.clock.change(same=False))]
+        if dice < 0.35 and free:
+            new, place = self.chance.choice(free), self.clock.change(same=False)
+            names = [
+                (("__debezium.newkey", json.dumps({"id": new})),),
+                (("__debezium.oldkey", json.dumps({"id": key})),),
+            ]
+            return [self._delete(table, key, place, names[0]), self._put(table, "c", new, place, names[1])]
+        if dice < 0.38:
+            rows.clear()
+            return [self._event(table, "t", None, None, None, self.clock.change(same=False))]
+        return [self._put(table, "u", key, self.clock.change(same=False))]
+
+    def _put(self, table: str, op: str, key: int, place: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
+        before = self.rows[table].get(key)
+        self.rows[table][key] = row = {"id": key, **{name: self._value(name) for name in self.columns[table]}}
+        return self._event(table, op, key, before, row, place, headers)
+
+    def _delete(self, table: str, key: int, place: Row, headers: tuple[tuple[str, str], ...] = ()) -> Event:
+        return self._event(table, "d", key, self.rows[table].pop(key), None, place, headers)
+
+    def _value(self, name: str) -> Any:
+        if name == "size":
+            return self.chance.choice((None, self._number))
+        texts = ("", "", None) if name == "note" and self.chance.random() < 0.7 else ("", None, f"t{self._number}")
+        return self.chance.choice((*texts, f"t{self._number}") if name == "name" else texts)
+
+    def _event(
+        self,
+        table: str,
+        op: str,
+        key: int | None,
+        before: Row | None,
+        after: Row | None,
+        place: Row,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> Event:
+        self._number += 1
+        source = {"connector": self.shape.connector, "ts_ms": 1_795_000_000_000 + self._number, "snapshot": "false"}
+        return Event(
+            self._number, table, op, key, before, after, {**source, "db": "w", "table": table, **place}, headers
+        )
+
+    def _send(self, event: Event) -> None:
+        self._sent.append(event)
+        self._write(event)
+
+    def _write(self, event: Event) -> None:
+        topic = self.shape.topic(event.table)
+        spread = self.chance.randrange(100) if event.key is None else event.key * 7 + self._salt
+        log = self.logs.setdefault((topic, spread % self.partitions), [])
+        for is_tombstone in (False, True) if event.op == "d" else (False,):
+            record = Record(event, topic, spread % self.partitions, len(log), is_tombstone)
+            log.append(record)
+            if not is_tombstone:
+                self.trace.append(f"  {record}")

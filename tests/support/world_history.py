@@ -1,0 +1,121 @@
+"""What happened to a world, and how a pipeline meets its records. The same seed is the same history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.support.world import CONNECTORS, TABLES, Shape, World
+
+#: Tombstones whose delete was compacted away before a pipeline has read it.
+LONE_TOMBSTONES = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a pipeline does next.
+
+    ``batch``: applies the records up to ``ends``; ``crash``: likewise, and is killed before the batch is noted as done; ``restart`` and
+    ``kill``: ends, after another try of what is behind or without, and begins again; ``break``: a ``sink`` fails for ``tables``,
+    ``when`` it has or has not committed; ``mend``: no sink fails; ``resync``: of all tables.
+    """
+
+    what: str
+    ends: dict[str, int] = field(default_factory=dict)
+    sink: int = 0
+    tables: tuple[str, ...] = ()
+    when: str = "before"
+
+    def __str__(self) -> str:
+        details = {"batch": self.ends, "crash": self.ends, "break": f"sink {self.sink} {self.when} {self.tables}"}
+        return f"{self.what.upper()} {details.get(self.what, '')}".rstrip()
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened, and how a pipeline met it. Its text tells it."""
+
+    seed: int
+    world: World
+    steps: Sequence[Step]
+
+    def __repr__(self) -> str:
+        return "\n".join([f"history({self.seed}): {self.world.shape}", *self.world.trace])
+
+
+def _shape(chance: Random) -> Shape:
+    rewrites = chance.random() < 0.25
+    modes = ("append", "upsert", "changelog") if rewrites else ("upsert", "upsert", "changelog")
+    tables = TABLES[: chance.choice((1, 2, 2))]
+    return Shape(
+        chance.choice(CONNECTORS),
+        chance.random() < 0.4,
+        tables,
+        chance.choice((None, None, "routed", "unrouted")) if len(tables) > 1 else None,
+        rewrites,
+        (chance.choice(modes), chance.choice(modes)),
+    )
+
+
+def history(seed: int) -> History:
+    """The history of a seed."""
+    chance = Random(seed)
+    world = World(_shape(chance), chance, chance.choice((1, 2, 3)))
+    steps: list[Step] = []
+    read: dict[str, int] = {}
+    is_broken = False
+
+    def step(what: str, **options: Any) -> None:
+        steps.append(Step(what, **options))
+        world.trace.append(str(steps[-1]))
+
+    if chance.random() < 0.5:
+        world.lose_slot()  # the database was there before its connector
+    for _ in range(chance.randint(2, 6)):
+        for _ in range(chance.randint(1, 4)):
+            _happen(world, read)
+        if is_broken and chance.random() < 0.4:
+            is_broken = False
+            step("mend")
+        if not is_broken and chance.random() < 0.35:
+            is_broken = True
+            tables = chance.choice([*((table,) for table in world.shape.tables), world.shape.tables])
+            step("break", sink=chance.randrange(2), tables=tables, when=chance.choice(("before", "after")))
+        read = {
+            part: chance.choice((end, chance.randint(read.get(part, 0), end))) for part, end in world.ends().items()
+        }
+        step("crash" if chance.random() < 0.15 else "batch", ends=read)
+        dice = chance.random()
+        if dice < 0.3:
+            step("restart" if dice < 0.2 else "kill")
+        elif dice < 0.4 and world.shape.removes_rows:
+            is_broken, read = False, world.ends()
+            step("mend")
+            step("batch", ends=read)
+            step("resync")
+    step("mend")
+    step("batch", ends=world.ends())
+    if world.shape.removes_rows:
+        step("resync")
+    return History(seed, world, steps)
+
+
+def _happen(world: World, read: dict[str, int]) -> None:
+    dice = world.chance.random()
+    if dice < 0.12:
+        world.lose_slot()
+    elif dice < 0.2:
+        world.snapshot()
+    elif dice < 0.28:
+        world.repeat()
+    elif dice < 0.34:
+        world.add_partitions()
+    elif dice < 0.44:
+        world.add_column()
+    elif dice < 0.52 and LONE_TOMBSTONES and set(world.shape.modes) == {"upsert"} and not world.shape.rewrites:
+        world.transaction()
+        world.compact(read)
+    else:
+        world.transaction()

@@ -1,0 +1,376 @@
+"""A pipeline that meets a world's records in batches, into two sinks that may fail, and what its tables must hold."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.world import Event, Record, Row
+from tests.support.world_history import History, Step
+
+from headrace.checkpoint.layout import Checkpoint
+from headrace.checkpoint.offset_log import OffsetLog
+from headrace.config.model import TableRule
+from headrace.dead_letters import file_store
+from headrace.engine.batch import BatchRunner
+from headrace.engine.plan import Plan
+from headrace.engine.resync import resync
+from headrace.engine.routing import Routes
+from headrace.errors import ConfigError, HeadraceError
+from headrace.progress.model import BatchProgress
+from headrace.sdk.changes import POSITION
+from headrace.sdk.sink import Batch, Sink, Table, WriteResult
+from headrace.sdk.source import Offset, RangedSource
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import plain
+from headrace_sources.dialects.debezium import DebeziumDialect
+from headrace_sources.formats.json.format import JsonFormat
+from headrace_transforms import Unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_RECORD = "partition int, offset bigint, topic string, key string, value string, headers array<struct<key: string, value: string>>"
+#: Connect's types of columns; the key is never null.
+_TYPES = {"id": "int32", "size": "int32", "name": "string", "note": "string", "ts_ms": "int64", "lsn": "int64"}
+_TYPES |= dict.fromkeys(("pos", "server_id"), "int64") | {"row": "int32"}
+#: Sink's name → tables → when it fails.
+_FAULTS: dict[str, dict[str, str]] = defaultdict(dict)
+
+
+def failing(sink: type[Sink], name: str) -> type[Sink]:
+    """The sink by that name, failing for a table when it is told to, before or after it has committed."""
+
+    def write(self: Sink, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        when = _FAULTS[name].get(table.name)
+        if when == "before":
+            raise ConfigError("the disk is full", fix="mend it")
+        result = sink.write(self, table, rows, batch)
+        if when and not result.skipped:
+            raise ConfigError("the answer was lost", fix="mend it")
+        return result
+
+    return type(f"Failing{sink.__name__}", (sink,), {"name": name, "write": write})
+
+
+class WorldSource(RangedSource):
+    """The records of a history up to an end that a test sets."""
+
+    name = "world"
+    api_version = 1
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._world = history.world
+        self.end: Offset = {}
+
+    def initial(self) -> Offset:
+        return {}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        return self.end
+
+    def between(self, start: Offset, end: Offset) -> list[Record]:
+        """The records of a range, in the order in which ``read`` gives them."""
+        found = []
+        for (topic, partition), log in sorted(self._world.logs.items()):
+            part = f"{topic}/{partition}"
+            found += [record for record in log[start.get(part, 0) : end.get(part, 0)] if record is not None]
+        return found
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        from pyspark.sql import DataFrame
+
+        # Rows that the JVM has parsed once: Python's objects would go through a Python process, and a text in the plan be parsed in each.
+        session: Any = spark._jsparkSession
+        strings = spark._jvm.org.apache.spark.sql.Encoders.STRING()  # type: ignore[union-attr]
+        texts = [json.dumps(self._encode(record)) for record in self.between(start, end)]
+        parsed = DataFrame(session.createDataset(texts, strings).toDF(), spark).selectExpr(
+            f"inline(array(from_json(value, '{_RECORD}')))"
+        )
+        rows = DataFrame(session.createDataFrame(parsed._jdf.collectAsList(), parsed._jdf.schema()), spark)
+        return rows.selectExpr(
+            "cast(key as binary)",
+            "cast(value as binary)",
+            "cast(headers as array<struct<key: string, value: binary>>)",
+            *("topic", "partition", "offset"),
+            "cast(null as timestamp) as timestamp",
+        )
+
+    def _encode(self, record: Record) -> dict[str, Any]:
+        event, wrap = record.event, _with_schema if self._world.shape.has_schemas else _without_schema
+        key = None if event.key is None else wrap({"id": event.key}, f"{event.table}.Key")
+        value = {"before": event.before, "after": event.after, "source": event.source, "op": event.op}
+        value |= {"ts_ms": event.source["ts_ms"], "transaction": None}
+        return {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "key": key,
+            "value": None if record.is_tombstone else wrap(value, f"{event.table}.Envelope"),
+            "headers": [{"key": name, "value": text} for name, text in event.headers],
+        }
+
+
+class Run:
+    """A pipeline as a test lets it go on."""
+
+    def __init__(self, history: History, sinks: Sequence[Sink], spark: SparkSession, folder: Path) -> None:
+        shape = history.world.shape
+        self.history, self.shape, self._spark = history, shape, spark
+        rule: dict[str, Any] = {"source": "w.*", "target": "w.{table}"}
+        if shape.shared == "routed":
+            rule["route.by.field"] = "source.table"
+        self.source = WorldSource(history)
+        handling = {"delete.tombstone.handling.mode": "rewrite"} if shape.rewrites else {}
+        self.plan = Plan(
+            name="world",
+            source=self.source,
+            sinks=tuple(sinks),
+            checkpoint=f"{folder}/checkpoint",
+            routes=Routes([TableRule.model_validate(rule)]),
+            dialects=(DebeziumDialect(),),
+            transforms=(Unwrap(handling),),
+            value_format=JsonFormat(),
+            key_format=JsonFormat(),
+        )
+        self.batches: list[BatchProgress] = []
+        self.stopped: list[HeadraceError] = []
+        self.sent: list[Record] = []
+        #: Table → the change from which on rows are its own: what is older was removed.
+        self.floors: dict[str, int] = {}
+        self._sessions = Sessions(spark, self.plan.sql_conf)
+        _FAULTS.clear()
+        self._start()
+
+    @property
+    def tables(self) -> dict[str, str | None]:
+        """Target → the table of the database that it is of."""
+        if self.shape.shared != "unrouted":
+            return {f"w.{table}": table for table in self.shape.tables}
+        return {"w.all": next((record.event.table for record in self.sent if not record.is_tombstone), None)}
+
+    def go(self) -> None:
+        """Everything that the history says."""
+        for step in self.history.steps:
+            getattr(self, f"_{step.what}")(step)
+            assert not self.stopped, self.stopped
+
+    def of_table(self, target: str) -> list[Record]:
+        """The records that are changes of a table, as far as they were read."""
+        return [r for r in self.sent if not r.is_tombstone and r.event.table == self.tables[target]]
+
+    def stop(self) -> None:
+        self._runner.catch_up.stop()
+
+    def _start(self) -> None:
+        checkpoint = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name)
+        self._log = OffsetLog(checkpoint.folder.folder("ranged"))
+        self._runner = BatchRunner(
+            self.plan, checkpoint, self._sessions, self.batches.append, fail=self.stopped.append, names_checked=True
+        )
+
+    def _batch(self, step: Step, *, notes: bool = True) -> None:
+        self.source.end = step.ends
+        batch = self._log.next(self.source.initial, lambda start: self.source.latest(start, None))
+        if batch is None:
+            return
+        frame = self.source.read(self._sessions.of("ranged"), batch.start, batch.end)
+        try:
+            self._runner.apply(frame, batch.id, (batch.start, batch.end))
+        except HeadraceError:
+            if not any(_FAULTS.values()):
+                raise
+            # No table was left, and the run has ended.
+            self._mend(step)
+            self._batch(step)
+            return
+        if notes:
+            self._log.commit(batch)
+            self.sent += self.source.between(batch.start, batch.end)
+
+    def _crash(self, step: Step) -> None:
+        self._batch(step, notes=False)
+        self._kill(step)
+        self._batch(step)
+
+    def _restart(self, step: Step) -> None:
+        self._runner.catch_up.finish()
+        self._start()
+
+    def _kill(self, step: Step) -> None:
+        self.stop()
+        self._start()
+
+    def _break(self, step: Step) -> None:
+        names = [name for name, table in self.tables.items() if table in step.tables]
+        _FAULTS[self.plan.sinks[step.sink].name].update(dict.fromkeys(names, step.when))
+
+    def _mend(self, step: Step) -> None:
+        """Nothing fails, and what is behind catches up."""
+        _FAULTS.clear()
+        error = self._runner.catch_up.finish()
+        assert error is None, error
+        self._start()
+
+    def _resync(self, step: Step) -> None:
+        """Tables equal their newest snapshot, and what came after it."""
+        self._runner.catch_up.finish()
+        for target in self.tables:
+            before = {sink: self.expect_rows(target) for sink in self.plan.sinks}
+            newest = [r.event for r in self.of_table(target) if r.event.op == "r"]
+            if not newest:
+                continue
+            number = max(event.number for event in newest)
+            last = next(event for event in newest if event.number == number)
+            began = min(event.number for event in newest if _is_of_snapshot(event, last))
+            self.floors[target] = max(began, self.floors.get(target, 0))
+            for done in self._call_resync(target):
+                assert done.removed == len(before[self.plan.sinks[0]]) - len(self.expect_rows(target)), done
+        self._start()
+
+    def _call_resync(self, target: str) -> Any:
+        try:
+            return resync(self.plan, self._spark, target)
+        except ConfigError as error:
+            # A connector's first table with one row has no end, and a topic of two tables dead letters.
+            if not any(reason in str(error) for reason in ("not come to its end", "dead letters")):
+                raise
+            return resync(self.plan, self._spark, target, now=True)
+
+    # What has to be there.
+
+    def expect_rows(self, target: str) -> dict[int, Row]:
+        """The rows of a table that is upserted, by their keys: the newest change of each, after what emptied the table."""
+        records = self.of_table(target)
+        newest: dict[int | None, Record] = {}
+        floor = self.floors.get(target, 0)
+        if self.shape.removes_rows:
+            floor = max([floor, *(record.event.number for record in records if record.event.op == "t")])
+        for record in records:
+            event, known = record.event, newest.get(record.event.key)
+            if event.op == "t" or event.number < floor:
+                continue
+            if known is None or (event.number, record.place) > (known.event.number, known.place):
+                newest[event.key] = record
+        for (table, key), number in self.history.world.compacted.items():
+            if table == self.tables[target] and key in newest and newest[key].event.number <= number:
+                del newest[key]
+        rows = {key: self._row_of(record.event) for key, record in newest.items() if key is not None}
+        return {key: row for key, row in rows.items() if row is not None}
+
+    def expect_log(self, target: str, mode: str) -> list[Row]:
+        """Every accepted record of a table that is appended to, those of each key in their order."""
+        records = [record for record in self.of_table(target) if record.event.op != "t"]
+        records.sort(key=lambda record: (record.event.key, record.event.number, record.place))
+        rows = []
+        for record in records:
+            row = self._row_of(record.event) or {"id": record.event.key}
+            rows.append({**row, "__op": record.event.op} if mode == "changelog" else row)
+        return rows
+
+    @property
+    def _empties_all(self) -> bool:
+        """Whether a truncate empties the table in both sinks; in one that appends it is a dead letter."""
+        return self.shape.removes_rows and set(self.shape.modes) == {"upsert"}
+
+    def expect_dead_letters(self) -> list[tuple[Any, ...]]:
+        found = []
+        for target, table in self.tables.items():
+            for record in self.sent:
+                topic = self.shape.topic(record.event.table)
+                if record.is_tombstone or (self.shape.shared != "unrouted" and record.event.table != table):
+                    continue
+                if record.event.table != table:
+                    found.append((target, "other-table", topic, record.partition, record.offset))
+                elif record.event.op == "t" and not self._empties_all:
+                    found.append((target, "truncated", topic, record.partition, record.offset))
+        return sorted(found)
+
+    def _row_of(self, event: Event) -> Row | None:
+        """The row that a change leaves; None when it is removed."""
+        if event.op == "d" and not self.shape.rewrites:
+            return None
+        row = _drop_nulls((event.before if event.op == "d" else event.after) or {})
+        return {**row, "__deleted": "true" if event.op == "d" else "false"} if self.shape.rewrites else row
+
+    # What is there.
+
+    def check(self) -> None:
+        """Every table of both sinks, and the dead letters, are what they have to be."""
+        for target, table in self.tables.items():
+            if table is not None and self.shape.removes_rows:
+                self._check_model(target, table)
+            for sink, mode in zip(self.plan.sinks, self.shape.modes, strict=True):
+                rows = self._read(sink, target)
+                where = f"{target} of sink {sink.name}, mode {mode}"
+                if mode == "upsert":
+                    rows = sorted(({n: v for n, v in row.items() if n != POSITION} for row in rows), key=_key)
+                    assert rows == sorted(self.expect_rows(target).values(), key=_key), where
+                    continue
+                assert len({row[POSITION] for row in rows}) == len(rows), f"{where}: two records of one position"
+                rows.sort(key=lambda row: (row["id"], row.pop(POSITION)))
+                assert rows == self.expect_log(target, mode), where
+        assert self._dead_letters() == self.expect_dead_letters()
+
+    def _check_model(self, target: str, table: str) -> None:
+        """What the database holds is what has to be there, and beside it no more than rows that are gone without a word."""
+        expected, world = self.expect_rows(target), self.history.world
+        rows = {key: _drop_nulls(row) for key, row in world.rows[table].items()}
+        assert {key: row for key, row in expected.items() if key in rows} == rows
+        assert {(table, key) for key in expected.keys() - rows.keys()} <= world.gone_unseen
+
+    def _read(self, sink: Sink, target: str) -> list[Row]:
+        frame = sink.read_or_none(self._spark, Table(target, ("id",)))
+        if frame is None:
+            return []
+        rows = [_drop_nulls(plain(row)) for row in frame.collect()]
+        return [{name: v for name, v in row.items() if not name.startswith("_hoodie")} for row in rows]
+
+    def _dead_letters(self) -> list[tuple[Any, ...]]:
+        folder = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name).dead_letters
+        found = file_store.read(self._spark, folder, None)
+        columns = ("table", "reason", "topic", "partition", "offset")
+        return [] if found is None else sorted(tuple(row) for row in found.select(*columns).collect())
+
+
+def _key(row: Row) -> int:
+    return int(row["id"])
+
+
+def _is_of_snapshot(event: Event, last: Event) -> bool:
+    names = ("sequence", "lsn", "file", "pos")
+    return event.op == "r" and all(event.source.get(name) == last.source.get(name) for name in names)
+
+
+def _drop_nulls(row: Row) -> Row:
+    """The row without nulls: a column that came later is null in older rows."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _without_schema(value: Row, name: str) -> str:
+    return json.dumps(value)
+
+
+def _with_schema(value: Row, name: str) -> str:
+    """As JsonConverter writes it."""
+    schema = _struct(value, name, is_optional=False)
+    return json.dumps({"schema": schema, "payload": value})
+
+
+def _struct(value: Row, name: str, *, is_optional: bool) -> Row:
+    fields = []
+    for column, inner in value.items():
+        schema: Row = {"type": _TYPES.get(column, "string"), "optional": column != "id"}
+        if column in ("before", "after"):
+            row = value["after"] or value["before"] or {"id": 0}
+            schema = _struct(row, name.replace("Envelope", "Value"), is_optional=True)
+        elif isinstance(inner, dict):
+            schema = _struct(inner, f"{name}.{column}", is_optional=False)
+        elif column == "transaction":
+            schema = _struct({"id": "", "total_order": 0}, "event.block", is_optional=True)
+        fields.append({**schema, "field": column})
+    return {"type": "struct", "fields": fields, "optional": is_optional, "name": f"w.{name}"}

@@ -9,9 +9,6 @@ from typing import Any
 
 from tests.support.world import CONNECTORS, TABLES, Shape, World
 
-#: Tombstones whose delete was compacted away before a pipeline has read it.
-LONE_TOMBSTONES = False
-
 
 @dataclass(frozen=True)
 class Step:
@@ -114,7 +111,7 @@ def _happen(world: World, read: dict[str, int]) -> None:
         world.add_partitions()
     elif dice < 0.44:
         world.add_column()
-    elif dice < 0.52 and LONE_TOMBSTONES and set(world.shape.modes) == {"upsert"} and not world.shape.rewrites:
+    elif dice < 0.52 and set(world.shape.modes) == {"upsert"} and not world.shape.rewrites:
         world.transaction()
         world.compact(read)
     else:

@@ -101,6 +101,9 @@ class TestTombstones:
         [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
         assert in_order(found, DELETED) == [True, False]
         assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
+        records = [{**one, "key": {"id": "1"}} for one in records]  # a key's type is not the column's
+        [found] = changes_of(spark, records, dialect=FlatDialect(), tombstones=True).values()
+        assert [row["id"] for row in rows_of(found, "id")] == [1, 1]
 
     def test_without_a_key_nobody_knows_whose_it_is(self, spark: SparkSession) -> None:
         assert rows_of(changes(spark, {"id": 1}, None), "id") == [{"id": 1}]

@@ -93,7 +93,8 @@ class FlatDialect(Dialect):
         def row_column(name: str) -> Column:
             column = value.getField(name)
             if name in key_of:
-                column = F.coalesce(column, F.col(E.KEY).getField(key_of[name]))
+                own = F.col(E.KEY).getField(key_of[name])
+                column = F.coalesce(column, own if has_tombstones else own.cast(events.schema[name].dataType))
             return column.alias(name)
 
         # A tombstone carries no position of the database's: where it is the delete, the place orders all.

@@ -163,7 +163,7 @@ SPARK_4 = pyspark.__version__.startswith("4.")
 
 @pytest.mark.one_spark
 @again
-@examples(15)
+@examples(6)
 @given(history=histories())
 def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +171,7 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 
 @again
-@examples(2 if SPARK_4 else 4)
+@examples(2)
 @given(history=histories(), kind=st.sampled_from(["merge-on-read", "copy-on-write"]), partitioned=st.booleans())
 def test_iceberg(spark: SparkSession, part: int, history: History, kind: str, partitioned: bool) -> None:
     options = {"partition.by": {"*": [PARTITION]}} if partitioned else {}
@@ -183,7 +183,7 @@ if not SPARK_4:
 
     @again
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-    @examples(3)
+    @examples(1)
     @given(history=histories(), partitioned=st.booleans())
     def test_hudi(spark: SparkSession, kind: str, part: int, history: History, partitioned: bool) -> None:
         options = {"hoodie.datasource.write.partitionpath.field": PARTITION} if partitioned else {}

@@ -16,7 +16,7 @@ import pyspark
 import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.world_history import history
-from tests.support.world_run import Run, failing
+from tests.support.world_run import Run, make_failing
 
 from headrace.engine import catch_up
 from headrace.sdk.sink import Sink
@@ -42,8 +42,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catch_up, "LONGEST_PAUSE_SECONDS", 600.0)
 
 
-FirstMemory, SecondMemory = failing(MemorySink, "first"), failing(MemorySink, "second")
-Iceberg, Hudi = failing(IcebergSink, "first"), failing(HudiSink, "first")
+FirstMemory, SecondMemory = make_failing(MemorySink, "first"), make_failing(MemorySink, "second")
+Iceberg, Hudi = make_failing(IcebergSink, "first"), make_failing(HudiSink, "first")
 
 
 def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]) -> None:

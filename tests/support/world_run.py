@@ -41,7 +41,7 @@ _TYPES |= dict.fromkeys(("pos", "server_id"), "int64") | {"row": "int32"}
 _FAULTS: dict[str, dict[str, str]] = defaultdict(dict)
 
 
-def failing(sink: type[Sink], name: str) -> type[Sink]:
+def make_failing(sink: type[Sink], name: str) -> type[Sink]:
     """The sink by that name, failing for a table when it is told to, before or after it has committed."""
 
     def write(self: Sink, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:

@@ -16,7 +16,7 @@ import pyspark
 import pytest
 from tests.support.memory_sink import MemorySink
 from tests.support.world_history import history
-from tests.support.world_run import Run, failing
+from tests.support.world_run import Run, make_failing
 
 from headrace.engine import catch_up
 from headrace.sdk.sink import Sink
@@ -42,8 +42,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catch_up, "LONGEST_PAUSE_SECONDS", 600.0)
 
 
-FirstMemory, SecondMemory = failing(MemorySink, "first"), failing(MemorySink, "second")
-Iceberg, Hudi = failing(IcebergSink, "first"), failing(HudiSink, "first")
+FirstMemory, SecondMemory = make_failing(MemorySink, "first"), make_failing(MemorySink, "second")
+Iceberg, Hudi = make_failing(IcebergSink, "first"), make_failing(HudiSink, "first")
 
 
 def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]) -> None:
@@ -59,7 +59,8 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
                 run.go()
                 run.check()
             except Exception as error:
-                raise AssertionError(f"{error}\n\n{told!r}\n\nagain: HEADRACE_WORLD={seed}") from error
+                sys.stdout.write(f"HEADRACE_WORLD={seed} makes the history again that failed\n")  # also when a run is cut
+                raise AssertionError(f"{error}\n\n{told!r}") from error
             finally:
                 run.stop()
         batches += len(run.batches)

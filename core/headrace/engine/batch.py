@@ -205,7 +205,10 @@ class BatchRunner:
         def read_and_apply() -> tuple[TableProgress, ...]:
             targets, _ = route(self._reader.read_replay(context), self._plan.routes)
             own = self._choose_targets(table, targets, entry)
-            return tuple(progress for target in own for progress in self._writer.apply(target, entry.last))
+            try:
+                return tuple(progress for target in own for progress in self._writer.apply(target, entry.last))
+            except Exception as error:  # an unknown writer schema is told from others by its plugin
+                raise translate(error, self._plan) from error
 
         tables = until_schemas_known(read_and_apply, context.schemas)
         self._state.note_caught_up(table)

@@ -177,6 +177,25 @@ def test_a_sink_that_took_a_batch_which_another_refused_has_its_rows_once(
     assert shop.ids(BAD, "other") == shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
 
 
+def test_a_table_catches_up_when_what_it_missed_has_a_schema_that_no_record_had_before(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    shop = Shop(tmp_path, "ranged")
+    shop.broken.write_text("full")
+    for number, names in enumerate((["id"], ["id", "size"])):
+        shop.add(number, topics=(GOOD,))  # else the run would end with its only table
+        fields = [{"type": "int32", "optional": False, "field": name} for name in names]
+        schema = {"type": "struct", "fields": fields, "optional": False, "name": "Value"}
+        line = {"line": 2 * number + 2, "topic": BAD, "key": {"id": number}}
+        with shop.log.open("a") as file:
+            print(json.dumps({**line, "value": {"schema": schema, "payload": dict.fromkeys(names, number)}}), file=file)
+        with pytest.raises(ConfigError, match="the disk is full"):
+            shop.pipeline(FilesSink(path=str(tmp_path / "other"))).run(spark)
+    shop.broken.unlink()
+    shop.pipeline(FilesSink(path=str(tmp_path / "other"))).run(spark)
+    assert shop.ids(BAD, "other") == shop.ids(BAD) == [0, 1]
+
+
 def test_a_batch_that_was_tried_is_tried_again_alone(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,6 +227,17 @@ class World:
                     self._send(event)
         self.clock.commit()
 
+    def put(self, table: str, key: int) -> None:
+        """A row is inserted or updated, in a transaction of its own."""
+        self._send(self._put(table, "u" if key in self.rows[table] else "c", key, self.clock.change(same=False)))
+        self.clock.commit()
+
+    def truncate(self, table: str) -> None:
+        """A table is emptied, in a transaction of its own."""
+        self.rows[table].clear()
+        self._send(self._event(table, "t", None, None, None, self.clock.change(same=False)))
+        self.clock.commit()
+
     def add_column(self) -> None:
         table = self.chance.choice(self.shape.tables)
         if new := [name for name in LATER if name not in self.columns[table]]:

@@ -1,7 +1,8 @@
 """The backlog of a table that was set aside: the batches that went by without it, written down.
 
-``<first batch>.json`` is an entry: up to a hundred batches that will be applied as one. An entry that somebody has begun with
-stays as it is, so that it can be repeated.
+``<first batch>.json`` is an entry: up to a hundred batches that will be applied as one, under the last one's number. An entry that
+somebody has begun with stays as it is, so that it can be repeated. The newest batch has an entry of its own: until the next one
+comes, it may be repeated itself, and would take the place of all that was applied under its number.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.progress.rates import TableFailure
@@ -51,8 +52,11 @@ class Backlog:
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
         texts = (folder.read(name) for name in folder.names())
-        self._entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
-        self._grows = False
+        entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
+        # A process that ended while it joined two has left the second one.
+        self._entries = [e for i, e in enumerate(entries) if e.first > max((o.last for o in entries[:i]), default=-1)]
+        #: Entries, by their first batches, that were added here and that nobody has begun with.
+        self._open: set[int] = set()
 
     @property
     def oldest(self) -> BacklogEntry | None:
@@ -71,33 +75,50 @@ class Backlog:
     def add(self, batch: int, ranges: ReplayRanges, since: str, error: str) -> None:
         """Adds a batch; one that is there already, for it is repeated, changes nothing."""
         with self._lock:
-            last = self._entries[-1] if self._entries else None
-            if last and batch <= last.last:
+            if self._entries and batch <= self._entries[-1].last:
                 return
-            entry = BacklogEntry(batch, batch, since, error, {})
-            if last and self._grows and batch < last.first + MAX_BATCHES:
-                entry = BacklogEntry(last.first, batch, last.since, last.error, last.places)
-                self._entries.pop()
-            entry = BacklogEntry(entry.first, batch, entry.since, entry.error, _join([entry.places, ranges]))
-            self._folder.write(_file(entry), json.dumps(asdict(entry), ensure_ascii=False))
+            self._join_newest()
+            entry = BacklogEntry(batch, batch, since, error, _join([ranges]))
+            self._write(entry)
             self._entries.append(entry)
-            self._grows = True
+            self._open.add(batch)
 
     def begin(self) -> BacklogEntry | None:
         """The oldest entry, which stays as it is from now on; None when there is none."""
         with self._lock:
-            self._grows = self._grows and len(self._entries) > 1
-            return self.oldest
+            entry = self.oldest
+            if entry:
+                self._open.discard(entry.first)
+            return entry
 
     def finish(self, entry: BacklogEntry) -> None:
         """Removes an entry that was applied."""
         with self._lock:
             self._entries.remove(entry)
-            self._folder.delete(_file(entry))
+            for name in self._folder.names():
+                if _file(entry.first) < name <= _file(entry.last):  # what it was joined from, and a process left
+                    self._folder.delete(name)
+            self._folder.delete(_file(entry.first))
+
+    def _join_newest(self) -> None:
+        """Joins the newest entry with the one before it, unless somebody has begun with either."""
+        if len(self._entries) < 2:
+            return
+        older, newest = self._entries[-2:]
+        if not {older.first, newest.first} <= self._open or newest.last >= older.first + MAX_BATCHES:
+            return
+        joined = replace(older, last=newest.last, places=_join([older.places, newest.places]))
+        self._write(joined)
+        self._folder.delete(_file(newest.first))
+        self._entries[-2:] = [joined]
+        self._open.discard(newest.first)
+
+    def _write(self, entry: BacklogEntry) -> None:
+        self._folder.write(_file(entry.first), json.dumps(asdict(entry), ensure_ascii=False))
 
 
-def _file(entry: BacklogEntry) -> str:
-    return f"{entry.first:010d}.json"
+def _file(first: int) -> str:
+    return f"{first:010d}.json"
 
 
 def _join(several: Iterable[ReplayRanges]) -> dict[str, list[Any]]:

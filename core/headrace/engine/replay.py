@@ -172,7 +172,10 @@ class _Replay:
                     where="dead letters",
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
-            return [(target, writer.apply(target, folder.batch)[0].dead_letters) for target in targets]
+            try:
+                return [(target, writer.apply(target, folder.batch)[0].dead_letters) for target in targets]
+            except Exception as error:  # an unknown writer schema is told from others by its plugin
+                raise translate(error, self._plan) from error
 
         return until_schemas_known(read_and_apply, context.schemas)
 

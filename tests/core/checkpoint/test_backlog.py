@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, cast
 
 from hypothesis import given, strategies as st
@@ -16,6 +17,8 @@ class Files:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        #: The process ends before it has deleted anything.
+        self.ends_at_delete = False
 
     def names(self) -> list[str]:
         return sorted(self.texts)
@@ -27,6 +30,8 @@ class Files:
         self.texts[name] = text
 
     def delete(self, name: str) -> None:
+        if self.ends_at_delete:
+            raise InterruptedError
         self.texts.pop(name, None)
 
 
@@ -34,7 +39,9 @@ def places(batch: int) -> dict[str, list[Any]]:
     return {"orders": [{"0": [batch, batch + 1]}], **({"items": [batch]} if batch % 3 == 0 else {})}
 
 
-@given(st.lists(st.sampled_from(["add", "add", "add", "repeat", "skip", "begin", "done", "restart"]), max_size=60))
+@given(
+    st.lists(st.sampled_from(["add", "add", "add", "repeat", "skip", "begin", "done", "restart", "crash"]), max_size=60)
+)
 def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
     files = Files()
     backlog = Backlog(cast("Folder", files))
@@ -57,6 +64,17 @@ def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
             begun = None
         elif step == "restart":
             backlog = Backlog(cast("Folder", files))
+        elif step == "crash":
+            batch += 1
+            files.ends_at_delete = True
+            with suppress(InterruptedError):
+                backlog.add(batch, places(batch), "now", "full")
+            files.ends_at_delete = False
+            backlog = Backlog(cast("Folder", files))
+            backlog.add(batch, places(batch), "now", "full")
+            added.append(batch)
+        # It may be repeated, and would take the place of what was applied with it.
+        assert begun is None or begun.last != batch or begun.first == begun.last
     while part := backlog.begin():
         applied.append(part)
         backlog.finish(part)

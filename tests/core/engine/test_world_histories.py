@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 from tests.support.memory_sink import MemorySink
-from tests.support.world_history import history
+from tests.support.world import TABLES, Shape, World
+from tests.support.world_history import History, Step, history
 from tests.support.world_run import Run, make_failing
 
 from headrace.engine import catch_up
 from headrace.sdk.sink import Sink
+from headrace_sinks.files import FilesSink
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.iceberg import IcebergSink
 
@@ -44,6 +48,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 FirstMemory, SecondMemory = make_failing(MemorySink, "first"), make_failing(MemorySink, "second")
 Iceberg, Hudi = make_failing(IcebergSink, "first"), make_failing(HudiSink, "first")
+Files = make_failing(FilesSink, "first")
 
 
 def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]) -> None:
@@ -67,6 +72,37 @@ def check(spark: SparkSession, count: int, make_sink: Callable[[str, str], Sink]
                 run.stop()
         batches += len(run.batches)
     sys.stdout.write(f"{len(seeds)} histories, {batches} batches, {time.monotonic() - began:.0f} s\n")
+
+
+@pytest.mark.one_spark
+def test_what_a_backlog_has_joined_outlives_the_repetition_of_its_last_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shape = Shape("postgresql", False, TABLES, None, False, ("changelog", "changelog"))
+    world = World(shape, Random(1), 1)
+    run = Run(History(0, world, ()), [Files({"path": f"{tmp_path}/out", "mode": "changelog"})], spark, tmp_path)
+
+    def happen(number: int) -> Step:
+        for table in TABLES:
+            world.put(table, number)
+            world.truncate(table)  # a dead letter where rows are appended
+        return Step("batch", ends=world.ends())
+
+    try:
+        run.take(happen(1))
+        run.take(Step("break", sink=0, tables=TABLES[:1], when="before"))
+        for number in (2, 3):
+            run.take(happen(number))
+        last = happen(4)
+        run.apply(last, notes=False)  # killed before it was noted as done
+        run.take(replace(last, what="mend"))
+        run.take(last)
+        assert run.dead_letters() == run.expect_dead_letters()
+    finally:
+        run.stop()
+    files = (tmp_path / "out/w/people").glob("_headrace_batch=*/*.json")
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    assert sorted(json.loads(line)["id"] for line in lines) == [1, 2, 3, 4]
 
 
 @pytest.mark.one_spark

@@ -30,7 +30,7 @@ live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, D
 
 torture: $(VENV)/.installed-test  ## the hard test, hours: histories by the hundred, 100 kills and every server killed under load, every row compared
 	HEADRACE_HISTORIES=330 $(VENV)/bin/python -m pytest --dist load tests/core/upsert/test_histories.py
-	HEADRACE_HISTORIES=40 $(VENV)/bin/python -m pytest --dist load tests/core/engine/test_world_histories.py
+	HEADRACE_HISTORIES=100 $(VENV)/bin/python -m pytest --dist load tests/core/engine/test_world_histories.py
 	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
 
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)

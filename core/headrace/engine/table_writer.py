@@ -55,6 +55,8 @@ class TableWriter:
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
         self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
+        #: Topic → its table, or none: rules are compared with each topic once, and not for every table of every batch.
+        self._tables: dict[str, str | None] = {}
         self._states = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds)
 
     def apply(self, target: Target, batch: int) -> list[TableProgress]:
@@ -170,12 +172,17 @@ class TableWriter:
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
         )
-        return changes if self._has_one_table(target) else drop_tombstones(changes)
+        has_tombstones = changes.position_parts is not None
+        return drop_tombstones(changes) if has_tombstones and not self._has_one_table(target) else changes
 
     def _has_one_table(self, target: Target) -> bool:
         """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""
         topics = {*target.topics, *self._checkpoint.orders.topics}
-        own = [topic for topic in topics if (route := self._plan.routes.of(topic)) and route.table == target.name]
+        for topic in topics:
+            if topic not in self._tables:
+                route = self._plan.routes.of(topic)
+                self._tables[topic] = route.table if route else None
+        own = [topic for topic in topics if self._tables[topic] == target.name]
         return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])
 
     def _had_unavailable(self, target: Target) -> bool:

@@ -12,7 +12,7 @@ complete row per key, and at most one partial update beside it. What is durable 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -112,7 +112,7 @@ def deduplicate(rows: DataFrame, job: TableBatch) -> DataFrame:
 
 def drop_late_after_delete(rows: DataFrame, job: TableBatch, state: TableState) -> AbstractContextManager[DataFrame]:
     """The rows, but those that are older than a delete that an earlier batch applied."""
-    return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else _as_they_are(rows)
+    return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else nullcontext(rows)
 
 
 @contextmanager
@@ -147,8 +147,3 @@ def _name_records(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return rows.withColumn(POSITION, F.concat(POSITION, F.lit("/"), TOPIC)).drop(TOPIC)
-
-
-@contextmanager
-def _as_they_are(rows: DataFrame) -> Iterator[DataFrame]:
-    yield rows

@@ -4,7 +4,7 @@ is newer than a stored row is that it lies behind the row's event in its partiti
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ def deletes_for(
         delete = _Place.of(position, before)
         return row.is_before(delete) & delete.is_before(tombstone)
 
-    with deleted.drop_where(rows, key, has_said_it) if deleted else _as_they_are(rows) as kept:
+    with deleted.drop_where(rows, key, has_said_it) if deleted else nullcontext(rows) as kept:
         position = F.concat(F.col(POSITION), F.lit(FILLED_SUFFIX)).alias(POSITION)
         yield kept.select(*[F.col(quote_name(name)) for name in key], F.lit(True).alias(DELETED), position)
 
@@ -74,8 +74,3 @@ def _join(tombstones: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataF
     keys = [F.col(quote_name(name)).alias(f"{_KEY}{i}") for i, name in enumerate(key)]
     others = tombstones.select(*keys, F.col(POSITION).alias(_TOMBSTONE))
     return rows.join(others, [F.col(quote_name(name)) == F.col(f"{_KEY}{i}") for i, name in enumerate(key)])
-
-
-@contextmanager
-def _as_they_are(rows: DataFrame) -> Iterator[DataFrame]:
-    yield rows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.support.rooms import ByRoom, Times
+from tests.support.spark_conf import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,5 +54,10 @@ def spark() -> Iterator[SparkSession]:
     session = build_session(
         plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
     )
+    # Interpreted where the rows are few and the plans many. Compiled are the plans of tests/integration, of every program that a
+    # test starts, and all on Spark 4.0.
+    if line == "3.5":
+        for key, value in INTERPRETED.items():
+            session.conf.set(key, value)
     yield session
     session.stop()

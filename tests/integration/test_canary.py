@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
@@ -198,11 +199,16 @@ class Onlooker:
         self._thread.join()
 
     def _look(self) -> None:
+        asked = 0.0
         while not self._ended.wait(0.05):
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
                     self._commands.add((process / "cmdline").read_text(errors="replace"))
             (self._folder / "commands").write_text("\n".join(self._commands))
+            # What its pages show stays; to print all plans again and again would take a core.
+            if time.monotonic() < asked + 1:
+                continue
+            asked = time.monotonic()
             with suppress(OSError, ValueError, IndexError):  # no UI, or one that begins
                 application = json.loads(self._ask("api/v1/applications"))[0]["id"]
                 for number, page in enumerate(self.PAGES):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
+from tests.support.waiting import until_tables
 
 from headrace import Pipeline
 from headrace.engine.query import Query
@@ -136,7 +136,7 @@ def test_large_values_that_an_update_leaves_alone_stay(
     )
     query = pipeline.start(spark, "200 ms")
 
-    def documents() -> None:
+    def look() -> tuple[Any, Any]:
         sizes = [f"octet_length({c}::text)" if c in ("body", "raw") else f"cardinality({c})" for c in LARGE[:-2]]
         want = postgres.query(
             f"select id, rev, {', '.join(sizes)}, octet_length(about->>'text'), 'true' from {table} order by id"
@@ -144,11 +144,10 @@ def test_large_values_that_an_update_leaves_alone_stay(
         want = [
             (*row[:3], row[3] // 2 - 1, *row[4:]) for row in want
         ]  # a bytea is printed as \\x and two digits a byte
-        deadline = time.monotonic() + 240
-        while (have := lake_documents(pipeline, spark, table)) != want:
-            assert query.is_active, query.exception
-            assert time.monotonic() < deadline, (have, want)
-            time.sleep(0.3)
+        return lake_documents(pipeline, spark, table), want
+
+    def documents() -> None:
+        until_tables(query, look, table)
 
     try:
         documents()
@@ -208,24 +207,22 @@ def test_a_registry_that_answers(registry: Registry, spark: SparkSession, path: 
 def follows(
     query: Query, pipeline: Pipeline, spark: SparkSession, postgres: Postgres, table: str, *, died: str = ""
 ) -> None:
-    """Waits until the table has what the database has; shows both when it never does."""
-    deadline = time.monotonic() + 240
-    while True:
-        assert query.is_active, query.exception
+    """Waits until the table has what the database has; ``died``: whose dates of death are looked at, too."""
+
+    def look() -> tuple[Any, Any]:
         have, want = lake(pipeline, spark, table), database(postgres, table)
-        if died:
-            want_died = postgres.query(f"select id, died::text from {table} where {died} order by id")
+        if died and have == want:
             frame = pipeline.read(table, spark=spark)
-            if have == want and "died" in frame.columns:
-                found = frame.where(died).orderBy("id").selectExpr("id", "cast(died as string)").collect()
-                if [tuple(row) for row in found] == want_died:
-                    return
-        elif have == want:
-            return
-        if time.monotonic() > deadline:
-            assert have == want, [query.status, *query.recent_progress]
-            raise AssertionError("the new column never came")
-        time.sleep(0.3)
+            found = (
+                frame.where(died).orderBy("id").selectExpr("id", "cast(died as string)")
+                if "died" in frame.columns
+                else None
+            )
+            have = [tuple(row) for row in found.collect()] if found is not None else []
+            want = postgres.query(f"select id, died::text from {table} where {died} order by id")
+        return have, want
+
+    until_tables(query, look, table)
 
 
 def database(postgres: Postgres, table: str) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import IllegalArgumentException
 from tests.support import pipelines
-from tests.support.waiting import stop_at_end, until
+from tests.support.waiting import stop_at_end, until_tables
 
 from headrace import ConfigError
 from headrace.testing.stack import Connect, Kafka, Postgres, Registry
@@ -60,8 +60,7 @@ def test_tables_that_change_while_they_are_followed(
 
     def become(*rows: dict[str, Any]) -> None:
         for sink in pipelines.TABLE_SINKS:
-            until(lambda sink=sink: lake(sink) == list(rows) or not query.is_active, sink, 240)  # type: ignore[misc]
-            assert lake(sink) == list(rows), query.exception
+            until_tables(query, lambda sink=sink: (lake(sink), list(rows)), sink)  # type: ignore[misc]
 
     first = row(1, 1, 0.5, Decimal("1.50"), "a", "old 1", "gone 1")
     with stop_at_end(pipeline.start(spark, "200 ms")) as query:

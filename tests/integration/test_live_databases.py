@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import databases, pipelines
 from tests.support.databases import Printed, Query, sort_rows
+from tests.support.waiting import until_tables
 
 from headrace import Pipeline
 from headrace.engine.query import Query as Running
@@ -161,22 +161,17 @@ def follows(
 def become_equal(
     running: Running, pipeline: Pipeline, spark: SparkSession, query: Query, tables: dict[str, tuple[str, Printed]]
 ) -> None:
-    """Waits; shows a table that never becomes equal."""
-    deadline = time.monotonic() + PATIENCE
-    waiting = dict(tables)
-    while waiting:
-        for name, (source, printed) in list(waiting.items()):
-            assert running.is_active, running.exception
+    """Waits for one table after the other; of one that never becomes equal it shows how many rows, and the first that differs."""
+    for name, (source, printed) in tables.items():
+
+        def look(name: str = name, source: str = source, printed: Printed = printed) -> tuple[Any, Any]:
             want = sort_rows(query(f"select {', '.join(printed.database)} from {source}"))
             have = rows(pipeline, spark, name, printed)
-            if have == want:
-                del waiting[name]
-                continue
-            if time.monotonic() > deadline:
-                assert len(have) == len(want), name
-                assert next((pair for pair in zip(have, want, strict=True) if pair[0] != pair[1]), None) is None, name
-            time.sleep(0.5)
-            break
+            differs = (pair for pair in zip(have, want, strict=False) if pair[0] != pair[1])
+            first_have, first_want = next(differs, (None, None))
+            return (len(have), first_have), (len(want), first_want)
+
+        until_tables(running, look, name, PATIENCE)
 
 
 def rows(pipeline: Pipeline, spark: SparkSession, table: str, printed: Printed) -> list[tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
+from tests.support.waiting import until_tables
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.query import Query
@@ -104,12 +104,7 @@ class Lake:
         return [row["reason"] for row in letters.where(f"table = '{RUN}_{prefix}.{table}'").collect()]
 
     def until_same(self, have: Callable[[], Any], want: Any) -> None:
-        deadline = time.monotonic() + 180
-        while (found := have()) != want:
-            assert self.query.is_active, self.query.exception
-            if time.monotonic() > deadline:
-                assert found == want
-            time.sleep(0.3)
+        until_tables(self.query, lambda: (have(), want), "a table of the lake")
 
     def follows(self, database: str, table: str) -> None:
         self.until_same(lambda: self.in_table(database, table), self.in_database(database, table))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pg8000.native import DatabaseError
 from tests.support import pipelines
-from tests.support.waiting import stop_at_end, until
+from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError
 from headrace.testing.stack import Connect, Kafka, Postgres
@@ -37,8 +37,7 @@ def test_a_table_equals_the_database_after_a_lost_slot_a_new_snapshot_and_a_resy
     def follow(rows: list[dict[str, Any]]) -> None:
         with stop_at_end(pipeline.start(spark, "200 ms")) as query:
             for sink in pipelines.TABLE_SINKS:
-                until(lambda sink=sink: lake(sink) == rows or not query.is_active, sink, 240)  # type: ignore[misc]
-                assert lake(sink) == rows, query.exception
+                until_tables(query, lambda sink=sink: (lake(sink), rows), sink)  # type: ignore[misc]
 
     postgres.execute(
         f"create schema {NAME}; create table {TABLE} (id int primary key, name text);"

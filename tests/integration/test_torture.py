@@ -26,7 +26,7 @@ pytestmark = [
 
 def test_killed_three_times(tmp_path: Path, spark: SparkSession) -> None:
     with ExitStack() as stack:
-        torture = Torture(tmp_path / "work", stack, sinks=pipelines.TABLE_SINKS, metastore=False, rate=500)
+        torture = Torture(tmp_path / "work", stack, sinks=pipelines.TABLE_SINKS, metastore=False, rate=100)
         with torture.load():
             torture.kills(3, random.Random(8))
         torture.compare(spark)

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Spark makes Java of each plan and compiles it, which takes longer than to interpret it for a handful of rows.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 
 @contextmanager
 def case_sensitive(spark: SparkSession) -> Iterator[None]:
     """While names that differ by case alone are two."""
-    spark.conf.set("spark.sql.caseSensitive", "true")
+    with _changed(spark, {"spark.sql.caseSensitive": "true"}):
+        yield
+
+
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """While it compiles plans, as it does for users, and sessions made of it do."""
+    with _changed(spark, dict.fromkeys(INTERPRETED)):
+        yield
+
+
+@contextmanager
+def _changed(spark: SparkSession, conf: Mapping[str, str | None]) -> Iterator[None]:
+    before = {key: spark.conf.get(key, None) for key in conf}
+    _set(spark, conf)
     try:
         yield
     finally:
-        spark.conf.unset("spark.sql.caseSensitive")
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, conf: Mapping[str, str | None]) -> None:
+    for key, value in conf.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)

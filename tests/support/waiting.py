@@ -9,6 +9,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.engine.query import Query
+    from headrace.progress.model import BatchProgress
+
+
+#: Seconds after which tables are looked at again though no batch has ended: one that was set aside catches up between them.
+_LONGEST_LOOK_AWAY = 3.0
+
+
+def until_tables(query: Query, look: Callable[[], tuple[Any, Any]], what: str, seconds: float = 240) -> None:
+    """Waits until tables have what they should: ``look`` gives both. Shows both when they never do.
+
+    Looks after each batch and not all the time: a read takes from the batches the processor that they need.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        batch = query.last_progress
+        have, want = look()
+        if have == want:
+            return
+        assert query.is_active, query.exception
+        if time.monotonic() > deadline:
+            assert have == want, [what, query.status, *query.recent_progress]
+        _await_batch(query, batch)
+
+
+def _await_batch(query: Query, last: BatchProgress | None) -> None:
+    """Returns when a batch has ended after this one, or no batch will, or it has waited long enough."""
+    end = time.monotonic() + _LONGEST_LOOK_AWAY
+    while query.is_active and query.last_progress is last and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 120) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows
-from tests.support.waiting import stop_at_end, until
+from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace.engine import retry
 from headrace.testing.stack import Metastore
@@ -54,6 +54,6 @@ def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monke
             (failed,) = {t.error for b in query.recent_progress for t in b.tables if t.error}
             assert f"table {TABLE}, sink iceberg: a server that it needs is away: " in str(failed)
             metastore.start()
-            until(lambda: rows(job, spark) == [{**ARP, "name": "Hans Arp"}], "the row")
+            until_tables(query, lambda: (rows(job, spark), [{**ARP, "name": "Hans Arp"}]), "the row")
         assert query.exception is None
         assert query.await_termination(0)

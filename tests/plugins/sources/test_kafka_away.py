@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.plugins.sources.test_kafka import change, job, names
-from tests.support.waiting import stop_at_end, until
+from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace.engine import query as engine
 from headrace.testing.stack.kafka import Kafka
@@ -48,7 +48,7 @@ def test_the_run_goes_on_where_it_was(
         assert query.status.message.startswith("trying again: no broker answers")
         kafka.start()
         kafka.produce(TOPIC, change("c", 2, "b", lsn=2))
-        until(lambda: names(pipeline, spark, TOPIC) == {1: "a", 2: "b"}, "the row")
+        until_tables(query, lambda: (names(pipeline, spark, TOPIC), {1: "a", 2: "b"}), "the row")
         until(lambda: query.status.error is None, "its end")
         kafka.stop()
         until(lambda: query.status.error is not None, "the trouble")

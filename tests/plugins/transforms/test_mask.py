@@ -6,13 +6,14 @@ import contextlib
 import hashlib
 import hmac
 import io
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from pydantic import ValidationError
 from tests.support.records import record, topics_of
-from tests.support.spark_conf import case_sensitive
+from tests.support.spark_conf import case_sensitive, compiled
 
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import RecordDecoder
@@ -215,6 +216,11 @@ class TestKeys:
 
 
 class TestSecrecy:
+    @pytest.fixture(autouse=True)
+    def compiled(self, spark: SparkSession) -> Iterator[None]:
+        with compiled(spark):
+            yield
+
     @pytest.fixture
     def mask_result(self, spark: SparkSession) -> DataFrame:
         """Masked in a session of headrace's own, as the engine does it."""
@@ -235,6 +241,7 @@ class TestSecrecy:
         texts = [shown.getvalue(), execution.toString(), execution.executedPlan().treeString()]
         texts += [text for plan in plans for text in (plan.treeString(), plan.toJSON())]
         assert "sha2" in shown.getvalue()
+        assert "Generated code:" in shown.getvalue()
         assert not [text for text in texts if SALT in text]
         # nor anything that a guess at the salt could be checked against
         for algorithm in ("md5", "sha1", "sha256"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support import pipelines
-from tests.support.spark_conf import compiled
+from tests.support.spark_conf import compile_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,5 +18,5 @@ collect_ignore = [] if "hudi" in pipelines.TABLE_SINKS else ["test_live_command.
 
 @pytest.fixture(scope="module")
 def spark(spark: SparkSession) -> Iterator[SparkSession]:
-    with compiled(spark):
+    with compile_plans(spark):
         yield spark

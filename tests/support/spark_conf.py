@@ -16,19 +16,19 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 @contextmanager
 def case_sensitive(spark: SparkSession) -> Iterator[None]:
     """While names that differ by case alone are two."""
-    with _changed(spark, {"spark.sql.caseSensitive": "true"}):
+    with _change(spark, {"spark.sql.caseSensitive": "true"}):
         yield
 
 
 @contextmanager
-def compiled(spark: SparkSession) -> Iterator[None]:
+def compile_plans(spark: SparkSession) -> Iterator[None]:
     """While it compiles plans, as it does for users, and sessions made of it do."""
-    with _changed(spark, dict.fromkeys(INTERPRETED)):
+    with _change(spark, dict.fromkeys(INTERPRETED)):
         yield
 
 
 @contextmanager
-def _changed(spark: SparkSession, conf: Mapping[str, str | None]) -> Iterator[None]:
+def _change(spark: SparkSession, conf: Mapping[str, str | None]) -> Iterator[None]:
     before = {key: spark.conf.get(key, None) for key in conf}
     _set(spark, conf)
     try:

@@ -118,7 +118,9 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
 
     def test_the_callers_session_stays_as_it_was(self, target: Target, headrace_spark: SparkSession) -> None:
         def views(session: SparkSession) -> list[str]:
-            return sorted(table.name for table in session.catalog.listTables() if table.isTemporary)
+            return sorted(
+                v.viewName for v in session.sql("SHOW VIEWS IN spark_catalog.default").collect() if v.isTemporary
+            )
 
         def state() -> object:
             settings = sorted((row["key"], row["value"]) for row in headrace_spark.sql("SET").collect())

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from pydantic import ValidationError
 from tests.support.records import record, topics_of
-from tests.support.spark_conf import case_sensitive, compiled
+from tests.support.spark_conf import case_sensitive, compile_plans
 
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import RecordDecoder
@@ -217,8 +217,8 @@ class TestKeys:
 
 class TestSecrecy:
     @pytest.fixture(autouse=True)
-    def compiled(self, spark: SparkSession) -> Iterator[None]:
-        with compiled(spark):
+    def plans_of_users(self, spark: SparkSession) -> Iterator[None]:
+        with compile_plans(spark):
             yield
 
     @pytest.fixture

@@ -118,9 +118,7 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
 
     def test_the_callers_session_stays_as_it_was(self, target: Target, headrace_spark: SparkSession) -> None:
         def views(session: SparkSession) -> list[str]:
-            return sorted(
-                v.viewName for v in session.sql("SHOW VIEWS IN spark_catalog.default").collect() if v.isTemporary
-            )
+            return sorted(map(str, session.sql("SHOW VIEWS IN spark_catalog.default").where("isTemporary").collect()))
 
         def state() -> object:
             settings = sorted((row["key"], row["value"]) for row in headrace_spark.sql("SET").collect())

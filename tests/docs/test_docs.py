@@ -99,10 +99,27 @@ def test_pipeline_files(
         file.write_text(block.body, encoding="utf-8")
         assert Pipeline.from_file(file).name == data["name"]
         return
+    if "${secretManager:" in block.body:
+        request.getfixturevalue("aws")
     if "acme_log" in data.get("source", {}):
         request.getfixturevalue("acme")
     base = {key: value for key, value in BASE.items() if not (key == "sinks" and "sink" in data)}
     assert Pipeline.from_dict({**base, **data}).name == "docs"
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Secrets Manager, played by moto."""
+    import boto3
+    import moto
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "example")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    with moto.mock_aws():
+        client = boto3.client("secretsmanager", region_name="eu-west-1")
+        client.create_secret(Name="prod/headrace", SecretString='{"salt": "pepper-and-salt-of-16"}')
+        yield
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, and those that plugins bring.
+"""References in values: ``${env:SALT}``, ``${file:/run/secrets/salt}``, ``${file:/etc/db.properties:password}``, and those that
+plugins bring.
 
 ``$${`` stands for a ``${`` that is none.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.config.properties import parse_properties
 from headrace.config.redaction import Redaction
 from headrace.errors import ConfigError, HeadraceError
 from headrace.sdk.secrets import SecretProvider
@@ -33,9 +35,19 @@ def from_env(name: str) -> str:
 
 
 def from_file(name: str) -> str:
-    """``${file:PATH}``: the text of a file, without the line break at its end."""
+    """``${file:PATH}``: the text of a file, without the line break at its end. ``${file:PATH:KEY}``: a value of its properties."""
+    path, colon, key = name.rpartition(":")
+    if not colon or Path(name).expanduser().is_file():
+        return _read_text(name).removesuffix("\n")
+    properties = parse_properties(_read_text(path))
+    if key not in properties:
+        raise LookupError(f"the file {path!r} has no key {key!r}; {did_you_mean(key, properties)}")
+    return properties[key]
+
+
+def _read_text(name: str) -> str:
     try:
-        return Path(name).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+        return Path(name).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         raise LookupError(f"the file {name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 

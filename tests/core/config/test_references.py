@@ -44,6 +44,18 @@ def test_a_file_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert resolve("salt: ${file:~/salt}") == {"salt": "x"}
 
 
+def test_a_key_of_a_properties_file(tmp_path: Path) -> None:
+    file = tmp_path / "db.properties"
+    file.write_text("user = headrace\npassword = pep\\\n  per=1\n")
+    assert resolve(f"a: ${{file:{file}:user}}/${{file:{file}:password}}") == {"a": "headrace/pepper=1"}
+    said = refusal(f"a: ${{file:{file}:pasword}}")
+    assert f"the file '{file}' has no key 'pasword'; did you mean 'password'?" in said
+    assert "pepper" not in said
+    assert f"the file '{tmp_path}/none' cannot be read: No such file" in refusal(f"a: ${{file:{tmp_path}/none:user}}")
+    (tmp_path / "a:b").write_text("a file of that name")
+    assert resolve(f"a: ${{file:{tmp_path}/a:b}}") == {"a": "a file of that name"}
+
+
 def test_an_empty_value_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NONE", "")
     assert resolve("a: x${env:NONE}y") == {"a": "xy"}

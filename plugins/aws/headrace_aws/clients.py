@@ -1,0 +1,97 @@
+"""Clients of AWS's services: with the credentials that boto3 finds, bounded in time, their errors in words."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from headrace.sdk import ConfigError, HeadraceError, RetriableError
+
+#: Seconds until a service that does not answer is away, and how often it is asked.
+_SILENCE, _ATTEMPTS = 10, 4
+#: What boto3 tries, in its order: said when it found nothing.
+_PLACES = (
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
+    "the container's role, the instance's role"
+)
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
+_UNKNOWN_LOGIN = ("UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature", "SignatureDoesNotMatch")
+_DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
+_BUSY = ("Throttling", "TooManyRequests", "RequestLimitExceeded", "InternalServiceError", "InternalServerError")
+
+
+def make_client(service: str, region: str | None = None) -> Any:
+    """A client of a service: ``secretsmanager``, ``ssm``. Without a region it is the one that the environment or the profile names.
+
+    ConfigError when there is no boto3, no region or no such profile.
+    """
+    try:
+        import boto3
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{service} of AWS needs boto3", fix="pip install 'headrace[aws]'") from error
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    limits = Config(connect_timeout=_SILENCE, read_timeout=_SILENCE, retries={"total_max_attempts": _ATTEMPTS})
+    # Containers of AWS have the first of the two variables, and boto3 knows the second.
+    region = region or os.environ.get("AWS_REGION")
+    try:
+        # A session of its own: that of the module keeps the credentials that it found first.
+        return boto3.Session().client(service, region_name=region, config=limits)
+    except BotoCoreError as error:
+        raise explain_error(error, service, where=f"AWS {service}") from error
+
+
+def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError:
+    """What an error of boto3 means. ``action``: what was asked, as policies write it: ``ssm:GetParameter``."""
+    from botocore.exceptions import ClientError
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, ClientError):
+        return _explain_refusal(error, action, where)
+    if isinstance(
+        error, ResponseParserError | KeyError
+    ):  # the text of the one has the answer in it; the other missed a part of it
+        fix = "look at AWS_ENDPOINT_URL and at the proxy: what answers is not AWS"
+        return ConfigError("the answer is none of AWS", where=where, fix=fix)
+    if what := _describe_missing(error):
+        return ConfigError(what[0], where=where, fix=what[1])
+    return RetriableError(f"AWS does not answer: {error}", where=where, fix="look at the network; nothing is lost")
+
+
+def error_code(error: Exception) -> str:
+    """AWS's name for a refusal: ``ResourceNotFoundException``; empty when it is none."""
+    answer: Any = getattr(error, "response", None) or {}
+    return str(answer.get("Error", {}).get("Code", ""))
+
+
+def _describe_missing(error: Exception) -> tuple[str, str] | None:
+    """What the environment and the profile do not say, and the fix; None when it is nothing of these."""
+    from botocore import exceptions as boto
+
+    profile = os.environ.get("AWS_PROFILE", "default")
+    if isinstance(error, boto.NoRegionError):
+        return "no region is named", "set AWS_REGION, or `region` in the profile"
+    if isinstance(error, boto.ProfileNotFound):
+        return f"there is no profile {profile!r}", "set AWS_PROFILE to a profile of ~/.aws/config, or do not set it"
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
+        fix = f"give it a role, a profile or keys; it looked at {_PLACES.format(profile=profile)}"
+        return f"there are no credentials: {error}", fix
+    if isinstance(error, boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOError):
+        return f"no credentials come: {error}", "log in again, or look at the role"
+    return None
+
+
+def _explain_refusal(error: Exception, action: str, where: str) -> HeadraceError:
+    code = error_code(error)
+    if code.startswith(_EXPIRED):
+        return ConfigError("the session token has expired", where=where, fix="log in again, or give it a role")
+    if code.startswith(_UNKNOWN_LOGIN):
+        fix = "look at the access key, its secret and its session token: they belong together"
+        return ConfigError(f"AWS lets nobody in with these credentials: {code}", where=where, fix=fix)
+    if code.startswith(_DENIED):
+        return ConfigError(f"access denied: {error}", where=where, fix=f"allow {action} to this role or user")
+    status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code.startswith(_BUSY) or status >= 500:
+        return RetriableError(f"AWS is busy: {error}", where=where, fix="try again; nothing is lost")
+    return ConfigError(f"AWS refuses: {error}", where=where, fix=f"see what {action} says of {code}")

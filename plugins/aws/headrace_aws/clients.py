@@ -14,7 +14,8 @@ _PLACES = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
     "the container's role, the instance's role"
 )
-_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
+#: Beginnings of the names that AWS has for its refusals.
+_EXPIRED = ("ExpiredToken", "RequestExpired")
 _UNKNOWN_LOGIN = ("UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature", "SignatureDoesNotMatch")
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
 _BUSY = ("Throttling", "TooManyRequests", "RequestLimitExceeded", "InternalServiceError", "InternalServerError")
@@ -49,9 +50,8 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
 
     if isinstance(error, ClientError):
         return _explain_refusal(error, action, where)
-    if isinstance(
-        error, ResponseParserError | KeyError
-    ):  # the text of the one has the answer in it; the other missed a part of it
+    # KeyError: a part of the answer is missing. Neither's text is shown, for it may have the answer in it.
+    if isinstance(error, ResponseParserError | KeyError):
         fix = "look at AWS_ENDPOINT_URL and at the proxy: what answers is not AWS"
         return ConfigError("the answer is none of AWS", where=where, fix=fix)
     if what := _describe_missing(error):
@@ -61,8 +61,12 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
 
 def error_code(error: Exception) -> str:
     """AWS's name for a refusal: ``ResourceNotFoundException``; empty when it is none."""
-    answer: Any = getattr(error, "response", None) or {}
-    return str(answer.get("Error", {}).get("Code", ""))
+    return str(_answer(error).get("Error", {}).get("Code", ""))
+
+
+def _answer(error: Exception) -> dict[str, Any]:
+    """What AWS answered; empty for an error that is no answer of its."""
+    return getattr(error, "response", None) or {}
 
 
 def _describe_missing(error: Exception) -> tuple[str, str] | None:
@@ -91,7 +95,7 @@ def _explain_refusal(error: Exception, action: str, where: str) -> HeadraceError
         return ConfigError(f"AWS lets nobody in with these credentials: {code}", where=where, fix=fix)
     if code.startswith(_DENIED):
         return ConfigError(f"access denied: {error}", where=where, fix=f"allow {action} to this role or user")
-    status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    status = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code.startswith(_BUSY) or status >= 500:
         return RetriableError(f"AWS is busy: {error}", where=where, fix="try again; nothing is lost")
     return ConfigError(f"AWS refuses: {error}", where=where, fix=f"see what {action} says of {code}")

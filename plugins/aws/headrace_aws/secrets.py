@@ -32,13 +32,12 @@ def from_secrets_manager(reference: str) -> str:
 
 def from_parameter_store(reference: str) -> str:
     """A parameter of the Systems Manager, decrypted. LookupError when there is none."""
-    match = _ARN.fullmatch(reference)
-    region = match["region"] if match else None
+    _, _, region = _parse(reference)
     return _keep(f"ssm:{reference}", lambda: _read_parameter(reference, region))
 
 
 def _parse(reference: str) -> tuple[str, str, str | None]:
-    """Name or ARN of a secret, the key in it or an empty text, and the region where the ARN has one."""
+    """Name or ARN of a secret or a parameter, the key in it or an empty text, and the region where the ARN has one."""
     if match := _ARN.fullmatch(reference):
         return match[1], match["key"] or "", match["region"]
     name, _, key = reference.partition(":")

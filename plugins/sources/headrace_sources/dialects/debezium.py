@@ -17,18 +17,18 @@ from headrace.sdk import (
     changes as C,
     events as E,
     match_names,
-    tombstone_position,
 )
 from headrace_sources.dialects.positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
     fill_key,
     find_key_columns,
-    is_keyed_tombstone,
+    has_whole_key,
     key_change_columns,
     record_columns,
     record_key_names,
     source_table,
     spell_key_columns,
+    with_tombstones,
 )
 from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
 
@@ -124,15 +124,17 @@ class DebeziumDialect(Dialect):
         op, source = value.getField("op"), F.col(f"{E.VALUE}.source") if source_fields else F.lit(None)
         committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         marker = source.getField("snapshot") if "snapshot" in source_fields else None
-        key_column, is_tombstone = _key(events.topic, frame, key), is_keyed_tombstone(frame)
+        key_column, has_error = _key(events.topic, frame, key), F.col(E.ERROR).isNotNull()
+        # Of the records that stay.
+        is_tombstone = value.isNull() & ~has_error
         position = source_position(source_fields, source.getField, F.col(E.PLACE))
         return Changes(
-            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_tombstone).select(
+            frame.where(value.isNotNull() | has_error | has_whole_key(frame)).select(
                 *[value.getField(name).alias(name) for name in schema.names],
                 op.alias(C.OP),
                 F.coalesce(op == "d", is_tombstone).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
-                F.when(is_tombstone, tombstone_position(F.col(E.PLACE))).otherwise(position).alias(C.POSITION),
+                with_tombstones(position, is_tombstone).alias(C.POSITION),
                 *key_change_columns(
                     frame,
                     source_position(source_fields, source.getField, F.lit("")),
@@ -140,7 +142,7 @@ class DebeziumDialect(Dialect):
                 ),
                 *snapshot_columns(source_fields, source.getField, marker),
                 committed.cast("bigint").alias(C.COMMITTED),
-                F.coalesce(F.col(E.ERROR), F.when(~is_tombstone, _reject_reason(op, value, schema))).alias(C.ERROR),
+                F.coalesce(F.col(E.ERROR), F.when(value.isNotNull(), _reject_reason(op, value, schema))).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=True,

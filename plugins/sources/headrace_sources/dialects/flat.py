@@ -13,7 +13,6 @@ from headrace.sdk import (
     changes as C,
     events as E,
     match_names,
-    tombstone_position,
 )
 from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.positions import (
@@ -27,12 +26,13 @@ from headrace_sources.dialects.record_columns import (
     SOURCE_TABLE_FIELDS,
     fill_key,
     find_key_columns,
-    is_keyed_tombstone,
+    has_whole_key,
     key_change_columns,
     record_columns,
     record_key_names,
     source_table,
     spell_key_columns,
+    with_tombstones,
 )
 from headrace_sources.dialects.unavailable import placeholder_tests
 
@@ -86,8 +86,11 @@ class FlatDialect(Dialect):
         key_names = record_key_names(frame)
         key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
-        is_delete = value.isNull() & F.col(E.ERROR).isNull() & F.lit(has_tombstones)
-        is_tombstone = F.lit(False) if has_tombstones else is_keyed_tombstone(frame)
+        has_error = F.col(E.ERROR).isNotNull()
+        if not has_tombstones:
+            frame = frame.where(value.isNotNull() | has_error | has_whole_key(frame))
+        # Where nothing else says that a row is deleted, they are the deletes; else what is left of them.
+        is_empty = value.isNull() & ~has_error
         is_deleted = _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
 
         def row_column(name: str) -> Column:
@@ -106,12 +109,12 @@ class FlatDialect(Dialect):
         position = source_position(fields, source_field, F.col(E.PLACE))
         marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
-            frame.where(value.isNotNull() | F.col(E.ERROR).isNotNull() | is_delete | is_tombstone).select(
+            frame.select(
                 *[row_column(name) for name in names],
                 _text(value, names, _OP).alias(C.OP),
-                (is_delete | is_tombstone | is_deleted).alias(C.DELETED),
+                (is_empty | is_deleted).alias(C.DELETED),
                 *_key(events, frame, key),
-                F.when(is_tombstone, tombstone_position(F.col(E.PLACE))).otherwise(position).alias(C.POSITION),
+                (position if has_tombstones else with_tombstones(position, is_empty)).alias(C.POSITION),
                 *key_change_columns(
                     frame,
                     source_position(fields, source_field, F.lit("")),

@@ -6,7 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DataError, changes as C, did_you_mean, events as E, header_value, match_names
+from headrace.sdk import (
+    DataError,
+    changes as C,
+    did_you_mean,
+    events as E,
+    header_value,
+    match_names,
+    tombstone_position,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -84,13 +92,20 @@ def fill_key(frame: DataFrame, columns: Mapping[str, Column]) -> Column:
     return F.coalesce(F.col(E.KEY), F.when(F.col(E.VALUE).isNotNull(), F.struct(*cells)))
 
 
-def is_keyed_tombstone(frame: DataFrame) -> Column:
-    """Whether a record has a whole key of its own, and no value."""
+def has_whole_key(frame: DataFrame) -> Column:
+    """Whether a record has a key of its own, with a value in each of its columns."""
     from pyspark.sql import functions as F
 
     names = record_key_names(frame)
-    has_key = [F.col(E.KEY).getField(name).isNotNull() for name in names] or [F.lit(False)]
-    return reduce(lambda a, b: a & b, has_key, F.col(E.VALUE).isNull() & F.col(E.ERROR).isNull())
+    return reduce(lambda a, b: a & b, [F.col(E.KEY).getField(name).isNotNull() for name in names] or [F.lit(False)])
+
+
+def with_tombstones(position: Column, is_tombstone: Column) -> Column:
+    """The position of a record; where it is a tombstone, that of its place."""
+    from pyspark.sql import functions as F
+
+    # A tombstone's is the lower one. In the branches of a `when` Spark would compute twice what a position has twice.
+    return F.least(position, F.when(is_tombstone, tombstone_position(F.col(E.PLACE))))
 
 
 def key_change_columns(frame: DataFrame, position: Column, *, has_unavailable: bool) -> list[Column]:

@@ -50,7 +50,7 @@ _PAYMENT = "payment_id, customer_id, staff_id, rental_id, amount, payment_date"
 _CUSTOMER = "customer_id, store_id, first_name, last_name, email, address_id"
 _FILM = "film_id, title, language_id, special_features"
 
-#: The change whose row is shown before and after.
+#: The change whose row is shown before and after: the third.
 SHOWN = Change(
     "update",
     "customer",
@@ -61,12 +61,14 @@ SHOWN = Change(
     masked=True,
 )
 
+#: In their order; the first few are of every kind.
 CHANGES = (
     _insert("rental", "rental_id = 20001", _RENTAL, "20001, '2020-07-01 10:00+00', 1, 1, 1", "inventory_id", "1"),
     _insert(
         "payment", "payment_id = 40001", _PAYMENT, "40001, 1, 1, 20001, 2.99, '2020-07-01 10:01+00'", "amount", "2.99"
     ),
     SHOWN,
+    _delete("payment", "payment_id = 20718"),
     _update("film", "film_id = 1", "rental_rate", "1.99"),
     _update("rental", "rental_id = 20001", "staff_id", "2"),
     _update("payment", "payment_id = 40001", "amount", "3.49"),
@@ -90,7 +92,6 @@ CHANGES = (
     _delete("payment", "payment_id = 40001"),
     _delete("rental", "rental_id = 20001"),
     _update("rental", "rental_id = 20002", "inventory_id", "3"),
-    _delete("payment", "payment_id = 20718"),
     _update("customer", "customer_id = 2", "active", "0"),
     _update("payment", "payment_id = 40002", "amount", "1.99"),
     _delete("film", "film_id = 1001"),

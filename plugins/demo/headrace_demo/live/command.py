@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from headrace.pipeline import Pipeline
+    from headrace_demo.live.changes import Change
     from headrace_demo.live.follow import Follower
     from headrace_demo.live.servers import Servers
 
@@ -27,11 +29,18 @@ _PIPELINE = Path(__file__).with_name(PIPELINE_FILE)
 
 @click.command()
 @folder_option("headrace-live")
-def live(folder: Path) -> None:
+@click.option(
+    "--changes",
+    type=click.IntRange(CHANGES.index(SHOWN) + 1, len(CHANGES)),
+    default=len(CHANGES),
+    show_default=True,
+    help="How many changes to make.",
+)
+def live(folder: Path, changes: int) -> None:
     """Follow a live PostgreSQL database into Iceberg and Hudi.
 
     Starts PostgreSQL, Kafka and Connect with Debezium on this machine, loads Pagila (a video rental shop), keeps its 15
-    tables true in both formats, makes twenty changes and says how long each took to arrive. Then it stops everything.
+    tables true in both formats, makes up to twenty changes and says how long each took to arrive. Then it stops everything.
     """
     from rich.console import Console
 
@@ -48,7 +57,7 @@ def live(folder: Path) -> None:
     try:
         with stack:
             servers = Servers.start(stack, console)
-            _run(servers, _write_pipeline(servers), console, stack)
+            _run(servers, _write_pipeline(servers), CHANGES[:changes], console, stack)
     except KeyboardInterrupt:
         console.print("stopped: nothing is left running")
         # Threads of the batch that was cut short would be waited for; Spark ends with this process.
@@ -88,7 +97,7 @@ def _write_pipeline(servers: Servers) -> Pipeline:
     return Pipeline.from_file(PIPELINE_FILE)
 
 
-def _run(servers: Servers, pipeline: Pipeline, console: Console, stack: ExitStack) -> None:
+def _run(servers: Servers, pipeline: Pipeline, changes: Sequence[Change], console: Console, stack: ExitStack) -> None:
     from headrace.cli.signals import listen_again
     from headrace_demo.live.follow import Follower
 
@@ -100,7 +109,7 @@ def _run(servers: Servers, pipeline: Pipeline, console: Console, stack: ExitStac
     listen_again()
     follower = Follower(pipeline, spark)
     _follow_snapshot(servers, follower, console)
-    _follow_changes(servers, follower, console)
+    _follow_changes(servers, follower, changes, console)
     with console.status("counting the rows of every table again"):
         database = pagila.counts(servers.postgres)
         lakes = follower.counts(list(database))
@@ -121,13 +130,13 @@ def _follow_snapshot(servers: Servers, follower: Follower, console: Console) -> 
     )
 
 
-def _follow_changes(servers: Servers, follower: Follower, console: Console) -> None:
+def _follow_changes(servers: Servers, follower: Follower, changes: Sequence[Change], console: Console) -> None:
     """One change after the other, each when the one before has arrived."""
-    report.print_heading(console)
+    report.print_heading(console, len(changes))
     latencies: list[dict[str, float]] = []
     before = follower.row(SHOWN)
     after = stored = None
-    for change in CHANGES:
+    for change in changes:
         with console.status(f"{change.kind} {change.row}"):
             servers.postgres.execute(change.sql)
             latencies.append(follower.await_change(change, time.time()))

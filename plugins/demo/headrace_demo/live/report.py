@@ -31,9 +31,9 @@ def print_rows(
     console.print()
 
 
-def print_heading(console: Console) -> None:
-    """The heading over the changes."""
-    console.rule("[bold]twenty changes, each committed in PostgreSQL by itself")
+def print_heading(console: Console, changes: int) -> None:
+    """The heading over so many changes."""
+    console.rule(f"[bold]{changes} changes, each committed in PostgreSQL by itself")
     console.print(f"[dim]{'':<8}{'':<28}{'in Iceberg after':>18}{'in Hudi after':>18}[/]")
 
 

@@ -50,7 +50,7 @@ _PAYMENT = "payment_id, customer_id, staff_id, rental_id, amount, payment_date"
 _CUSTOMER = "customer_id, store_id, first_name, last_name, email, address_id"
 _FILM = "film_id, title, language_id, special_features"
 
-#: The change whose row is shown before and after: the third.
+#: The change whose row is shown before and after.
 SHOWN = Change(
     "update",
     "customer",
@@ -61,7 +61,7 @@ SHOWN = Change(
     masked=True,
 )
 
-#: In their order; the first few are of every kind.
+#: In their order; the first five are of every kind.
 CHANGES = (
     _insert("rental", "rental_id = 20001", _RENTAL, "20001, '2020-07-01 10:00+00', 1, 1, 1", "inventory_id", "1"),
     _insert(

@@ -31,6 +31,7 @@ _PIPELINE = Path(__file__).with_name(PIPELINE_FILE)
 @folder_option("headrace-live")
 @click.option(
     "--changes",
+    # Up to the one whose row is shown, at least.
     type=click.IntRange(CHANGES.index(SHOWN) + 1, len(CHANGES)),
     default=len(CHANGES),
     show_default=True,

@@ -20,9 +20,9 @@ from headrace.sdk import (
 )
 from headrace_sources.dialects.positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
+    drop_tombstones_without_key,
     fill_key,
     find_key_columns,
-    has_whole_key,
     key_change_columns,
     record_columns,
     record_key_names,
@@ -124,12 +124,10 @@ class DebeziumDialect(Dialect):
         op, source = value.getField("op"), F.col(f"{E.VALUE}.source") if source_fields else F.lit(None)
         committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         marker = source.getField("snapshot") if "snapshot" in source_fields else None
-        key_column, has_error = _key(events.topic, frame, key), F.col(E.ERROR).isNotNull()
-        # Of the records that stay.
-        is_tombstone = value.isNull() & ~has_error
+        key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
         position = source_position(source_fields, source.getField, F.col(E.PLACE))
         return Changes(
-            frame.where(value.isNotNull() | has_error | has_whole_key(frame)).select(
+            drop_tombstones_without_key(frame).select(
                 *[value.getField(name).alias(name) for name in schema.names],
                 op.alias(C.OP),
                 F.coalesce(op == "d", is_tombstone).alias(C.DELETED),

@@ -24,9 +24,9 @@ from headrace_sources.dialects.positions import (
 )
 from headrace_sources.dialects.record_columns import (
     SOURCE_TABLE_FIELDS,
+    drop_tombstones_without_key,
     fill_key,
     find_key_columns,
-    has_whole_key,
     key_change_columns,
     record_columns,
     record_key_names,
@@ -86,11 +86,9 @@ class FlatDialect(Dialect):
         key_names = record_key_names(frame)
         key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
-        has_error = F.col(E.ERROR).isNotNull()
-        if not has_tombstones:
-            frame = frame.where(value.isNotNull() | has_error | has_whole_key(frame))
-        # Where nothing else says that a row is deleted, they are the deletes; else what is left of them.
-        is_empty = value.isNull() & ~has_error
+        # Where rows do not say by themselves that they are deleted, each tombstone is a delete.
+        records = frame if has_tombstones else drop_tombstones_without_key(frame)
+        is_tombstone = value.isNull() & F.col(E.ERROR).isNull()
         is_deleted = _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
 
         def row_column(name: str) -> Column:
@@ -109,12 +107,12 @@ class FlatDialect(Dialect):
         position = source_position(fields, source_field, F.col(E.PLACE))
         marker = next((value.getField(column) for column in _source_fields(["snapshot"], names).values()), None)
         return Changes(
-            frame.select(
+            records.select(
                 *[row_column(name) for name in names],
                 _text(value, names, _OP).alias(C.OP),
-                (is_empty | is_deleted).alias(C.DELETED),
+                (is_tombstone | is_deleted).alias(C.DELETED),
                 *_key(events, frame, key),
-                (position if has_tombstones else with_tombstones(position, is_empty)).alias(C.POSITION),
+                (position if has_tombstones else with_tombstones(position, is_tombstone)).alias(C.POSITION),
                 *key_change_columns(
                     frame,
                     source_position(fields, source_field, F.lit("")),

@@ -92,12 +92,13 @@ def fill_key(frame: DataFrame, columns: Mapping[str, Column]) -> Column:
     return F.coalesce(F.col(E.KEY), F.when(F.col(E.VALUE).isNotNull(), F.struct(*cells)))
 
 
-def has_whole_key(frame: DataFrame) -> Column:
-    """Whether a record has a key of its own, with a value in each of its columns."""
+def drop_tombstones_without_key(frame: DataFrame) -> DataFrame:
+    """The records without those that have neither value nor error, nor a whole key: they say of no row that it is gone."""
     from pyspark.sql import functions as F
 
-    names = record_key_names(frame)
-    return reduce(lambda a, b: a & b, [F.col(E.KEY).getField(name).isNotNull() for name in names] or [F.lit(False)])
+    in_key = [F.col(E.KEY).getField(name).isNotNull() for name in record_key_names(frame)] or [F.lit(False)]
+    has_key = reduce(lambda a, b: a & b, in_key)
+    return frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull() | has_key)
 
 
 def with_tombstones(position: Column, is_tombstone: Column) -> Column:

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.engine.change_reader import drop_tombstones
 from headrace.engine.decode import RecordDecoder, Records
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
+from headrace.sdk.events import drop_tombstones
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import move_to_session
@@ -72,8 +72,10 @@ def changes_of(
     decoder = RecordDecoder(JsonFormat(), JsonFormat() if keyed else None, key_columns=lambda topic: key)
     for events in decoder.decode(context, topics_of(spark, records)):
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
-        changes = dialect.changes(events, events.load(spark, schema), key)
-        found[events.topic.rsplit(".", 1)[-1]] = changes if tombstones else drop_tombstones(changes)
+        frame = events.load(spark, schema)
+        if not tombstones and dialect.position_parts(events) is not None:
+            frame = drop_tombstones(frame)
+        found[events.topic.rsplit(".", 1)[-1]] = dialect.changes(events, frame, key)
     return found
 
 

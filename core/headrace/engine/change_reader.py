@@ -92,11 +92,13 @@ class ChangeReader:
         seen: SeenColumns | None = None,
         every_field: bool = False,
         has_unavailable: bool = False,
+        tombstones: bool = True,
     ) -> Changes:
         """A topic's events as transformed changes.
 
         ``seen`` notes what each transform is given; ``every_field`` reads every field, not only those that tables need;
-        ``has_unavailable``: some events leave values out, else a task that meets one fails.
+        ``has_unavailable``: some events leave values out, else a task that meets one fails; ``tombstones``: those that may be all
+        that is left of a delete are among the changes.
         """
         dialect = self._plan.dialect_of(events)
         refuse_own_names(events.schema.names, events.topic, envelope=False)
@@ -106,9 +108,12 @@ class ChangeReader:
         frame = events.load(session, schema)
         if every_field and self._plan.hides_values:
             frame = drop_decoded_bytes(frame)
-        changes = dialect.changes(events, frame, key)
-        changes = self._reject_other_tables(changes, events, route)
-        changes = spell_key_as_row(replace(changes, table=route.table))
+        position_parts = dialect.position_parts(events)
+        if not tombstones and position_parts is not None:
+            # Here they are told by what is read anyway; among the changes by their positions, which a table may not need.
+            frame, position_parts = E.drop_tombstones(frame), None
+        changes = replace(dialect.changes(events, frame, key), table=route.table, position_parts=position_parts)
+        changes = spell_key_as_row(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
@@ -124,11 +129,24 @@ class ChangeReader:
         return reject_missing_keys(changes)
 
     def read_target(
-        self, session: SparkSession, target: Target, *, has_unavailable: bool, every_field: bool = False
+        self,
+        session: SparkSession,
+        target: Target,
+        *,
+        has_unavailable: bool,
+        every_field: bool = False,
+        tombstones: bool = True,
     ) -> Changes:
         """The changes of all topics of a table; those that its columns cannot hold are rejected where the file rules it."""
         parts = [
-            self.read_changes(session, events, route, every_field=every_field, has_unavailable=has_unavailable)
+            self.read_changes(
+                session,
+                events,
+                route,
+                every_field=every_field,
+                has_unavailable=has_unavailable,
+                tombstones=tombstones,
+            )
             for events, route in target.sources
         ]
         changes = union_changes(parts, target.name)

@@ -73,6 +73,12 @@ class Plan:
         return all(transform.deletes_rows for transform in self.transforms if transform.flattens)
 
     @property
+    def applies_tombstones(self) -> bool:
+        """Whether a tombstone may remove a row: from a sink that keeps one row per key."""
+        modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
+        return self.removes_rows and not modes.isdisjoint((None, "upsert"))
+
+    @property
     def hides_values(self) -> bool:
         return any(transform.hides_values for transform in self.transforms)
 

@@ -166,14 +166,13 @@ class TableWriter:
         return rejected
 
     def _read(self, target: Target, state: TableState, *, every_field: bool = False) -> Changes:
-        changes = self._reader.read_target(
+        return self._reader.read_target(
             self._sinks.session_of(target.name),
             target,
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
+            tombstones=self._plan.applies_tombstones and self._has_one_table(target),
         )
-        has_tombstones = changes.position_parts is not None
-        return drop_tombstones(changes) if has_tombstones and not self._has_one_table(target) else changes
 
     def _has_one_table(self, target: Target) -> bool:
         """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""

@@ -32,7 +32,8 @@ def split_topic(
     """
     part = _part_column(events, by)
     values, keys = _list_columns(events.schema, E.VALUE), _list_columns(events.key_schema, E.KEY)
-    frame = _drop_tombstones(events.load(session, events.schema))
+    # Of a tombstone nobody knows which table it is of.
+    frame = E.drop_tombstones(events.load(session, events.schema))
     rows = frame.groupBy(part.alias(_PART)).agg(_names_with_values(values), _names_with_values(keys)).collect()
     parts = []
     for name, value_names, key_names in rows:
@@ -132,7 +133,7 @@ def _load_part(
     """The events of a part: every record of the topic is read for it."""
     from pyspark.sql import functions as F
 
-    frame = _drop_tombstones(events.load(session, schema))
+    frame = E.drop_tombstones(events.load(session, schema))
     if in_files:  # dead letters are numbered by what is in the file, whatever part it is of
         frame = frame.withColumn(_NUMBER, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
         frame = frame.withColumn(E.OFFSET, F.col(_NUMBER) - records_before(E.FILE, E.PLACE)).drop(_NUMBER)
@@ -142,13 +143,6 @@ def _load_part(
         return frame
     fields = F.struct(*[F.col(E.KEY).getField(name).alias(name) for name in key])
     return frame.withColumn(E.KEY, F.when(F.col(E.KEY).isNotNull(), fields))
-
-
-def _drop_tombstones(frame: DataFrame) -> DataFrame:
-    """The records that have a value, or should have one: of a tombstone nobody knows which table it is of."""
-    from pyspark.sql import functions as F
-
-    return frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())
 
 
 def _is_row_image(schema: StructType, name: str) -> bool:

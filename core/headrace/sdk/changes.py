@@ -61,8 +61,7 @@ class Changes:
     table: str | None = None
     #: Column of a flat row → the envelope's field that it was taken from: ``("before", "email")``, ``("source", "query")``.
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Where tombstones are among the changes, DELETED and with a ``tombstone_position``: what their positions have between the
-    #: epoch and the record's place, as a regular expression without groups.
+    #: Where tombstones are among the changes: what their ``Dialect.position_parts`` are. Set by the engine.
     position_parts: str | None = None
 
     @property

@@ -57,6 +57,14 @@ class Dialect(Plugin, ABC):
         """
         return ""
 
+    def position_parts(self, events: Events) -> str | None:
+        """What positions have between the epoch and the record's place, as a regular expression without groups.
+
+        Asked for topics of which a tombstone may be all that is left of a delete: ``changes`` then has tombstones with a key among
+        the changes, DELETED and with a ``tombstone_position``. None: of this topic it has none.
+        """
+        return None
+
     @abstractmethod
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         """An events frame as changes, with headrace's columns OP, DELETED, KEY, POSITION, COMMITTED and ERROR.

@@ -88,6 +88,13 @@ def reject_large(frame: DataFrame) -> DataFrame:
     return frame.select(*[F.col(name) for name in frame.columns if name not in (ERROR, TOO_LARGE)], error.alias(ERROR))
 
 
+def drop_tombstones(frame: DataFrame) -> DataFrame:
+    """The events that have a value, or should have one."""
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col(VALUE).isNotNull() | F.col(ERROR).isNotNull())
+
+
 def header_value(name: str) -> Column:
     """The value (binary) of a record's first header of that name; null where it has none. The frame has HEADERS."""
     from pyspark.sql import functions as F

@@ -114,6 +114,10 @@ class DebeziumDialect(Dialect):
     def order(self, events: Events) -> str:
         return name_order(_names_in(events.schema, "source"))
 
+    def position_parts(self, events: Events) -> str | None:
+        has_key = bool(getattr(events.key_schema, "names", ()))
+        return position_parts(_names_in(events.schema, "source")) if has_key else None
+
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
@@ -144,7 +148,6 @@ class DebeziumDialect(Dialect):
                 *record_columns(events.topic, frame),
             ),
             envelope=True,
-            position_parts=position_parts(source_fields) if record_key_names(frame) else None,
         )
 
 

@@ -79,6 +79,11 @@ class FlatDialect(Dialect):
         has_tombstones = _has_tombstones(events.schema.names, getattr(events.key_schema, "names", ()))
         return PLACE_ORDER if has_tombstones else name_order(_position_fields(events.schema.names))
 
+    def position_parts(self, events: Events) -> str | None:
+        key_names, names = getattr(events.key_schema, "names", ()), events.schema.names
+        is_delete = not key_names or _has_tombstones(names, key_names)
+        return None if is_delete else position_parts(_position_fields(names))
+
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
 
@@ -125,7 +130,6 @@ class FlatDialect(Dialect):
             ),
             envelope=False,
             origins=_find_origins(names),
-            position_parts=position_parts(fields) if key_names and not has_tombstones else None,
         )
 
 

@@ -54,8 +54,8 @@ def spark() -> Iterator[SparkSession]:
     session = build_session(
         plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
     )
-    # Interpreted where the rows are few and the plans many. Compiled are the plans of tests/integration, of every program that a
-    # test starts, and all on Spark 4.0.
+    # Interpreted where the rows are few and the plans many. Compiled are those of all types (test_live_types.py), of every
+    # program that a test starts, and all on Spark 4.0.
     if line == "3.5":
         for key, value in INTERPRETED.items():
             session.conf.set(key, value)

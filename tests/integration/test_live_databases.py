@@ -147,7 +147,8 @@ def follows(
     pipeline: Pipeline, spark: SparkSession, query: Query, tables: dict[str, tuple[str, Printed]], changes: str
 ) -> None:
     """The snapshot, then changes; each time every row of every table is as the database prints it."""
-    running = pipeline.start(spark, "200 ms")
+    # Twenty tables change at once: a batch at a time for what has come meanwhile, and not one for each statement.
+    running = pipeline.start(spark, "5 seconds")
     try:
         become_equal(running, pipeline, spark, query, tables)
         for change in filter(None, map(str.strip, changes.split(";\n"))):

@@ -138,7 +138,7 @@ def lake(
             _prepare(server)
         for name, config in connectors.items():
             connect.put(name, config)
-        query = pipeline.start(spark, "200 ms")
+        query = pipeline.start(spark, "3 seconds")
         try:
             followed = Lake(spark, pipeline, query, servers)
             for database in DATABASES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines, types_mysql, types_postgres
+from tests.support.spark_conf import compile_plans
 from tests.support.types import Modes, TypeTable, same
 
 from headrace.testing.stack import Connect, Kafka, MariaDb, Postgres, Registry
@@ -65,6 +66,13 @@ COMBINATIONS: dict[str, list[dict[str, str]]] = {
         _mysql("json", "precise", "nanoseconds", "bytes", "long"),
     ],
 }
+
+
+@pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """Plans of every type are compiled here, as in the sessions of users."""
+    with compile_plans(spark):
+        yield spark
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Spark makes Java of each plan and compiles it, which takes longer than to interpret it for a handful of rows.
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+#: For a handful of rows: to make Java of a plan and to compile it takes longer than to interpret it, and nothing is gained by
+#: planning anew between the stages.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 @contextmanager
@@ -22,7 +27,7 @@ def case_sensitive(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def compile_plans(spark: SparkSession) -> Iterator[None]:
-    """While it compiles plans, as it does for users, and sessions made of it do."""
+    """While it compiles and adapts plans, as it does for users, and sessions made of it do."""
     with _change(spark, dict.fromkeys(INTERPRETED)):
         yield
 

@@ -25,7 +25,14 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import registry
 
 FILE = Path(__file__).with_name("options.md")
-KINDS = {"source": "Sources", "format": "Formats", "transform": "Transforms", "dialect": "Dialects", "sink": "Sinks"}
+KINDS = {
+    "source": "Sources",
+    "format": "Formats",
+    "transform": "Transforms",
+    "dialect": "Dialects",
+    "sink": "Sinks",
+    "auth": "Auth providers",
+}
 HEAD = """\
 # All options
 
@@ -76,7 +83,7 @@ def _table(model: type[Config]) -> list[str]:
     # A model's own fields first: what it has of its base is said behind them.
     for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] not in model.__annotations__):
         text = field.description or said.get(name, "")
-        cells = [f"`{field.alias or name}`", _kind(field.annotation), _default(field), text.replace("``", "`")]
+        cells = [f"`{field.alias or name}`", _field_kind(field), _default(field), text.replace("``", "`")]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return ["\n".join(rows)]
 
@@ -96,6 +103,11 @@ def _inside(kind: Any) -> Iterator[type[Config]]:
         yield kind
     for part in get_args(kind):
         yield from _inside(part)
+
+
+def _field_kind(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    return f"one {extra['x-plugin-block']} plugin" if isinstance(extra, dict) else _kind(field.annotation)
 
 
 def _kind(kind: Any) -> str:

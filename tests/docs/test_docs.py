@@ -90,7 +90,7 @@ def test_pipeline_files(
 ) -> None:
     """Whole files as they are; parts of one put into a pipeline. A plugin's own source stands for the files source."""
     monkeypatch.setenv("SALT", "pepper")
-    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD"):
+    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID"):
         monkeypatch.setenv(name, "secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
     assert set(data) <= set(PipelineConfig.keys()), "not a part of a pipeline file"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.sdk import hookspecs
+from headrace.sdk.auth import AuthProvider
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import API_VERSION, Plugin
@@ -42,7 +43,10 @@ def test_every_hook_is_there(hook: str) -> None:
 
 @pytest.mark.parametrize(
     "contract",
-    [Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform, Sink, Capabilities, Batch, WriteResult],
+    [
+        *(Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform),
+        *(Sink, Capabilities, Batch, WriteResult, AuthProvider),
+    ],
 )
 def test_every_part_of_a_contract_is_mentioned(contract: type) -> None:
     names = {*vars(contract), *inspect.get_annotations(contract)}

@@ -84,12 +84,17 @@ class _Builder:
             raise
 
     def _format(self, block: Any, loc: tuple[Any, ...]) -> Any:
-        if block == NO_FORMAT and loc[-1] == "key":
-            return block
+        return block if block == NO_FORMAT and loc[-1] == "key" else self._inner("format", block, loc)
+
+    def _inner(self, kind: str, block: Any, loc: tuple[Any, ...]) -> Any:
+        """The one plugin that a key names."""
         block = {block: {}} if isinstance(block, str) else block
         if not isinstance(block, dict) or len(block) != 1:
-            raise self._document.error(loc, "name exactly one format", "write it like `value: {json: {}}`")
-        return self._plugin("format", block, loc)
+            example = {"format": "json"}.get(kind, "NAME")
+            raise self._document.error(
+                loc, f"name exactly one {kind}", f"write it like `{loc[-1]}: {{{example}: {{}}}}`"
+            )
+        return self._plugin(kind, block, loc)
 
     def _plugin(self, kind: str, block: Block, loc: tuple[Any, ...]) -> Any:
         name, config = next(iter(block.items()))
@@ -100,7 +105,11 @@ class _Builder:
             raise
         if config is not None and not isinstance(config, dict):
             raise self._document.error((*loc, name), f"the options of {name!r} are a mapping", f"write `{name}: {{…}}`")
+        config = dict(config or {})
+        for key, inner in plugin.Config.plugin_blocks().items():
+            if config.get(key) is not None:
+                config[key] = self._inner(inner, config[key], (*loc, name, key))
         try:
-            return plugin(plugin.Config.model_validate(config or {}))
+            return plugin(plugin.Config.model_validate(config))
         except ValidationError as error:
             raise self._document.invalid(error, (*loc, name)) from None

@@ -12,6 +12,7 @@ from headrace.dead_letters.policy import DeadLetterPolicy
 from headrace.engine.routing import Routes
 from headrace.engine.stored_table import read_stored
 from headrace.errors import DataError
+from headrace.runtime.session_builder import with_parts
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.format import Format
@@ -53,7 +54,7 @@ class Plan:
     @property
     def plugins(self) -> list[Plugin]:
         formats = [f for f in (self.value_format, self.key_format) if f]
-        return [self.source, *formats, *self.dialects, *self.transforms, *self.sinks]
+        return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks])
 
     @property
     def sql_conf(self) -> dict[str, str]:

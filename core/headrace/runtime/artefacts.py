@@ -8,6 +8,7 @@ import hashlib
 import http.client
 import os
 import ssl
+import tempfile
 import time
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,8 @@ _SILENCE_SECONDS, _SLOWEST, _TRIES = 60, 10_000, 3
 #: What trying again does not repair.
 _DISK = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
 _PARALLEL_FILES = 8
+#: Of a file whose size is not known yet.
+_MOST_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,11 @@ def path_of(coordinate: str) -> str:
     return f"{group.replace('.', '/')}/{artifact}/{version}/{'-'.join([artifact, version, *classifier])}.{kind}"
 
 
+def has_classifier(coordinate: str) -> bool:
+    """Whether it names one jar of several of a version, which has no list of what it needs."""
+    return coordinate.count(":") > 2
+
+
 def repository() -> str:
     """DEFAULT_ARTIFACT_REPOSITORY, as Spark's Ivy has it, or Maven Central."""
     return (os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or CENTRAL).rstrip("/")
@@ -168,6 +176,14 @@ def download(address: str, file: Path, most_bytes: int) -> str:
             out.write(chunk)
             left -= len(chunk)
     return digest.hexdigest()
+
+
+def describe(coordinate: str) -> Artefact:
+    """An artefact of the repository with its digest and size, fetched for that and not kept. Errors as ``download``."""
+    with tempfile.TemporaryDirectory(prefix="headrace-lock-") as folder:
+        file = Path(folder, "artefact")
+        digest = download(f"{repository()}/{path_of(coordinate)}", file, _MOST_BYTES)
+        return Artefact(coordinate, digest, file.stat().st_size)
 
 
 @contextmanager

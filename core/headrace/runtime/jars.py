@@ -1,7 +1,8 @@
 """Jar files for Maven coordinates, fetched once per machine and then found without starting a JVM.
 
 What a plugin's lock names is fetched by Python, and each file has the digest that stands there. Other coordinates are resolved by
-Spark's Ivy; what came the first time is recorded with its digests, and is all that is taken later.
+Spark's Ivy; what came the first time is recorded with its digests, and is all that is taken later. A jar with a classifier
+(``group:artifact:version:jar:classifier``) is alone, and is in a lock: Spark's Ivy knows none.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.runtime import ivy
-from headrace.runtime.artefacts import Artefact, Fetcher, hold_lock
+from headrace.runtime.artefacts import Artefact, Fetcher, describe, has_classifier, hold_lock
 from headrace.runtime.jar_locks import Locks, find_locked
 
 #: The settings of Spark's that decide where jars come from and which are left out.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")
 #: Of the cache: what locks name, as a Maven repository has it.
 _LOCKED = "maven"
+_COORDINATE = re.compile(r"[^:]+(:[^:]+){2}(:jar:[^:]+)?")
 
 
 def resolve_jars(
@@ -32,7 +35,7 @@ def resolve_jars(
     locks: Locks | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
-    """The jar files of ``group:artifact:version`` coordinates and of everything that they need.
+    """The jar files of ``group:artifact:version[:jar:classifier]`` coordinates and of everything that they need.
 
     ``locks``: what the plugins' locks name. What was resolved before is answered from the cache. Otherwise ``report`` gets lines
     about what is fetched; of ``conf`` only SETTINGS matter. ConfigError for what no repository has, and for a file that is not the
@@ -41,11 +44,25 @@ def resolve_jars(
     wanted = sorted(set(coordinates))
     if not wanted:
         return []
-    if wrong := [name for name in wanted if len(list(filter(None, name.split(":")))) != 3]:
+    if wrong := [name for name in wanted if not _COORDINATE.fullmatch(name)]:
         raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
     settings = _settings(conf)
-    if (locked := _find_locked(wanted, locks, settings)) is not None:
-        return _fetch_locked(locked, report)
+    locked, wanted = _split(wanted, locks, settings)
+    jars = _fetch_locked(locked, report)
+    return [*jars, *_resolve(wanted, spark_version, settings, report)] if wanted else jars
+
+
+def describe_jars(coordinate: str, *, spark_version: str, report: Callable[[str], None]) -> Sequence[Artefact]:
+    """The jars of a coordinate and of all it needs, with their digests, for a lock."""
+    if has_classifier(coordinate):
+        return [describe(coordinate)]
+    return ivy.describe_jars(coordinate, cache_home() / "ivy", spark_version=spark_version, report=report)
+
+
+def _resolve(
+    wanted: Sequence[str], spark_version: str, settings: Mapping[str, str], report: Callable[[str], None]
+) -> list[Path]:
+    """The jars of coordinates as Ivy finds them, or as it found them once."""
     cache = cache_home()
     record = _record_file(cache, wanted, spark_version, settings)
     if jars := _read_record(cache, record):
@@ -70,10 +87,14 @@ def find_cached_jars(
     if not coordinates:
         return []
     cache, wanted, settings = cache_home(), sorted(set(coordinates)), _settings(conf)
-    if (locked := _find_locked(wanted, locks, settings)) is not None:
-        paths = [cache / _LOCKED / artefact.path for artefact in locked]
-        return paths if all(path.is_file() for path in paths) else None
-    return _read_record(cache, _record_file(cache, wanted, spark_version, settings))
+    locked, wanted = _split(wanted, locks, settings)
+    paths = [cache / _LOCKED / artefact.path for artefact in locked]
+    if not all(path.is_file() for path in paths):
+        return None
+    if not wanted:
+        return paths
+    found = _read_record(cache, _record_file(cache, wanted, spark_version, settings))
+    return None if found is None else [*paths, *found]
 
 
 def cache_home() -> Path:
@@ -84,6 +105,8 @@ def cache_home() -> Path:
 
 
 def _fetch_locked(artefacts: Sequence[Artefact], report: Callable[[str], None]) -> list[Path]:
+    if not artefacts:
+        return []
     cache = cache_home()
     fetcher = Fetcher(cache / _LOCKED, "its plugin's jars.lock", "headrace jars --download", report)
     if fetcher.find_missing(artefacts):
@@ -115,9 +138,23 @@ def _digests(jars: Iterable[Path]) -> list[str]:
         return list(pool.map(digest, jars))
 
 
-def _find_locked(wanted: Sequence[str], locks: Locks | None, settings: Mapping[str, str]) -> list[Artefact] | None:
-    """The jars that the locks name; None where they do not, or where the pipeline says itself where jars come from."""
-    return None if settings else find_locked(wanted, locks or {})
+def _split(
+    wanted: Sequence[str], locks: Locks | None, settings: Mapping[str, str]
+) -> tuple[Sequence[Artefact], list[str]]:
+    """The jars that the locks name, and the coordinates that are Ivy's: none, or all but those with a classifier.
+
+    Ivy's are they where the locks lack one, and where the pipeline says itself where jars come from.
+    """
+    if not settings and (locked := find_locked(wanted, locks or {})) is not None:
+        return locked, []
+    alone = [name for name in wanted if has_classifier(name)]
+    if (locked := find_locked(alone, locks or {})) is None:
+        raise ConfigError(
+            "a jar with a classifier is in no lock",
+            where=", ".join(alone),
+            fix="its plugin's author makes one: headrace jars --lock PACKAGE",
+        )
+    return locked, [name for name in wanted if name not in alone]
 
 
 def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:

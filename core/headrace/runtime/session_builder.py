@@ -46,6 +46,11 @@ def spark_line(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def with_parts(plugins: Iterable[Plugin]) -> list[Plugin]:
+    """Plugins and those within them, each once."""
+    return list(dict.fromkeys(one for plugin in plugins for one in (plugin, *with_parts(plugin.parts()))))
+
+
 def list_coordinates(plugins: Iterable[Plugin], line: str) -> list[str]:
     """The Maven coordinates that plugins need on a Spark line, each once."""
     return list(dict.fromkeys(c for plugin in plugins for c in plugin.jars.get(line, ())))
@@ -144,7 +149,7 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
 
     Everything that can be wrong without a JVM is looked at before one is started.
     """
-    reporter = reporter or LineReporter()
+    reporter, plugins = reporter or LineReporter(), with_parts(plugins)
     version = spark_version()
     line = spark_line(version)
     check_supported(plugins, line)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.errors import PluginError
+from headrace.runtime.artefacts import has_classifier, path_of, repository
 from headrace.runtime.jvm import JAVA_OPTIONS
 from headrace.runtime.session_builder import (
     EXECUTOR_JAVA_OPTIONS,
@@ -41,9 +42,15 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
 
 
 def list_missing_jars(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
-    """The line of a builder that names the jars of plugins whose classes cannot be loaded; none when all can be."""
+    """The lines of a builder that name the jars of plugins whose classes cannot be loaded; none when all can be."""
     missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
-    return [f'.config("spark.jars.packages", "{",".join(list_coordinates(missing, line))}")'] if missing else []
+    wanted = list_coordinates(missing, line)
+    names = {
+        "spark.jars.packages": [name for name in wanted if not has_classifier(name)],
+        # `packages` knows no classifiers.
+        "spark.jars": [f"{repository()}/{path_of(name)}" for name in wanted if has_classifier(name)],
+    }
+    return [f'.config("{key}", "{",".join(values)}")' for key, values in names.items() if values]
 
 
 def list_missing_conf(plugins: Sequence[Plugin], setting: Callable[[str], str | None]) -> list[str]:

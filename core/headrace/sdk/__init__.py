@@ -1,6 +1,6 @@
 """All that a plugin is made of: what its author imports, and nothing of headrace beside it.
 
-Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``) and a hook that registers it.
+Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``) and a hook that registers it.
 The modules ``changes`` and ``events`` name the columns that travel between them.
 """
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         promote as promote,
         union_schemas as union_schemas,
     )
+    from headrace.sdk.auth import Auth as Auth, AuthProvider as AuthProvider, jaas_config as jaas_config
     from headrace.sdk.changes import (
         DELETED as DELETED,
         ERROR as ERROR,
@@ -101,6 +102,7 @@ _NAMES = {
     "http_client": "Answer AnswerTooLargeError RedirectError send",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
+    "sdk.auth": "Auth AuthProvider jaas_config",
     "sdk.changes": "Changes DELETED ERROR IMAGES KEY POSITION PREFIX",
     "sdk.config": "Config option_text",
     "sdk.dialect": "Dialect",

@@ -31,6 +31,15 @@ class Config(SecretsModel):
         """The names a user may write, as they are written in the file."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
+    @classmethod
+    def plugin_blocks(cls) -> dict[str, str]:
+        """Key → the kind of the plugin that it holds: of fields with ``json_schema_extra={"x-plugin-block": kind}``."""
+        blocks = {}
+        for name, field in cls.model_fields.items():
+            if isinstance(extra := field.json_schema_extra, dict) and "x-plugin-block" in extra:
+                blocks[field.alias or name] = str(extra["x-plugin-block"])
+        return blocks
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, data: Any) -> Any:

@@ -14,9 +14,9 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
+    from headrace.sdk.auth import AuthProvider
     from headrace.sdk.dialect import Dialect
     from headrace.sdk.format import Format
-    from headrace.sdk.plugin import Plugin
     from headrace.sdk.secrets import SecretProvider
     from headrace.sdk.sink import Sink
     from headrace.sdk.source import Source
@@ -54,7 +54,7 @@ def headrace_sinks() -> Mapping[str, type[Sink] | str]:  # type: ignore[empty-bo
 
 
 @hookspec
-def headrace_auth_providers() -> Mapping[str, type[Plugin] | str]:  # type: ignore[empty-body]
+def headrace_auth_providers() -> Mapping[str, type[AuthProvider] | str]:  # type: ignore[empty-body]
     """Ways to log in to a source, by the name used under ``auth:``."""
 
 

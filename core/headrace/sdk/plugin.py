@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import HeadraceError
@@ -16,7 +16,7 @@ API_VERSION = 1
 
 
 class Plugin:
-    """The base of sources, formats, dialects, transforms and sinks. Nothing runs at construction."""
+    """The base of sources, formats, dialects, transforms, sinks and auth providers. Nothing runs at construction."""
 
     #: The name it is registered under, as users write it.
     name: ClassVar[str]
@@ -39,6 +39,10 @@ class Plugin:
         if not isinstance(config, self.Config):
             config = self.Config.model_validate({**(config or {}), **options})
         self.config: Any = config
+
+    def parts(self) -> Sequence[Plugin]:
+        """The plugins that its block names: a pipeline has them too, with their jars, settings and checks."""
+        return ()
 
     def session_conf(self) -> dict[str, str]:
         """Spark settings that a session needs before it starts (extensions, catalogs, serializer).

@@ -39,7 +39,7 @@ _BASES = {
     "dialect": "headrace.sdk.dialect:Dialect",
     "transform": "headrace.sdk.transform:Transform",
     "sink": "headrace.sdk.sink:Sink",
-    "auth": "headrace.sdk.plugin:Plugin",
+    "auth": "headrace.sdk.auth:AuthProvider",
 }
 
 

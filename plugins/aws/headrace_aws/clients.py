@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError, RetriableError
@@ -10,7 +11,7 @@ from headrace.sdk import ConfigError, HeadraceError, RetriableError
 #: Seconds until a service that does not answer is away, and how often it is asked.
 _SILENCE, _ATTEMPTS = 10, 4
 #: What boto3 tries, in its order: said when it found nothing.
-_PLACES = (
+PLACES = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
     "the container's role, the instance's role"
 )
@@ -21,15 +22,39 @@ _DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
 _BUSY = ("Throttling", "TooManyRequests", "RequestLimitExceeded", "InternalServiceError", "InternalServerError")
 
 
-def make_client(service: str, region: str | None = None) -> Any:
-    """A client of a service: ``secretsmanager``, ``ssm``. Without a region it is the one that the environment or the profile names.
+def open_session(service: str, *, profile: str | None = None, keys: Mapping[str, str] | None = None) -> Any:
+    """A session of boto3 of its own, for that of the module keeps the credentials that it found first.
 
-    ConfigError when there is no boto3, no region or no such profile.
+    ``keys``: credentials as boto3 names them. ConfigError when there is no boto3 or no such profile.
     """
     try:
         import boto3
     except ModuleNotFoundError as error:
         raise ConfigError(f"{service} of AWS needs boto3", fix="pip install 'headrace[aws]'") from error
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return boto3.Session(profile_name=profile, **(keys or {}))
+    except BotoCoreError as error:
+        raise explain_error(error, service, where=f"AWS {service}") from error
+
+
+def find_region(profile: str | None = None) -> str | None:
+    """The region of the environment, or of the profile where boto3 is installed."""
+    if region := os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
+        return region
+    try:
+        return open_session("region", profile=profile).region_name  # type: ignore[no-any-return]
+    except ConfigError:
+        return None
+
+
+def make_client(service: str, region: str | None = None, session: Any = None) -> Any:
+    """A client of a service: ``secretsmanager``, ``ssm``. Without a region it is the one that the environment or the profile names.
+
+    ConfigError when there is no boto3, no region or no such profile.
+    """
+    session = session or open_session(service)
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
@@ -37,8 +62,7 @@ def make_client(service: str, region: str | None = None) -> Any:
     # Containers of AWS have the first of the two variables, and boto3 knows the second.
     region = region or os.environ.get("AWS_REGION")
     try:
-        # A session of its own: that of the module keeps the credentials that it found first.
-        return boto3.Session().client(service, region_name=region, config=limits)
+        return session.client(service, region_name=region, config=limits)
     except BotoCoreError as error:
         raise explain_error(error, service, where=f"AWS {service}") from error
 
@@ -73,13 +97,16 @@ def _describe_missing(error: Exception) -> tuple[str, str] | None:
     """What the environment and the profile do not say, and the fix; None when it is nothing of these."""
     from botocore import exceptions as boto
 
-    profile = os.environ.get("AWS_PROFILE", "default")
+    profile = getattr(error, "kwargs", {}).get("profile") or os.environ.get("AWS_PROFILE", "default")
     if isinstance(error, boto.NoRegionError):
         return "no region is named", "set AWS_REGION, or `region` in the profile"
     if isinstance(error, boto.ProfileNotFound):
-        return f"there is no profile {profile!r}", "set AWS_PROFILE to a profile of ~/.aws/config, or do not set it"
+        return (
+            f"there is no profile {profile!r}",
+            "name a profile of ~/.aws/config: AWS_PROFILE, or `profile` of the block",
+        )
     if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
-        fix = f"give it a role, a profile or keys; it looked at {_PLACES.format(profile=profile)}"
+        fix = f"give it a role, a profile or keys; it looked at {PLACES.format(profile=profile)}"
         return f"there are no credentials: {error}", fix
     if isinstance(error, boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOError):
         return f"no credentials come: {error}", "log in again, or look at the role"

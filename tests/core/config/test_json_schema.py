@@ -11,14 +11,14 @@ from typing import Annotated, Any, ClassVar
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from pydantic import Field, PlainValidator
+from pydantic import PlainValidator
 from tests.core.conftest import SAMPLE, Headrace
 
 from headrace.config.json_schema import pipeline_schema
+from headrace.sdk.auth import Auth, AuthProvider
 from headrace.sdk.changes import Changes
 from headrace.sdk.config import Config
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import Registry
 from headrace.sdk.transform import Transform
 
@@ -120,10 +120,13 @@ class Login(Config):
     user: str
 
 
-class Bearer(Plugin):
+class Bearer(AuthProvider):
     name = "bearer"
     api_version = 1
     Config = Login
+
+    def client_options(self, servers: str) -> dict[str, str]:
+        return {}
 
 
 class Odd:
@@ -132,7 +135,7 @@ class Odd:
 
 class OddConfig(Config):
     passthrough: ClassVar[tuple[str, ...]] = ("acme.*",)
-    auth: dict[str, Any] = Field(default_factory=dict, json_schema_extra={"x-plugin-block": "auth"})
+    auth: Auth = None
     odd: Annotated[Odd, PlainValidator(lambda value: Odd())] | None = None
 
 

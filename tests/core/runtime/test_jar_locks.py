@@ -17,7 +17,7 @@ from headrace.runtime import ivy
 from headrace.runtime.artefacts import Artefact
 from headrace.runtime.certificates import write_trust_store
 from headrace.runtime.jar_locks import Locks, find_locked, read_locks
-from headrace.runtime.jars import find_cached_jars, resolve_jars
+from headrace.runtime.jars import describe_jars, find_cached_jars, resolve_jars
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import KINDS, registry
 
@@ -156,9 +156,38 @@ def test_locks_that_want_two_versions_leave_it_to_ivy() -> None:
     assert find_locked([ONE], {}) is None
 
 
+ALONE = "org.example:one:1.0:jar:all"
+
+
+def test_a_jar_with_a_classifier_is_of_a_lock_and_the_others_are_ivys(
+    mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
+    known = {ALONE: [release(mirror, ALONE)]}
+    assert describe_jars(ALONE, spark_version="3.5.7", report=print) == known[ALONE]
+    ivys = cache / "ivy.jar"
+
+    def fetch(coordinates: list[str], *_: object, **__: object) -> list[Path]:
+        assert coordinates == [TWO]
+        ivys.write_bytes(b"by Ivy")
+        return [ivys]
+
+    monkeypatch.setattr(ivy, "fetch", fetch)
+    settings = {"spark.jars.repositories": "https://repo.example.com"}
+    wanted = {"spark_version": "3.5.7", "conf": settings, "locks": known}
+    assert find_cached_jars([ALONE, TWO], **wanted) is None  # type: ignore[arg-type]
+    jars = resolve_jars([ALONE, TWO], **wanted)  # type: ignore[arg-type]
+    assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivys]
+    assert find_cached_jars([ALONE, TWO], **wanted) == jars  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"{ALONE}: a jar with a classifier is in no lock"):
+        resolve({}, ALONE)
+    with pytest.raises(ConfigError, match="not Maven coordinates"):
+        resolve({}, "org.example:one:1.0:all")
+
+
 def test_every_jar_of_a_built_in_plugin_is_locked() -> None:
     plugins = [kind for name in KINDS for _, kind in registry().all(name) if isinstance(kind, type)]
-    built_in = [p for p in plugins if issubclass(p, Plugin) and p.__module__.startswith("headrace_s")]
+    built_in = [p for p in plugins if issubclass(p, Plugin) and p.__module__.startswith(("headrace_s", "headrace_aws"))]
     known = read_locks(built_in)
     lines = {line for plugin in built_in for line in plugin.jars}
     assert lines >= {"3.5", "4.0"}

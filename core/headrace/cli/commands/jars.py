@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -58,18 +58,12 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
 
 
 def _write_lock(package: str) -> None:
-    from headrace.runtime.ivy import describe_jars
     from headrace.runtime.jar_locks import write_lock
-    from headrace.runtime.jars import cache_home
+    from headrace.runtime.jars import describe_jars
     from headrace.runtime.session_builder import spark_version
 
-    def resolve(coordinate: str) -> list[Artefact]:
-        return describe_jars(
-            coordinate,
-            cache_home() / "ivy",
-            spark_version=spark_version(),
-            report=lambda text: click.echo(text, err=True),
-        )
+    def resolve(coordinate: str) -> Sequence[Artefact]:
+        return describe_jars(coordinate, spark_version=spark_version(), report=lambda text: click.echo(text, err=True))
 
     click.echo(f"written: {write_lock(_list_installed_plugins(), package, resolve)}")
 

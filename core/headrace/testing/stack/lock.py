@@ -13,12 +13,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from headrace.errors import ConfigError
-from headrace.runtime.artefacts import Artefact, download, path_of, repository
+from headrace.runtime.artefacts import Artefact, describe, repository
 from headrace.testing.stack.artefacts import LOCK
 
 WANTED = LOCK.with_suffix(".toml")
-#: Of a file whose size is not known yet.
-_MOST_BYTES = 4 << 30
 _HEAD = (
     "# Made by `python -m headrace.testing.stack lock` from artefacts.toml: coordinates, SHA-256, size in bytes.",
     "# Do not edit.",
@@ -42,13 +40,8 @@ def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artefact
     """The artefacts that one group of ``artefacts.toml`` needs; the files come into ``folder``."""
     if roots := wanted.get("with-dependencies"):
         return _with_dependencies(folder, roots, wanted.get("without", []))
-    artefacts = []
-    for coordinate in wanted["alone"]:
-        file = folder / "file"
-        # Not by Maven, which wants the parents of its descriptor too.
-        sha256 = download(f"{repository()}/{path_of(coordinate)}", file, _MOST_BYTES)
-        artefacts.append(Artefact(coordinate, sha256, file.stat().st_size))
-    return artefacts
+    # Not by Maven, which wants the parents of its descriptor too.
+    return [describe(coordinate) for coordinate in wanted["alone"]]
 
 
 def _with_dependencies(folder: Path, roots: Sequence[str], without: Sequence[str]) -> list[Artefact]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from headrace.sdk import (
+    Auth,
     Config,
     ConfigError,
     HeadraceError,
     NativeSource,
+    Plugin,
     SourceContext,
     did_you_mean,
     full_text,
@@ -60,6 +62,15 @@ _PARALLEL_READ_RECORDS = 50_000
 _CONSUMER_DEFAULTS = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
 #: How often the cluster is asked before a stream starts, each time for as long as the admin client waits.
 _MAX_ATTEMPTS = 3
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+#: What ``auth`` says, and nobody beside it.
+_LOGIN_OPTIONS = (
+    "kafka.security.protocol",
+    "kafka.sasl.mechanism",
+    "kafka.sasl.jaas.config",
+    "kafka.sasl.client.callback.handler.class",
+    "kafka.sasl.login.callback.handler.class",
+)
 _READER_OPTIONS = (
     "minPartitions",
     "groupIdPrefix",
@@ -74,8 +85,10 @@ class KafkaConfig(Config):
 
     passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
 
-    #: The brokers to ask first: ``host:port``, with commas or as a list.
-    bootstrap_servers: str | list[str] = Field(alias="bootstrap.servers", min_length=1)
+    #: The brokers to ask first: ``host:port``, with commas or as a list. Required, unless ``auth`` finds them.
+    bootstrap_servers: str | list[str] | None = Field(None, alias="bootstrap.servers", min_length=1)
+    #: How to log in, where a plugin knows it: ``{msk-iam: {…}}``. Else the options of Kafka's client say it.
+    auth: Auth = None
     #: The topics: a name, names with commas, or a list. One of ``subscribe``, ``subscribePattern`` and ``assign``.
     subscribe: str | list[str] | None = None
     #: A Java regular expression of topic names; a topic that appears later joins by itself.
@@ -86,6 +99,14 @@ class KafkaConfig(Config):
     startingOffsets: Literal["earliest", "latest"] | Offsets = "earliest"  # noqa: N815 - Spark's name
     #: Stop when records are gone that were not read. ``false``: go on with the oldest there are.
     failOnDataLoss: bool = True  # noqa: N815 - Spark's name
+
+    @model_validator(mode="after")
+    def _one_login(self) -> KafkaConfig:
+        if not self.bootstrap_servers and not (self.auth and self.auth.finds_brokers):
+            raise ValueError("needs `bootstrap.servers`: host:port of one broker or more")
+        if self.auth and (named := [key for key in self.options() if key in _LOGIN_OPTIONS]):
+            raise ValueError(f"has `auth` and {', '.join(named)}, which it sets: write either")
+        return self
 
     @model_validator(mode="after")
     def _one_topic_option(self) -> KafkaConfig:
@@ -107,6 +128,19 @@ class KafkaSource(NativeSource):
     }
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
     _client: KafkaAdmin | None = None
+
+    def parts(self) -> Sequence[Plugin]:
+        return [self.config.auth] if self.config.auth else []
+
+    def session_conf(self) -> dict[str, str]:
+        servers, auth = self.config.bootstrap_servers, self.config.auth
+        properties = auth.java_properties(option_text(servers or "")) if auth else {}
+        options = " ".join(f"-D{name}={value}" for name, value in properties.items())
+        return dict.fromkeys(_JAVA_OPTIONS, options) if options else {}
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        if self.config.auth and self.config.bootstrap_servers:  # else a service has to be asked for them
+            self._client_options()
 
     def stream(self, spark: SparkSession) -> DataFrame:
         self._await_broker(spark)
@@ -137,8 +171,8 @@ class KafkaSource(NativeSource):
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         admin = self._admin(spark)
         cluster, brokers = admin.cluster()
-        protocol = self.config.options().get("kafka.security.protocol", "PLAINTEXT")
-        mechanism = self.config.options().get("kafka.sasl.mechanism")
+        options = self._client_options()
+        protocol, mechanism = options.get("security.protocol", "PLAINTEXT"), options.get("sasl.mechanism")
         how = f"{protocol}, {mechanism}: the login is accepted" if mechanism and "SASL" in protocol else protocol
         yield "source kafka", f"{self._servers}: cluster {cluster}, {brokers} broker{'s' * (brokers != 1)}, {how}"
         partitions, others = self._find_partitions(spark)
@@ -177,8 +211,9 @@ class KafkaSource(NativeSource):
         return self._admin(context.spark).describe_origins(topics)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        name, value = self._topic_option
-        return explain_kafka_error(error, f"source kafka, {self._servers}, {name} {option_text(value)}")
+        auth, (name, value) = self.config.auth, self._topic_option
+        found: HeadraceError | None = auth.explain(error) if auth else None
+        return found or explain_kafka_error(error, f"source kafka, {self._servers}, {name} {option_text(value)}")
 
     @property
     def _topic_option(self) -> tuple[str, Any]:
@@ -186,18 +221,23 @@ class KafkaSource(NativeSource):
         name = next(name for name in _TOPIC_OPTIONS if getattr(self.config, name))
         return name, getattr(self.config, name)
 
-    @property
+    @cached_property
     def _servers(self) -> str:
-        return option_text(self.config.bootstrap_servers)
+        named, auth = self.config.bootstrap_servers, self.config.auth
+        return auth.brokers() if auth and not named else option_text(named)
+
+    def _client_options(self) -> dict[str, str]:
+        """Options of Kafka's own clients, by Kafka's names: what ``auth`` says, and over it the file's."""
+        own = {k.removeprefix("kafka."): v for k, v in self.config.options().items() if k.startswith("kafka.")}
+        auth = self.config.auth.client_options(self._servers) if self.config.auth else {}
+        # Records of a transaction that was given up never happened.
+        return {"isolation.level": "read_committed", **auth, **own, "bootstrap.servers": self._servers}
 
     def _options(self, names: tuple[str, ...]) -> dict[str, str]:
         """What both the stream and the queries over its offsets are told."""
-        options = {k: v for k, v in self.config.options().items() if k in names or k.startswith("kafka.")}
         return {
-            # Records of a transaction that was given up never happened.
-            "kafka.isolation.level": "read_committed",
-            **options,
-            "kafka.bootstrap.servers": self._servers,
+            **{k: v for k, v in self.config.options().items() if k in names},
+            **{f"kafka.{k}": v for k, v in self._client_options().items()},
             "failOnDataLoss": option_text(self.config.failOnDataLoss),
             "includeHeaders": "true",
         }
@@ -216,8 +256,7 @@ class KafkaSource(NativeSource):
     def _admin(self, spark: SparkSession) -> KafkaAdmin:
         """The one client of this source; it lives as long as the source does."""
         if self._client is None:
-            options = {k.removeprefix("kafka."): v for k, v in self._options(()).items() if k.startswith("kafka.")}
-            self._client = KafkaAdmin(spark, options)
+            self._client = KafkaAdmin(spark, self._client_options())
         return self._client
 
     def _find_partitions(self, spark: SparkSession) -> tuple[dict[str, list[str]], list[str]]:

@@ -1,0 +1,99 @@
+"""What AWS's client for MSK, its credentials and MSK's brokers say, as errors with a fix."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.sdk import ConfigError, HeadraceError, RetriableError, full_text
+from headrace_aws.clients import PLACES
+
+_CLIENT = "software.amazon.msk.auth.iam"
+
+
+def explain_login(error: BaseException, who: str | None, where: str) -> HeadraceError | None:
+    """An error of the login, or of what the login may do; None for any other. ``who``: the profile or role of the block."""
+    text = full_text(error)
+    if "kafka" not in text.lower() and _CLIENT not in text:
+        return None
+    for pattern, error_class, what, fix in _KNOWN_ERRORS:
+        if (match := re.search(pattern, text)) is not None:
+            said = match.groupdict().get("said") or match[0]
+            names = {"who": who or "this process", "said": said, "places": PLACES.format(profile="default")}
+            return error_class(what.format(**names), where=where, fix=fix.format(**names))
+    return None
+
+
+_KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
+    (
+        rf"{_CLIENT}\.\w+ could not be found|ClassNotFoundException: {_CLIENT}|No LoginModule found for {_CLIENT}\S*",
+        ConfigError,
+        "the jar of AWS's client is not there: {said}",
+        "add software.amazon.msk:aws-msk-iam-auth with the classifier `all` to the session's jars; a session that headrace builds has it",
+    ),
+    (
+        r"(?P<said>User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
+        ConfigError,
+        "{who} cannot be assumed: {said}",
+        "let the role's trust policy name who runs this, with `external.id` where it asks for one, and allow sts:AssumeRole",
+    ),
+    (
+        r"(?P<said>ExpiredToken\w*|The security token included in the request is expired)",
+        ConfigError,
+        "the session token has expired: {said}",
+        "log in again, or give it a role, whose credentials are renewed",
+    ),
+    (
+        r"(?P<said>(?:Unable to load region|AWS region could not be resolved)[^.\n]*)",
+        ConfigError,
+        "the JVM knows no region: {said}",
+        "set AWS_REGION for driver and executors; a session that headrace builds is told",
+    ),
+    (
+        r"Failed to find AWS IAM Credentials|Unable to load credentials from any|Profile file contained no credentials",
+        ConfigError,
+        "there are no credentials for {who}",
+        "give it a role, a profile or keys; it looked at {places}",
+    ),
+    (
+        r"Too many connects",
+        RetriableError,
+        "the broker has too many new connections",
+        "it is tried again; for fewer connections, read with fewer tasks",
+    ),
+    (
+        r"(?P<said>Session too short)",
+        ConfigError,
+        "the credentials are about to expire: {said}",
+        "log in again, or give it a role, whose credentials are renewed",
+    ),
+    (
+        r"(?P<said>Cannot change principals during re-authentication[^\n]*)",
+        RetriableError,
+        "the credentials became another identity's on an open connection: {said}",
+        "it is tried again with a new one; let all credentials of the process be of one identity",
+    ),
+    (
+        r"Not authorized to access topics?: \[?(?P<said>[^\]\n]*)\]?|TopicAuthorizationException",
+        ConfigError,
+        "{who} may not read topic {said}",
+        "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on the topic",
+    ),
+    (
+        r"Not authorized to access group: (?P<said>[^\n]*)|GroupAuthorizationException",
+        ConfigError,
+        "{who} may not use group {said}",
+        "allow kafka-cluster:DescribeGroup and kafka-cluster:AlterGroup on the group",
+    ),
+    (
+        r"ClusterAuthorizationException",
+        ConfigError,
+        "{who} may not describe the cluster",
+        "allow kafka-cluster:DescribeCluster on the cluster",
+    ),
+    (
+        r"(?:\[[\w-]+\]: )?(?P<said>Access denied[^\n]*)|SaslAuthenticationException: (?P<why>[^\n]*)",
+        ConfigError,
+        "the broker lets {who} not in: {said}",
+        "look at the keys, which belong together, and allow kafka-cluster:Connect on the cluster",
+    ),
+)

@@ -1,0 +1,63 @@
+"""Auth providers: the one that docs/plugins.md shows, as a stranger's distribution would bring it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from pydantic import ValidationError
+
+from headrace import Pipeline
+from headrace.sdk.plugins import registry
+from headrace_sources import KafkaSource
+
+PAGE = Path(__file__).parents[3] / "docs/plugins.md"
+BLOCK = next(
+    b
+    for b in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    if "(AuthProvider)" in b
+)
+SECRET = 'hush "4711\\'
+AUTH = {"scram": {"username": "me", "password": SECRET}}
+
+
+@pytest.fixture(autouse=True)
+def acme(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("acme_scram")
+    exec(compile(BLOCK, str(PAGE), "exec", dont_inherit=True), module.__dict__)
+    known = registry()
+    monkeypatch.setattr(known, "_registrations", list(known._registrations))
+    known.register(module, "acme 1.0")
+
+
+def test_it_is_short() -> None:
+    assert len(BLOCK.splitlines()) < 40
+
+
+def test_a_source_logs_in_with_it() -> None:
+    kafka = KafkaSource({"bootstrap.servers": "b:9096", "subscribe": "orders", "auth": AUTH})
+    options = kafka._options(())
+    assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    assert options["kafka.sasl.jaas.config"] == (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="hush \\"4711\\\\";'
+    )
+    assert "4711" not in repr(kafka.config)
+
+
+def test_one_login_and_brokers(tmp_path: Path) -> None:
+    block = {"subscribe": "orders", "auth": AUTH}
+    with pytest.raises(ValidationError, match=r"needs `bootstrap\.servers`"):
+        KafkaSource(block)
+    with pytest.raises(ValidationError, match="name exactly one auth provider, not 'scram', 'msk-iam'"):
+        KafkaSource({**block, "bootstrap.servers": "b:9096", "auth": {**AUTH, "msk-iam": {}}})
+    config = {
+        "name": "orders",
+        "source": {"kafka": {**block, "bootstrap.servers": "b:9096"}, "value": "json"},
+        "sink": "console",
+        "checkpoint": str(tmp_path),
+    }
+    plan = Pipeline.from_dict(config).plan
+    assert "scram" in [plugin.name for plugin in plan.plugins]
+    assert SECRET not in plan.redact(f"the password {SECRET}")

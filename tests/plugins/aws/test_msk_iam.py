@@ -1,0 +1,303 @@
+"""The login at MSK: what a block means, without a broker. AWS is moto's, or a server here where moto has no answer."""
+
+from __future__ import annotations
+
+import base64
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import moto
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import given, strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from headrace import ConfigError, Pipeline
+from headrace.config.json_schema import pipeline_schema
+from headrace.runtime.session_builder import complete_session_conf, list_coordinates, with_parts
+from headrace.runtime.session_check import list_missing_jars
+from headrace.sdk import jaas_config
+from headrace.sdk.plugins import registry
+from headrace_aws import MskIam
+from headrace_sources import KafkaSource
+
+BROKERS = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com:9098"
+ROLE = "arn:aws:iam::123456789012:role/reader"
+CLUSTER = "arn:aws:kafka:eu-central-1:123456789012:cluster/demo/0f0e-1"
+JAR = "software.amazon.msk:aws-msk-iam-auth:2.3.9:jar:all"
+
+
+@pytest.fixture(autouse=True)
+def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keys, no region, and nothing of this machine's own."""
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+def source(block: Any = None, **options: Any) -> KafkaSource:
+    return KafkaSource({"bootstrap.servers": BROKERS, "subscribe": "orders", "auth": {"msk-iam": block}, **options})
+
+
+def login(block: Any = None) -> dict[str, str]:
+    return dict(MskIam(block).client_options(BROKERS))
+
+
+def pipeline(text: str, folder: Path) -> Pipeline:
+    file = folder / "orders.yaml"
+    file.write_text(
+        f"name: orders\nsource:\n  kafka:\n    subscribe: orders\n{text}  value: json\n"
+        f"sink: {{console: {{}}}}\ncheckpoint: {folder}\n"
+    )
+    return Pipeline.from_file(file)
+
+
+def test_what_the_client_is_told() -> None:
+    assert login() == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        "reconnect.backoff.ms": "1000",
+        "reconnect.backoff.max.ms": "10000",
+    }
+    handler = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+    bearer = login({"mechanism": "OAUTHBEARER"})
+    assert bearer["sasl.client.callback.handler.class"] == bearer["sasl.login.callback.handler.class"] == handler
+    assert bearer["sasl.jaas.config"].startswith("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule ")
+
+
+def test_a_profile_or_a_role_and_nobody_else() -> None:
+    module = "software.amazon.msk.auth.iam.IAMLoginModule required"
+    assert login({"profile": "etl"})["sasl.jaas.config"] == (
+        f'{module} awsProfileName="etl" awsAddDefaultProviders="false";'
+    )
+    role = {"role.arn": ROLE, "external.id": "x-1", "session.name": "orders", "sts.region": "us-east-1"}
+    assert login(role)["sasl.jaas.config"] == (
+        f'{module} awsRoleArn="{ROLE}" awsRoleSessionName="orders" awsRoleExternalId="x-1" awsStsRegion="us-east-1" '
+        'awsAddDefaultProviders="false";'
+    )
+    assert 'awsRoleSessionName="headrace" awsStsRegion="eu-west-1"' in login({"role.arn": ROLE})["sasl.jaas.config"]
+    for block, complaint in (
+        ({"profile": "etl", "role.arn": ROLE}, "has `profile` and `role.arn`"),
+        ({"external.id": "x"}, "has `external.id` and no `role.arn`"),
+        ({"role.arn": "reader"}, "role.arn"),
+        ({"cluster.arn": ROLE}, "cluster.arn"),
+        ({"region": "Ireland"}, "region"),
+        ({"session.name": "a b"}, "session.name"),
+        ({"mechanism": "PLAIN"}, "mechanism"),
+        ({"network": "moon"}, "network"),
+    ):
+        with pytest.raises(ValidationError, match=complaint):
+            MskIam(block)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
+def test_no_value_leaves_its_quotes(value: str) -> None:
+    """Read back by the rules of Java's StreamTokenizer, which Kafka's client takes; a broker's test has it read by Java."""
+    written = jaas_config("Module", one=value, two=None, three="3")
+    assert written.startswith('Module required one="')
+    assert written.endswith(' three="3";')
+    inside = written.removeprefix('Module required one="').removesuffix('" three="3";')
+    read, i = "", 0
+    while i < len(inside):
+        assert inside[i] not in '"\n\r'
+        if inside[i] != "\\":
+            read, i = read + inside[i], i + 1
+        elif inside[i + 1] in "0123":
+            read, i = read + chr(int(inside[i + 1 : i + 4], 8)), i + 4
+        else:
+            read, i = read + inside[i + 1], i + 2
+    assert read == value
+
+
+def test_whose_region(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def regions(block: Any, servers: str = BROKERS) -> str:
+        return MskIam(block).java_properties(servers)["aws.region"]
+
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    assert regions({"region": "us-gov-west-1", "cluster.arn": CLUSTER}) == "us-gov-west-1"
+    assert regions({"cluster.arn": CLUSTER}) == "eu-central-1"
+    assert regions({}) == "eu-west-1"
+    serverless = "boot-abc.c1.kafka-serverless.ap-southeast-2.amazonaws.com:9098"
+    assert regions({}, serverless) == "ap-southeast-2"
+    assert regions({}, "kafka.example.com:9098") == "us-west-2"
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    (tmp_path / "config").write_text("[profile etl]\nregion = sa-east-1\n")
+    assert regions({"profile": "etl"}, "localhost:9098") == "sa-east-1"
+    with pytest.raises(ConfigError, match="no region is named, and localhost:9098 carries none") as refused:
+        regions({}, "localhost:9098")
+    assert "add `region: eu-west-1`, or set AWS_REGION" in str(refused.value)
+
+
+def test_the_source_and_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://repo.example.com/maven/")
+    kafka = source({"region": "eu-west-1"}, **{"kafka.reconnect.backoff.ms": 2000})
+    plugins = with_parts([kafka])
+    assert [plugin.name for plugin in plugins] == ["kafka", "msk-iam"]
+    for line in ("3.5", "4.0"):
+        assert JAR in list_coordinates(plugins, line)
+    conf = complete_session_conf(plugins, {}, [])
+    for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        assert "-Daws.region=eu-west-1" in conf[key]
+    # The file's own options win, but for those that are the login.
+    assert kafka._options(())["kafka.reconnect.backoff.ms"] == "2000"
+    assert kafka._options(())["kafka.sasl.mechanism"] == "AWS_MSK_IAM"
+    with pytest.raises(ValidationError, match=r"has `auth` and kafka\.sasl\.mechanism, which it sets"):
+        source({}, **{"kafka.sasl.mechanism": "PLAIN"})
+    (line_to_add,) = list_missing_jars(plugins, "3.5", lambda name: "kafka010" in name)
+    path = "software/amazon/msk/aws-msk-iam-auth/2.3.9/aws-msk-iam-auth-2.3.9-all.jar"
+    assert line_to_add == f'.config("spark.jars", "https://repo.example.com/maven/{path}")'
+
+
+def test_a_pipeline_file(tmp_path: Path) -> None:
+    text = "    bootstrap.servers: {}\n    auth:\n      {}\n"
+    plan = pipeline(text.format(BROKERS, "msk-iam: {role.arn: '" + ROLE + "', external.id: hush-4711}"), tmp_path).plan
+    assert [plugin.name for plugin in plan.plugins if plugin.name in ("kafka", "msk-iam")] == ["kafka", "msk-iam"]
+    assert "hush-4711" not in repr(plan.source.config)
+    assert "hush-4711" not in plan.redact("external id hush-4711")
+    assert "msk-iam" in pipeline(text.format(BROKERS, "msk-iam"), tmp_path).plan.source.parts()[0].name
+    for block, complaint in (
+        ("msk-iam: {regoin: eu-west-1}", r"orders\.yaml:7 source\.kafka\.auth\.msk-iam\.regoin: unknown key 'regoin'"),
+        ("msk-aim: {}", r"orders\.yaml:7 source\.kafka\.auth\.msk-aim: there is no auth 'msk-aim'"),
+        ("{msk-iam: {}, other: {}}", r"orders\.yaml:6 source\.kafka\.auth: name exactly one auth"),
+        ("msk-iam: 7", r"the options of 'msk-iam' are a mapping"),
+    ):
+        with pytest.raises(Exception, match=complaint):
+            pipeline(text.format(BROKERS, block), tmp_path)
+    with pytest.raises(ConfigError, match=r"needs `bootstrap\.servers`"):
+        pipeline("    auth: msk-iam\n", tmp_path)
+    assert pipeline(f"    auth: {{msk-iam: {{cluster.arn: '{CLUSTER}'}}}}\n", tmp_path).plan.source.name == "kafka"
+
+
+def test_the_json_schema() -> None:
+    made = pipeline_schema(registry())
+    validator = Draft202012Validator({"$defs": made["$defs"], "$ref": "#/$defs/source.kafka"})
+    block = {"bootstrap.servers": BROKERS, "subscribe": "orders"}
+    right: list[Any] = [{"msk-iam": {"region": "eu-west-1"}}, {"msk-iam": None}, "msk-iam"]
+    for auth in right:
+        assert validator.is_valid({**block, "auth": auth}), auth
+    for auth in ({"msk-iam": {"regoin": "eu-west-1"}}, {"msk-aim": {}}, {"msk-iam": {"network": "moon"}}):
+        assert not validator.is_valid({**block, "auth": auth}), auth
+
+
+class Cluster:
+    """What AWS answers for a cluster, or the code with which it refuses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer: dict[str, str] | str = {}
+        self.asked: list[dict[str, Any]] = []
+
+        def call(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, str]:
+            self.asked.append({"region": client.meta.region_name, "operation": operation, **parameters})
+            if isinstance(self.answer, str):
+                raise ClientError({"Error": {"Code": self.answer, "Message": "no"}}, operation)
+            return self.answer
+
+        monkeypatch.setattr("botocore.client.BaseClient._make_api_call", call)
+
+
+@pytest.mark.parametrize(
+    ("network", "brokers"),
+    [("private", "b-1:9098,b-2:9098"), ("public", "b-1-public:9198"), ("vpc", "b-1.scram:14001")],
+)
+def test_brokers_of_a_cluster(monkeypatch: pytest.MonkeyPatch, network: str, brokers: str) -> None:
+    cluster = Cluster(monkeypatch)
+    cluster.answer = {
+        "BootstrapBrokerStringSaslIam": "b-1:9098,b-2:9098",
+        "BootstrapBrokerStringPublicSaslIam": "b-1-public:9198",
+        "BootstrapBrokerStringVpcConnectivitySaslIam": "b-1.scram:14001",
+        "BootstrapBrokerStringTls": "b-1:9094",
+    }
+    auth = MskIam({"cluster.arn": CLUSTER, "network": network})
+    kafka = KafkaSource(subscribe="orders", auth=auth)
+    assert kafka._options(())["kafka.bootstrap.servers"] == brokers
+    assert [*kafka._options(())]  # asked once
+    assert cluster.asked == [{"region": "eu-central-1", "operation": "GetBootstrapBrokers", "ClusterArn": CLUSTER}]
+
+
+def test_a_cluster_without_such_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch)
+    auth = MskIam({"cluster.arn": CLUSTER})
+
+    def refusal() -> str:
+        with pytest.raises(ConfigError) as refused:
+            auth.brokers()
+        return str(refused.value)
+
+    cluster.answer = {"BootstrapBrokerStringPublicSaslIam": "b:9198"}
+    said = refusal()
+    assert f"cluster {CLUSTER}: it has no brokers for IAM in the network 'private'" in said
+    assert "set `network: public`" in said
+    cluster.answer = {"BootstrapBrokerStringTls": "b:9094", "BootstrapBrokerString": "b:9092"}
+    assert "it has no brokers for IAM; it has Plaintext, Tls" in refusal()
+    cluster.answer = {}
+    assert "it has none at all" in refusal()
+    cluster.answer = "AccessDeniedException"
+    assert "allow kafka:GetBootstrapBrokers to this role or user" in refusal()
+    cluster.answer = "ExpiredTokenException"
+    assert "the session token has expired" in refusal()
+    cluster.answer = "NotFoundException"
+    assert "NotFoundException" in refusal()
+
+
+def test_a_check_of_a_file_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch)
+    for plugin in with_parts([KafkaSource(subscribe="orders", auth=MskIam({"cluster.arn": CLUSTER}))]):
+        plugin.check()
+        plugin.session_conf()
+    assert cluster.asked == []
+
+
+def read_token(token: str) -> dict[str, str]:
+    url = urlsplit(base64.urlsafe_b64decode(token + "==").decode())
+    return {"host": url.netloc, **{name: values[0] for name, values in parse_qs(url.query).items()}}
+
+
+def test_a_token_for_clients_in_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    token, end = MskIam().token(BROKERS)
+    said = read_token(token)
+    assert said["host"] == "kafka.eu-west-1.amazonaws.com"
+    assert said["Action"] == "kafka-cluster:Connect"
+    assert said["X-Amz-Credential"].startswith("AKIDEXAMPLE/")
+    assert said["X-Amz-Credential"].endswith("/eu-west-1/kafka-cluster/aws4_request")
+    assert (said["X-Amz-Expires"], said["User-Agent"]) == ("900", "headrace")
+    assert 880 < end - time.time() <= 900
+    (tmp_path / "credentials").write_text("[etl]\naws_access_key_id = AKIDETL\naws_secret_access_key = x\n")
+    assert read_token(MskIam(profile="etl").token(BROKERS)[0])["X-Amz-Credential"].startswith("AKIDETL/")
+    with moto.mock_aws():
+        assumed = read_token(MskIam({"role.arn": ROLE, "external.id": "x-1"}).token(BROKERS)[0])
+    assert assumed["X-Amz-Credential"].startswith("ASIA")
+    assert "X-Amz-Security-Token" in assumed
+    with pytest.raises(ConfigError, match="there is no profile 'nobody'"):
+        MskIam(profile="nobody").token(BROKERS)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigError, match="there are no credentials") as refused:
+        MskIam().token(BROKERS)
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in str(refused.value)
+
+
+def test_a_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch)
+    cluster.answer = "AccessDenied"
+    with pytest.raises(ConfigError, match=f"role {ROLE}: access denied") as refused:
+        MskIam({"role.arn": ROLE, "external.id": "hush-4711"}).token(BROKERS)
+    assert "allow sts:AssumeRole to this role or user" in str(refused.value)
+    assert "hush-4711" not in str(refused.value)
+    (asked,) = cluster.asked
+    assert (asked["RoleSessionName"], asked["ExternalId"], asked["region"]) == ("headrace", "hush-4711", "eu-west-1")
+
+
+def test_boto3_is_needed_for_a_cluster_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "boto3", None)
+    assert login()["security.protocol"] == "SASL_SSL"
+    with pytest.raises(ConfigError, match="kafka of AWS needs boto3"):
+        MskIam({"cluster.arn": CLUSTER}).brokers()

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from pg8000.native import Connection, DatabaseError
 
 from headrace.errors import ConfigError, FatalError
-from headrace.testing.stack import Connect, Kafka, MariaDb, Metastore, Postgres, Record, Registry, Server
+from headrace.testing.stack import Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, Registry, Server
 from headrace.testing.stack.http import request
 
 pytest_plugins = ["headrace.testing.stack.fixtures"]
@@ -150,6 +150,32 @@ def login(kafka: Kafka, mechanism: str, **settings: str) -> set[str]:
         {"bootstrap.servers": kafka.sasl.bootstrap_servers, "sasl.mechanism": mechanism, **known, **more}
     )
     return set(client.list_topics(timeout=5).topics)
+
+
+def test_shards_split_and_merge_as_those_of_kinesis_do(kinesis: Kinesis) -> None:
+    kinesis.create_stream("shards")
+    (parent,) = (shard["ShardId"] for shard in kinesis.shards("shards"))
+    (before,) = kinesis.put("shards", ("key", b"before"))
+    kinesis.split("shards", parent)
+    (after,) = kinesis.put("shards", ("key", b"after"))
+    _, *halves = kinesis.shards("shards")
+    assert [half["ParentShardId"] for half in halves] == [parent] * 2
+    assert int(after) > int(before)
+    kinesis.merge("shards", *(half["ShardId"] for half in halves))
+    child = kinesis.shards("shards")[-1]
+    assert {child["ParentShardId"], child["AdjacentParentShardId"]} == {half["ShardId"] for half in halves}
+    client = kinesis.client()
+    begin = client.get_shard_iterator(StreamName="shards", ShardId=parent, ShardIteratorType="TRIM_HORIZON")
+    page = client.get_records(ShardIterator=begin["ShardIterator"])
+    assert [(record["PartitionKey"], record["Data"]) for record in page["Records"]] == [("key", b"before")]
+    assert "NextShardIterator" not in page
+    assert {one["ShardId"] for one in page["ChildShards"]} == {half["ShardId"] for half in halves}
+
+
+def test_kinesis_listens_on_this_machine_alone(kinesis: Kinesis) -> None:
+    listens = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
+    assert f"0100007F:{kinesis.port:04X}" in listens
+    assert f":{kinesis.port:04X}" not in Path("/proc/net/tcp6").read_text()
 
 
 def test_clients_log_in(sasl_kafka: Kafka) -> None:

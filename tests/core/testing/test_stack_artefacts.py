@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
+import json
 import os
 import tarfile
 import threading
@@ -18,7 +20,7 @@ import pytest
 
 from headrace.errors import ConfigError, RetriableError
 from headrace.runtime.artefacts import Artefact, download
-from headrace.testing.stack import artefacts
+from headrace.testing.stack import artefacts, npm
 from headrace.testing.stack.lock import WANTED
 
 COORDINATES = ["org.acme:rocket:1.0", "org.acme.parts:fin:2.1:tar.gz:left"]
@@ -165,6 +167,61 @@ def test_an_archive_is_unpacked_once(repository: Repository, monkeypatch: pytest
     assert os.access(folder / "bin/launch", os.X_OK)
     assert artefacts.unpack("rocket") == folder
     assert len(repository.asked) == 1
+
+
+def publish(repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Artefact:
+    """A package in a registry of npm's, which the environment names."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        member = tarfile.TarInfo("package/package.json")
+        text = json.dumps({"name": "rocket", "version": "1.0.0"}).encode()
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text))
+    packed = content.getvalue()
+    (repository.folder / "rocket.tgz").write_bytes(packed)
+    integrity = "sha512-" + base64.b64encode(hashlib.sha512(packed).digest()).decode()
+    dist = {"tarball": f"{repository.url}/rocket.tgz", "integrity": integrity}
+    versions = {"1.0.0": {"name": "rocket", "version": "1.0.0", "dist": dist}}
+    (repository.folder / "rocket").write_text(
+        json.dumps({"name": "rocket", "dist-tags": {"latest": "1.0.0"}, "versions": versions})
+    )
+    monkeypatch.setenv("npm_config_registry", repository.url)
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+    return Artefact("npm:rocket:1.0.0:tgz", hashlib.sha256(packed).hexdigest(), len(packed))
+
+
+@pytest.mark.dist
+def test_packages_come_from_the_registry_that_npm_is_told(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repository.folder.mkdir()
+    lock(monkeypatch, publish(repository, monkeypatch, tmp_path))
+    folder = artefacts.unpack("rocket")
+    assert json.loads((folder / "package/package.json").read_text())["name"] == "rocket"
+    asked = len(repository.asked)
+    assert artefacts.unpack("rocket") == folder
+    assert len(repository.asked) == asked
+
+
+@pytest.mark.dist
+def test_a_package_that_is_not_the_locked_one_is_refused(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repository.folder.mkdir()
+    publish(repository, monkeypatch, tmp_path)
+    lock(monkeypatch, Artefact("npm:rocket:1.0.0:tgz", "0" * 64, 1))
+    with pytest.raises(ConfigError, match=r"npm:rocket:1\.0\.0:tgz: it has SHA-256 \w+, and artefacts\.lock wants 000"):
+        artefacts.fetch("rocket")
+    assert list_cache(tmp_path) == []
+    lock(monkeypatch, Artefact("npm:rocket:9.9.9:tgz", "0" * 64, 1))
+    with pytest.raises(RetriableError, match=r"npm cannot fetch it: npm error .*ETARGET"):
+        artefacts.fetch("rocket")
+
+
+def test_without_node_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"there is no node on the PATH\s+fix: install Node"):
+        npm.find_program("node")
 
 
 def test_programs_for_another_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

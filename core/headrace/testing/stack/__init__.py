@@ -1,4 +1,4 @@
-"""Real servers for tests, without containers and without root; and a stand-in for SQL Server, which cannot be had so.
+"""Real servers for tests, without containers and without root; and stand-ins for SQL Server and Kinesis, which cannot be had so.
 
 Each is a class: ``with`` starts it on a free port of 127.0.0.1 and removes everything at the end::
 
@@ -8,11 +8,12 @@ Each is a class: ``with`` starts it on a free port of 127.0.0.1 and removes ever
         kafka.produce("artists", Record(b"{}", key=b"1"))
 
 ``headrace.testing.stack.fixtures`` has them as pytest fixtures, and ``python -m headrace.testing.stack up`` starts them
-for a person. What they are made of is fetched from Maven Central once per machine, into headrace's cache.
+for a person. What they are made of is fetched from Maven Central, and from npm, once per machine, into headrace's cache.
 """
 
 from headrace.testing.stack.connect import Connect
 from headrace.testing.stack.kafka import Kafka, Record, Sasl, Transaction
+from headrace.testing.stack.kinesis import Kinesis
 from headrace.testing.stack.mariadb import MariaDb
 from headrace.testing.stack.metastore import Metastore
 from headrace.testing.stack.postgres import Postgres
@@ -23,6 +24,7 @@ from headrace.testing.stack.sqlserver import SqlServer
 __all__ = [
     "Connect",
     "Kafka",
+    "Kinesis",
     "MariaDb",
     "Metastore",
     "Postgres",

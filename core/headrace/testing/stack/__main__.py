@@ -21,6 +21,7 @@ from headrace.runtime.jars import cache_home
 from headrace.testing.stack import (
     Connect,
     Kafka,
+    Kinesis,
     MariaDb,
     Metastore,
     Postgres,
@@ -42,6 +43,7 @@ _SERVERS: dict[str, Callable[[], Server]] = {
     "mariadb": MariaDb,
     "mysql": lambda: MariaDb(as_mysql=True),
     "sqlserver": SqlServer,
+    "kinesis": Kinesis,
     "registry": Registry,
     "metastore": Metastore,
 }
@@ -59,7 +61,7 @@ _names_argument = click.argument("names", nargs=-1, type=click.Choice(_NAMES))
 def main() -> None:
     """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, a registry, a metastore.
 
-    And a stand-in for SQL Server, which is none.
+    And stand-ins for SQL Server and Kinesis, which are none.
     """
 
 
@@ -121,7 +123,7 @@ def fetch() -> None:
 
 @main.command("lock")
 def write_lock() -> None:
-    """Resolve artefacts.toml anew with Maven and write artefacts.lock."""
+    """Resolve artefacts.toml anew with Maven and npm and write artefacts.lock."""
     _exit_on_error(lock.write_lock)
 
 

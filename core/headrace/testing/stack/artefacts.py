@@ -13,6 +13,7 @@ from pathlib import Path
 from headrace.errors import ConfigError
 from headrace.runtime.artefacts import Artefact, Fetcher, hold_lock, parse_lock
 from headrace.runtime.jars import cache_home
+from headrace.testing.stack import npm
 
 LOCK = Path(__file__).with_name("artefacts.lock")
 
@@ -33,8 +34,12 @@ def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
     if fetcher.find_missing(wanted.values()):
         with hold_lock(fetcher.folder):
             # Another process may have fetched them while this one waited.
-            if missing := fetcher.find_missing(wanted.values()):
-                fetcher.fetch(missing, ", ".join(groups))
+            missing = fetcher.find_missing(wanted.values())
+            packages = [artefact for artefact in missing if artefact.coordinate.startswith(npm.GROUP)]
+            for package in packages:
+                npm.fetch(package, fetcher.folder, fetcher.report)
+            if files := [artefact for artefact in missing if artefact not in packages]:
+                fetcher.fetch(files, ", ".join(groups))
     return [fetcher.folder / path for path in wanted]
 
 

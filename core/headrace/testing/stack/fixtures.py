@@ -14,6 +14,7 @@ import pytest
 
 from headrace.testing.stack.connect import CONNECTORS, Connect
 from headrace.testing.stack.kafka import Kafka
+from headrace.testing.stack.kinesis import Kinesis
 from headrace.testing.stack.mariadb import MariaDb
 from headrace.testing.stack.metastore import Metastore
 from headrace.testing.stack.postgres import Postgres
@@ -71,6 +72,13 @@ def mysql(pytestconfig: pytest.Config) -> Iterator[MariaDb]:
 def sqlserver(pytestconfig: pytest.Config) -> Iterator[SqlServer]:
     """A stand-in for SQL Server, for Debezium's SQL Server connector; it is no SQL Server."""
     with _start(SqlServer(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kinesis(pytestconfig: pytest.Config) -> Iterator[Kinesis]:
+    """A stand-in for Kinesis, without streams."""
+    with _start(Kinesis(), pytestconfig) as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""``artefacts.toml`` to ``artefacts.lock``, by Maven; for who changes a version."""
+"""``artefacts.toml`` to ``artefacts.lock``, by Maven and npm; for who changes a version."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 
 from headrace.errors import ConfigError
 from headrace.runtime.artefacts import Artefact, describe, repository
+from headrace.testing.stack import npm
 from headrace.testing.stack.artefacts import LOCK
 
 WANTED = LOCK.with_suffix(".toml")
@@ -41,7 +42,7 @@ def _resolve(folder: Path, wanted: Mapping[str, Sequence[str]]) -> list[Artefact
     if roots := wanted.get("with-dependencies"):
         return _with_dependencies(folder, roots, wanted.get("without", []))
     # Not by Maven, which wants the parents of its descriptor too.
-    return [describe(coordinate) for coordinate in wanted["alone"]]
+    return [npm.describe(name) if name.startswith(npm.GROUP) else describe(name) for name in wanted["alone"]]
 
 
 def _with_dependencies(folder: Path, roots: Sequence[str], without: Sequence[str]) -> list[Artefact]:

@@ -47,7 +47,9 @@ def spark() -> Iterator[SparkSession]:
     from headrace_sources.transports.kafka import KafkaSource
 
     line = spark_line(spark_version())
-    kafka = KafkaSource({"bootstrap.servers": "localhost", "subscribe": "none"})
+    kafka = KafkaSource(
+        {"bootstrap.servers": "localhost", "subscribe": "none", "auth": {"msk-iam": {"region": "eu-west-1"}}}
+    )
     plugins: list[Plugin] = [kafka, AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))

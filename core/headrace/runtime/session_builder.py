@@ -116,11 +116,12 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
         EXECUTOR_JAVA_OPTIONS: keep_secrecy(_with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
     }
     merged[REDACTION] = redaction_regex(plugins, merged)
-    is_local = merged["spark.master"].startswith("local")
-    if is_local:
+    master = merged["spark.master"]
+    if master.startswith("local"):
         merged = {**_local_defaults(), **merged}
     listed = merged.pop("spark.jars", "")
-    return {**merged, **class_path(jars, listed=listed, is_local=is_local)}
+    # A local-cluster has executors that are processes of their own.
+    return {**merged, **class_path(jars, listed=listed, is_local=re.match(r"local(\[|$)", master) is not None)}
 
 
 def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:

@@ -73,13 +73,19 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "it is tried again with a new one; let all credentials of the process be of one identity",
     ),
     (
-        r"Not authorized to access topics?: \[?(?P<said>[^\]\n]*)\]?|TopicAuthorizationException",
+        r"Not authorized to access topics: \[(?P<said>[^\]\n]*)\]",
         ConfigError,
         "{who} may not read topic {said}",
         "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on the topic",
     ),
     (
-        r"Not authorized to access group: (?P<said>[^\n]*)|GroupAuthorizationException",
+        r"TopicAuthorizationException",
+        ConfigError,
+        "{who} may not read one of the topics",
+        "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them",
+    ),
+    (
+        r"Not authorized to access group: (?P<said>[^\n]*)",
         ConfigError,
         "{who} may not use group {said}",
         "allow kafka-cluster:DescribeGroup and kafka-cluster:AlterGroup on the group",
@@ -91,9 +97,10 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "allow kafka-cluster:DescribeCluster on the cluster",
     ),
     (
-        r"(?:\[[\w-]+\]: )?(?P<said>Access denied[^\n]*)|SaslAuthenticationException: (?P<why>[^\n]*)",
+        # By AWS_MSK_IAM with the id of a request before it, by OAUTHBEARER as JSON.
+        r'SaslAuthenticationException: (?:\[[\w-]+\]: |\{"status":")?(?P<said>[^\n"]*)',
         ConfigError,
         "the broker lets {who} not in: {said}",
-        "look at the keys, which belong together, and allow kafka-cluster:Connect on the cluster",
+        "correct key, secret and session token, which may have expired, or allow kafka-cluster:Connect on the cluster",
     ),
 )

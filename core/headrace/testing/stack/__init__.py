@@ -16,6 +16,7 @@ from headrace.testing.stack.kafka import Kafka, Record, Sasl, Transaction
 from headrace.testing.stack.kinesis import Kinesis
 from headrace.testing.stack.mariadb import MariaDb
 from headrace.testing.stack.metastore import Metastore
+from headrace.testing.stack.msk import Msk
 from headrace.testing.stack.postgres import Postgres
 from headrace.testing.stack.registry import Registry
 from headrace.testing.stack.server import Server
@@ -27,6 +28,7 @@ __all__ = [
     "Kinesis",
     "MariaDb",
     "Metastore",
+    "Msk",
     "Postgres",
     "Record",
     "Registry",

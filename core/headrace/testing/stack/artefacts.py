@@ -15,6 +15,8 @@ from headrace.runtime.artefacts import Artefact, Fetcher, hold_lock, parse_lock
 from headrace.runtime.jars import cache_home
 from headrace.testing.stack import npm
 
+#: The group with the compiler of Java: one jar, and no archive.
+COMPILER = "compiler"
 LOCK = Path(__file__).with_name("artefacts.lock")
 
 
@@ -73,7 +75,7 @@ def unpack_native(group: str) -> Path:
 def fetch_everything() -> None:
     """All that any server needs, for a machine without a network; errors as ``fetch``."""
     for group, artefacts in read_lock().items():
-        if len(artefacts) == 1:
+        if len(artefacts) == 1 and group != COMPILER:
             unpack(group)
         else:
             fetch(group)

@@ -17,6 +17,7 @@ from headrace.testing.stack.kafka import Kafka
 from headrace.testing.stack.kinesis import Kinesis
 from headrace.testing.stack.mariadb import MariaDb
 from headrace.testing.stack.metastore import Metastore
+from headrace.testing.stack.msk import Msk
 from headrace.testing.stack.postgres import Postgres
 from headrace.testing.stack.registry import Registry
 from headrace.testing.stack.server import Server
@@ -37,6 +38,13 @@ def headrace_connectors() -> Sequence[str]:
 def kafka(pytestconfig: pytest.Config) -> Iterator[Kafka]:
     """A broker without SASL."""
     with _start(Kafka(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def msk(pytestconfig: pytest.Config) -> Iterator[Msk]:
+    """A broker that verifies what is signed with keys of ``msk.issue_key()``."""
+    with _start(Msk(), pytestconfig) as server:
         yield server
 
 

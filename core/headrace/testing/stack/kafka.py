@@ -184,7 +184,11 @@ class Kafka(Server):
         properties = self.folder / "server.properties"
         settings = {**self._settings(), **(self._sasl_settings() if self._with_sasl else {}), **self._config}
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
-        return jvm.command("kafka.Kafka", str(properties), classpath=artefacts.fetch("kafka"), heap="512m")
+        return jvm.command("kafka.Kafka", str(properties), classpath=self.classpath(), heap="512m")
+
+    def classpath(self) -> Sequence[Path]:
+        """The broker's jars."""
+        return artefacts.fetch("kafka")
 
     def ready(self) -> bool:
         if not self.log_says("Kafka Server started"):
@@ -228,9 +232,7 @@ class Kafka(Server):
         module, listener = "org.apache.kafka.common.security", "listener.name.sasl_ssl"
         user, password = self.sasl.username, self.sasl.password
         return {
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": str(self.folder / "kafka.p12"),
-            "ssl.keystore.password": certificates.PASSWORD,
+            **self._key_store(),
             f"{listener}.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,OAUTHBEARER",
             f"{listener}.scram-sha-512.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
             f"{listener}.plain.sasl.jaas.config": (
@@ -239,6 +241,13 @@ class Kafka(Server):
             f"{listener}.oauthbearer.sasl.jaas.config": (
                 f'{module}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
             ),
+        }
+
+    def _key_store(self) -> dict[str, str]:
+        return {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.folder / "kafka.p12"),
+            "ssl.keystore.password": certificates.PASSWORD,
         }
 
     def _know_scram(self) -> None:

@@ -1,0 +1,95 @@
+"""The broker that takes MSK's logins: it lets in who signed with a key that was issued, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from tests.support.waiting import until
+
+from headrace.errors import FatalError
+from headrace.testing.stack import Msk, Record
+from headrace.testing.stack.compiler import compile_sources
+from headrace.testing.stack.msk import Key
+from headrace_aws import MskIam
+
+pytestmark = [pytest.mark.dist, pytest.mark.one_spark]
+
+REGION = "eu-west-1"
+
+
+@pytest.fixture(scope="module")
+def msk() -> Iterator[Msk]:
+    with Msk() as server:
+        server.produce("orders", Record(b"{}"))
+        yield server
+
+
+@pytest.fixture
+def monkeypatched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    return monkeypatch
+
+
+def log_in(msk: Msk, key: Key, monkeypatch: pytest.MonkeyPatch, region: str = REGION) -> AdminClient:
+    """A client in Python."""
+    for name, value in key.environment.items():
+        monkeypatch.setenv(name, value)
+    auth = MskIam(region=region)
+    options: dict[str, Any] = {
+        "bootstrap.servers": msk.iam.bootstrap_servers,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(msk.iam.ca),
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: auth.token(msk.iam.bootstrap_servers),
+        "log_level": 0,
+    }
+    client = AdminClient(options)
+    client.poll(0)  # the callback
+    return client
+
+
+def test_keys_that_were_issued(msk: Msk, monkeypatched: pytest.MonkeyPatch) -> None:
+    lasting, session = msk.issue_key("lasting"), msk.issue_key("session", seconds=60)
+    assert "orders" in log_in(msk, lasting, monkeypatched).list_topics(timeout=10).topics
+    assert "orders" in log_in(msk, session, monkeypatched, "us-gov-west-1").list_topics(timeout=10).topics
+    assert msk.count_logins("OAUTHBEARER", "lasting")
+    assert msk.count_logins("OAUTHBEARER", "session")
+    assert not msk.count_logins("AWS_MSK_IAM", "session")
+
+
+def test_others(msk: Msk, monkeypatched: pytest.MonkeyPatch) -> None:
+    lasting, session, gone = msk.issue_key(), msk.issue_key(seconds=60), msk.issue_key()
+    msk.revoke_key(gone)
+    for key, reason in (
+        (replace(lasting, secret="guessed"), "another signature"),
+        (replace(lasting, id="AKIAGUESSED"), "unknown key AKIAGUESSED"),
+        (gone, f"unknown key {gone.id}"),
+        (replace(session, token="guessed"), "another session token"),
+        (msk.issue_key(seconds=-1), "expired session token"),
+    ):
+        client = log_in(msk, key, monkeypatched)
+        until(lambda: msk.log_says(f"headrace: OAUTHBEARER refuses: {reason}"), reason)  # noqa: B023 - waited for here
+        with pytest.raises(KafkaException):
+            client.list_topics(timeout=0.5)
+
+
+def test_sources_are_compiled_once_and_an_error_is_the_compilers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, msk: Msk
+) -> None:
+    source = tmp_path / "One.java"
+    source.write_text("package one; public final class One { int it() { return 1; } }")
+    folder = compile_sources([source], [])
+    changed = (folder / "one/One.class").stat().st_mtime_ns
+    assert compile_sources([source], []) == folder
+    assert (folder / "one/One.class").stat().st_mtime_ns == changed
+    source.write_text('package one; public final class One { int it() { return "1"; } }')
+    with pytest.raises(FatalError, match="cannot convert from String to int"):
+        compile_sources([source], [])

@@ -1,0 +1,340 @@
+"""The login at a broker that verifies signatures, by Spark. Keys are the JVM's own properties, for its environment cannot change.
+
+The broker is ``headrace.testing.stack.Msk``, and not MSK. STS is a server here: AWS's client asks it for roles and is answered with
+keys that the broker has issued.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+import pytest
+import yaml
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.plugins.sources.test_kafka import change, names
+from tests.support import pipelines
+from tests.support.waiting import stop_at_end, until, until_tables
+
+from headrace import ConfigError, HeadraceError, Pipeline
+from headrace.runtime.jars import cache_home
+from headrace.testing.stack import Msk
+from headrace.testing.stack.msk import Key
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist]
+
+ROLE = "arn:aws:iam::123456789012:role/reader"
+MECHANISMS = ("AWS_MSK_IAM", "OAUTHBEARER")
+#: A connection has to log in again before it is this old.
+REAUTHENTICATION_MS = 3000
+
+
+@pytest.fixture(scope="module")
+def msk() -> Iterator[Msk]:
+    settings = {
+        "connections.max.reauth.ms": str(REAUTHENTICATION_MS),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
+    }
+    with Msk(config=settings) as server:
+        yield server
+
+
+class Jvm:
+    """What AWS's client in the JVM knows: its properties."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._properties: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+        self._before: dict[str, str | None] = {}
+        self.profiles = folder / "credentials"
+        self.set("aws.disableEc2Metadata", "true")
+        self.set("aws.sharedCredentialsFile", str(self.profiles))
+        self.set("aws.configFile", str(folder / "config"))
+
+    def set(self, name: str, value: str | None) -> None:
+        self._before.setdefault(name, self._properties.getProperty(name))
+        self._properties.setProperty(name, value) if value else self._properties.clearProperty(name)
+
+    def use(self, key: Key | None) -> None:
+        """The process is this one now."""
+        self.set("aws.accessKeyId", key.id if key else None)
+        self.set("aws.secretAccessKey", key.secret if key else None)
+        self.set("aws.sessionToken", key.token if key else None)
+
+    def restore(self) -> None:
+        for name, value in list(self._before.items()):
+            self.set(name, value)
+
+
+@pytest.fixture
+def jvm(spark: SparkSession, tmp_path: Path) -> Iterator[Jvm]:
+    known = Jvm(spark, tmp_path)
+    yield known
+    known.restore()
+
+
+@pytest.fixture
+def topic(msk: Msk) -> str:
+    name = f"shop{uuid.uuid4().hex[:8]}.orders"
+    msk.produce(name, change("c", 1, "a", lsn=1))
+    return name
+
+
+def source(msk: Msk, topic: str, block: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    kafka = {
+        "bootstrap.servers": msk.iam.bootstrap_servers,
+        "subscribe": topic,
+        "auth": {"msk-iam": {"region": "eu-west-1", **(block or {})}},
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(msk.iam.ca),
+    }
+    return {"kafka": kafka, "value": {"json": {}}}
+
+
+def job(msk: Msk, topic: str, folder: Path, block: Mapping[str, Any] | None = None) -> Pipeline:
+    return pipelines.pipeline(folder, source=source(msk, topic, block), tables=[])
+
+
+def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
+    with pytest.raises(ConfigError) as refused:
+        pipeline.run(spark)
+    assert refused.value.exit_code == 2
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_rows_reach_the_table(
+    msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
+) -> None:
+    jvm.use(msk.issue_key(f"lasting-{topic}"))
+    pipeline = job(msk, topic, tmp_path, {"mechanism": mechanism})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a"}
+    assert msk.count_logins(mechanism, f"lasting-{topic}")
+    jvm.use(msk.issue_key(f"session-{topic}", seconds=600))
+    msk.produce(topic, change("c", 2, "b", lsn=2))
+    pipeline = job(msk, topic, tmp_path, {"mechanism": mechanism})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
+    assert msk.count_logins(mechanism, f"session-{topic}")
+    other = MECHANISMS[mechanism == MECHANISMS[0]]
+    assert not msk.count_logins(other, f"session-{topic}")
+    said = [item.found for item in pipeline.check(spark, connect=True)]
+    assert any(f"SASL_SSL, {mechanism}: the login is accepted" in text for text in said)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
+    lasting, session = msk.issue_key(), msk.issue_key(seconds=600)
+    for key in (
+        replace(lasting, secret="guessed-4711"),
+        replace(lasting, id="AKIAGUESSED"),
+        replace(session, token="guessed-4711"),
+        msk.issue_key(seconds=-1),
+    ):
+        jvm.use(key)
+        said = refusal(job(msk, topic, tmp_path, {"mechanism": mechanism}), spark)
+        assert "auth msk-iam: the broker lets this process not in" in said
+        assert "Access denied" in said
+        assert "session token, which may have expired" in said
+        assert key.secret not in said
+
+
+def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
+    """By OAUTHBEARER below: all clients of a process log in once, together, and another test's may be open."""
+    jvm.use(None)
+    said = refusal(job(msk, topic, tmp_path), spark)
+    assert "auth msk-iam: there are no credentials for this process" in said
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in said
+
+
+def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
+    key = msk.issue_key("of a profile")
+    jvm.profiles.write_text(f"[etl]\naws_access_key_id = {key.id}\naws_secret_access_key = {key.secret}\n")
+    jvm.use(None)
+    pipeline = job(msk, topic, tmp_path, {"profile": "etl"})
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a"}
+    assert msk.count_logins("AWS_MSK_IAM", "of a profile")
+    jvm.use(msk.issue_key("the process"))
+    said = refusal(job(msk, topic, tmp_path, {"profile": "nobody"}), spark)
+    assert "there are no credentials for profile nobody" in said
+    assert not msk.count_logins("AWS_MSK_IAM", "the process")
+
+
+class Sts:
+    """AWS's service for roles: gives keys that ``issue`` makes, or says no."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, str]] = []
+        self.issue: Callable[[], Key] | None = None
+        sts = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                sts.asked.append({name: values[0] for name, values in body.items()})
+                status, answer = sts._answer()
+                self.send_response(status)
+                self.send_header("Content-Type", "text/xml")
+                self.end_headers()
+                self.wfile.write(answer.encode())
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def _answer(self) -> tuple[int, str]:
+        if self.issue is None:
+            said = f"User: arn:aws:iam::123456789012:user/me is not authorized to perform: sts:AssumeRole on resource: {ROLE}"
+            error = f"<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>{said}</Message></Error>"
+            return 403, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>"
+        key = self.issue()
+        end = datetime.fromtimestamp(key.expires or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        known = f"<AccessKeyId>{key.id}</AccessKeyId><SecretAccessKey>{key.secret}</SecretAccessKey>"
+        credentials = f"{known}<SessionToken>{key.token}</SessionToken><Expiration>{end}</Expiration>"
+        result = f"<AssumeRoleResult><Credentials>{credentials}</Credentials></AssumeRoleResult>"
+        return (
+            200,
+            f'<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{result}</AssumeRoleResponse>',
+        )
+
+
+@pytest.fixture
+def sts(jvm: Jvm, msk: Msk) -> Iterator[Sts]:
+    server = Sts()
+    jvm.set("aws.endpointUrlSts", server.url)
+    jvm.use(Key("AKIAPROCESS", "of the process"))
+    thread = threading.Thread(target=server.server.serve_forever)
+    thread.start()
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
+    sts.issue = lambda: msk.issue_key(f"role-{topic}", seconds=3600)
+    block = {"role.arn": ROLE, "external.id": "hush-4711", "session.name": "orders", "mechanism": mechanism}
+    pipeline = job(msk, topic, tmp_path, block)
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a"}
+    assert msk.count_logins(mechanism, f"role-{topic}")
+    for asked in sts.asked:
+        assert (asked["Action"], asked["RoleArn"], asked["RoleSessionName"]) == ("AssumeRole", ROLE, "orders")
+        assert asked["ExternalId"] == "hush-4711"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
+    msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
+) -> None:
+    jvm.use(msk.issue_key(f"process-{topic}"))
+    said = refusal(job(msk, topic, tmp_path, {"role.arn": ROLE, "mechanism": mechanism}), spark)
+    assert f"auth msk-iam: {ROLE} cannot be assumed: User: arn:aws:iam::123456789012:user/me is not authorized" in said
+    assert not msk.count_logins(mechanism, f"process-{topic}")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_stream_logs_in_again_and_its_role_is_renewed(
+    msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str
+) -> None:
+    """Connections and credentials end after seconds, and rows come before and after."""
+    sts.issue = lambda: msk.issue_key(f"stream-{topic}", seconds=6)
+    pipeline = job(msk, topic, tmp_path, {"role.arn": ROLE, "mechanism": mechanism})
+    with stop_at_end(pipeline.start(spark, "200 ms")) as query:
+        until(lambda: query.recent_progress, "the first batch")
+        before = msk.count_logins(mechanism, f"stream-{topic}")
+        asked = len(sts.asked)
+        until(lambda: msk.count_logins(mechanism, f"stream-{topic}") >= before + 6, "logins")
+        assert len(sts.asked) > asked
+        msk.produce(topic, change("c", 2, "b", lsn=2))
+        until_tables(query, lambda: (names(pipeline, spark, topic), {1: "a", 2: "b"}), "the second row")
+        assert query.status.error is None
+    assert query.exception is None
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_credentials_that_run_out_while_a_stream_runs(
+    msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
+) -> None:
+    jvm.use(msk.issue_key(f"short-{topic}", seconds=12))
+    pipeline = job(msk, topic, tmp_path, {"mechanism": mechanism})
+    with stop_at_end(pipeline.start(spark, "200 ms")) as query:
+        until(lambda: query.recent_progress, "the first batch")
+        until(lambda: not query.is_active, "the end of the run")
+    assert isinstance(query.exception, HeadraceError)
+    assert query.exception.exit_code == 2
+    assert "the broker lets this process not in" in str(query.exception)
+    jvm.use(msk.issue_key())
+    msk.produce(topic, change("c", 2, "b", lsn=2))
+    job(msk, topic, tmp_path, {"mechanism": mechanism}).run(spark)
+    assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
+
+
+def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
+    jvm.use(msk.issue_key("stranger"))
+    nothing = (AclOperation.ALL, AclPermissionType.DENY)
+    acl = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:stranger", "*", *nothing)
+    admin = AdminClient({"bootstrap.servers": msk.bootstrap_servers})
+    admin.create_acls([acl])[acl].result(30)
+    said = refusal(job(msk, topic, tmp_path), spark)
+    assert "auth msk-iam: this process may not read one of the topics" in said
+    assert "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them" in said
+
+
+@pytest.mark.slow
+def test_the_program_and_an_executor_of_its_own(msk: Msk, topic: str, tmp_path: Path) -> None:
+    """With keys in the environment, and executors that are not the driver's process."""
+
+    def run(key: Key | None, master: str, mechanism: str) -> subprocess.CompletedProcess[str]:
+        config = {
+            "name": "orders",
+            "source": source(msk, topic, {"mechanism": mechanism}),
+            "transforms": ["unwrap"],
+            "sink": "console",
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "spark": {"spark.master": master, "spark.sql.shuffle.partitions": 1},
+        }
+        file = tmp_path / "orders.yaml"
+        file.write_text(yaml.safe_dump(config))
+        command = [sys.executable, "-m", "headrace", "run", str(file), "--available-now"]
+        environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+        environment |= {"HEADRACE_CACHE": str(cache_home()), **(key.environment if key else {})}
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
+
+    key = msk.issue_key(f"program-{topic}")
+    done = run(key, "local-cluster[1,1,1024]", "AWS_MSK_IAM")
+    assert done.returncode == 0, done.stderr
+    assert "1 row in, 1 applied" in done.stdout
+    done = run(replace(key, secret="guessed-4711"), "local[1]", "AWS_MSK_IAM")
+    assert done.returncode == 2, done.stderr
+    assert "error: the broker lets this process not in: Access denied\nwhere: auth msk-iam\n" in done.stderr
+    assert "guessed-4711" not in done.stderr + done.stdout
+    done = run(None, "local[1]", "OAUTHBEARER")
+    assert done.returncode == 2, done.stderr
+    assert "error: there are no credentials for this process\nwhere: auth msk-iam\n" in done.stderr

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -131,6 +132,7 @@ _WORDS: dict[Any, str] = {
     int: "whole number",
     float: "number",
     bool: "true or false",
+    datetime: "time",
     SecretStr: "text, never shown",
     Any: "anything",
 }

@@ -34,6 +34,7 @@ class RangedQuery(Query):
         self._source = plan.source
         self._log = OffsetLog(self.checkpoint.folder.folder("ranged"))
         self._session = Sessions(spark, plan.sql_conf).of("ranged")
+        self._source.open(self._session)
         self._thread.start()
 
     def _follow(self) -> None:

@@ -109,6 +109,9 @@ class RangedSource(Source):
     A batch id always means the same range, also after a crash. Reading happens on executors, through the DataFrame.
     """
 
+    def open(self, spark: SparkSession) -> None:
+        """The session of the run, before anything else is asked: for a source that plans by a job of Spark's."""
+
     @abstractmethod
     def initial(self) -> Offset:
         """Where a stream without a checkpoint starts."""

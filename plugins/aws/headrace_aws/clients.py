@@ -19,7 +19,14 @@ PLACES = (
 _EXPIRED = ("ExpiredToken", "RequestExpired")
 _UNKNOWN_LOGIN = ("UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature", "SignatureDoesNotMatch")
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
-_BUSY = ("Throttling", "TooManyRequests", "RequestLimitExceeded", "InternalServiceError", "InternalServerError")
+_BUSY = (
+    "Throttling",
+    "TooManyRequests",
+    "RequestLimitExceeded",
+    "ProvisionedThroughputExceeded",
+    "InternalServiceError",
+    "InternalServerError",
+)
 
 
 def open_session(service: str, *, profile: str | None = None, keys: Mapping[str, str] | None = None) -> Any:
@@ -49,20 +56,33 @@ def find_region(profile: str | None = None) -> str | None:
         return None
 
 
-def make_client(service: str, region: str | None = None, session: Any = None) -> Any:
+def make_client(
+    service: str,
+    region: str | None = None,
+    session: Any = None,
+    *,
+    endpoint: str | None = None,
+    attempts: int | None = None,
+) -> Any:
     """A client of a service: ``secretsmanager``, ``ssm``. Without a region it is the one that the environment or the profile names.
 
-    ConfigError when there is no boto3, no region or no such profile.
+    ``endpoint``: the URL of an emulator or a VPC endpoint; ``attempts``: how often a question is asked. ConfigError when there is no
+    boto3, no region, no such profile or no such URL.
     """
     session = session or open_session(service)
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
-    limits = Config(connect_timeout=_SILENCE, read_timeout=_SILENCE, retries={"total_max_attempts": _ATTEMPTS})
+    limits = Config(
+        connect_timeout=_SILENCE, read_timeout=_SILENCE, retries={"total_max_attempts": attempts or _ATTEMPTS}
+    )
     # Containers of AWS have the first of the two variables, and boto3 knows the second.
     region = region or os.environ.get("AWS_REGION")
     try:
-        return session.client(service, region_name=region, config=limits)
+        return session.client(service, region_name=region, endpoint_url=endpoint, config=limits)
+    except ValueError as error:
+        fix = "write it like https://kinesis.eu-west-1.amazonaws.com"
+        raise ConfigError(f"the endpoint is no URL: {endpoint}", where=f"AWS {service}", fix=fix) from error
     except BotoCoreError as error:
         raise explain_error(error, service, where=f"AWS {service}") from error
 
@@ -76,7 +96,7 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
         return _explain_refusal(error, action, where)
     # KeyError: a part of the answer is missing. Neither's text is shown, for it may have the answer in it.
     if isinstance(error, ResponseParserError | KeyError):
-        fix = "look at AWS_ENDPOINT_URL and at the proxy: what answers is not AWS"
+        fix = "look at the endpoint (AWS_ENDPOINT_URL) and at the proxy: what answers is not AWS"
         return ConfigError("the answer is none of AWS", where=where, fix=fix)
     if what := _describe_missing(error):
         return ConfigError(what[0], where=where, fix=what[1])

@@ -156,7 +156,7 @@ def test_a_service_that_is_busy_or_is_none(service: Played, monkeypatch: pytest.
     service.refuse("InternalServerError", 500)
     assert "AWS is busy" in refusal("${ssm:/demo/password}")
     service.status, service.body = 200, f"<html>{HIDDEN}</html>".encode()
-    assert "the answer is none of AWS; look at AWS_ENDPOINT_URL" in refusal("${ssm:/demo/password}")
+    assert "the answer is none of AWS; look at the endpoint (AWS_ENDPOINT_URL)" in refusal("${ssm:/demo/password}")
     service.server_close()
     assert "AWS does not answer" in refusal("${ssm:/demo/password}")
 

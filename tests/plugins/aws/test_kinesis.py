@@ -1,0 +1,330 @@
+"""Streams of the stand-in for Kinesis, through whole pipelines: what is read on executors, over shards that split and merge."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pytest
+from tests.plugins.aws.test_kinesis_ranges import aggregate
+from tests.support import pipelines
+from tests.support.waiting import stop_at_end, until, until_tables
+
+from headrace import ConfigError, Pipeline
+from headrace.testing.stack import Kinesis
+from headrace_aws.kinesis.source import KinesisSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist]
+
+FIRST = "shardId-000000000000"
+
+
+@pytest.fixture(scope="module")
+def kinesis() -> Iterator[Kinesis]:
+    with Kinesis() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For this process, and for those of executors, which have the environment that their JVM was started with."""
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in kinesis.environment.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+
+
+@pytest.fixture
+def stream(kinesis: Kinesis) -> str:
+    """A new stream of one shard."""
+    name = f"shop{uuid.uuid4().hex[:8]}.public.orders"
+    kinesis.create_stream(name)
+    return name
+
+
+def job(kinesis: Kinesis, stream: str, folder: Path, options: dict[str, Any] | None = None, **changed: Any) -> Pipeline:
+    block = {"stream": stream, "endpoint.url": kinesis.endpoint_url, **(options or {})}
+    config = {"source": {"kinesis": block, "value": {"json": {}}}, "tables": [], **changed}
+    return pipelines.pipeline(folder, "iceberg", **config)
+
+
+def rows(pipeline: Pipeline, spark: SparkSession, stream: str) -> dict[int, Any]:
+    return {row["id"]: row["name"] for row in pipelines.rows(pipeline, spark, stream, key="id")}
+
+
+def row(id: int, name: Any) -> tuple[str, bytes]:  # noqa: A002
+    """A row and its key, as Debezium Server sends flat ones; nothing orders them but their places."""
+    return json.dumps({"id": id}), b"" if name is None else json.dumps({"id": id, "name": name}).encode()
+
+
+def change(op: str, id: int, name: str, *, lsn: int) -> tuple[str, bytes]:  # noqa: A002
+    """An envelope, as Debezium Server sends it."""
+    image = {"id": id, "name": name}
+    source = {"connector": "postgresql", "ts_ms": 1_700_000_000_000, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+    images = {"before": image, "after": None} if op == "d" else {"before": None, "after": image}
+    return json.dumps({"id": id}), json.dumps({**images, "source": source, "op": op}).encode()
+
+
+def test_debezium_servers_changes_reach_the_table(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    kinesis.put(stream, change("r", 1, "a", lsn=1), change("c", 2, "b", lsn=2), change("u", 1, "A", lsn=3))
+    pipeline = job(kinesis, stream, tmp_path)
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.applied, summary.dead_letters) == (3, 2, 0)
+    assert rows(pipeline, spark, stream) == {1: "A", 2: "b"}
+    assert pipeline.run(spark).batches == 0
+    # Nothing is how a tombstone is sent.
+    kinesis.put(stream, change("d", 2, "b", lsn=4), (json.dumps({"id": 2}), b""), change("c", 3, "c", lsn=5))
+    pipeline.run(spark)
+    assert rows(pipeline, spark, stream) == {1: "A", 3: "c"}
+
+
+def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    kinesis.put(stream, *[row(1, f"version {n}") for n in range(30)], row(2, "b"))
+    pipeline = job(kinesis, stream, tmp_path, {"max.fetch.records.per.shard": 7})
+    assert pipeline.run(spark).batches == 5
+    assert rows(pipeline, spark, stream) == {1: "version 29", 2: "b"}
+    kinesis.put(stream, row(1, None), row(2, None), row(2, "again"))
+    pipeline.run(spark)
+    assert rows(pipeline, spark, stream) == {2: "again"}
+
+
+class Writer:
+    """Writes versions of twenty rows, and shards that are others all the time."""
+
+    def __init__(self, kinesis: Kinesis, stream: str) -> None:
+        self.kinesis, self.stream = kinesis, stream
+        self.versions: dict[int, int] = {}
+
+    def write(self) -> None:
+        for id_ in range(20):
+            self.versions[id_] = self.versions.get(id_, 0) + 1
+        self.kinesis.put(self.stream, *[row(id_, version) for id_, version in self.versions.items()])
+
+    def open_shards(self) -> list[str]:
+        shards = self.kinesis.shards(self.stream)
+        shards = [shard for shard in shards if "EndingSequenceNumber" not in shard["SequenceNumberRange"]]
+        shards.sort(key=lambda shard: int(shard["HashKeyRange"]["StartingHashKey"]))
+        return [shard["ShardId"] for shard in shards]
+
+    def reshard(self) -> None:
+        """A split, a split of a half, and a merge of the other half with the neighbour: each key moves twice or three times."""
+        first, *_ = self.open_shards()
+        self.kinesis.split(self.stream, first)
+        self.write()
+        self.kinesis.split(self.stream, self.open_shards()[1])
+        self.write()
+        self.kinesis.merge(self.stream, *self.open_shards()[:2])
+        self.write()
+
+
+def test_shards_split_and_merge_while_it_runs_and_while_it_is_stopped(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    writer = Writer(kinesis, stream)
+    writer.write()
+    pipeline = job(kinesis, stream, tmp_path)
+    with stop_at_end(pipeline.start(trigger="100 milliseconds", spark=spark)) as query:
+        until(lambda: query.last_progress or not query.is_active, "the first batch")
+        for _ in range(2):
+            writer.reshard()
+        until_tables(query, lambda: (rows(pipeline, spark, stream), writer.versions), "while it runs")
+    for _ in range(2):
+        writer.reshard()
+    pipeline.run(spark)
+    assert rows(pipeline, spark, stream) == writer.versions
+    shards = kinesis.shards(stream)
+    assert len(shards) == 1 + 4 * 5
+    # All that is closed was read to its end.
+    done = [shard for shard, place in offset_of(tmp_path)["shards"].items() if place.get("is_done")]
+    assert sorted(done) == sorted({shard["ShardId"] for shard in shards} - set(writer.open_shards()))
+
+
+def offset_of(folder: Path) -> Any:
+    """The end of the newest range in the checkpoint."""
+    offsets = [file for file in (folder / "checkpoint/ranged/offsets").iterdir() if file.name.isdigit()]
+    return json.loads(max(offsets, key=lambda file: int(file.name)).read_text())["end"]
+
+
+def test_a_batch_that_comes_again_is_the_same_records(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    writer = Writer(kinesis, stream)
+    writer.write()
+    appends: dict[str, Any] = {"sinks": [{"files": {"path": str(tmp_path / "out")}}]}
+    appends["transforms"] = [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}]
+    pipeline = job(kinesis, stream, tmp_path, **appends)
+    pipeline.run(spark)
+
+    def lines() -> list[str]:
+        files = [file for file in (tmp_path / "out").rglob("*.json") if not file.name.startswith((".", "_"))]
+        return sorted(line for file in files for line in file.read_text().splitlines() if line.startswith('{"id"'))
+
+    before = lines()
+    assert len(before) == 20
+    # As a kill leaves it: planned, written perhaps, and not marked.
+    commits = tmp_path / "checkpoint/ranged/commits"
+    for file in [*commits.iterdir()]:
+        file.unlink()
+    writer.reshard()
+    pipeline.run(spark)
+    assert [line for line in lines() if line in before] == before
+    assert len(lines()) == 20 * 4
+
+
+def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
+    writer = Writer(kinesis, stream)
+    writer.write()
+    kinesis.put(
+        stream,
+        ("outer", aggregate([("a", b"1"), ("b", b""), ("a", b"2")])),
+        ("damaged", b"\xf3\x89\x9a\xc2" + b"?" * 20),
+    )
+    source = KinesisSource(stream=stream, **{"endpoint.url": kinesis.endpoint_url, "max.fetch.records.per.shard": 9})
+    source.open(spark)
+    start = source.initial()
+    while (end := source.latest(start, None)) != start:
+        kept = [
+            r.asDict(recursive=True) for r in source.read(spark, start, end).orderBy("partition", "offset").collect()
+        ]
+        if FIRST in writer.open_shards():
+            kinesis.put(stream, ("later", b"{}"))
+            kinesis.split(stream, FIRST)
+        other = KinesisSource(stream=stream, **{"endpoint.url": kinesis.endpoint_url})
+        again = other.read(spark, start, end).orderBy("partition", "offset")
+        assert [r.asDict(recursive=True) for r in again.collect()] == kept
+        assert again.columns == ["key", "value", "headers", "topic", "partition", "offset", "timestamp"]
+        start = end
+
+
+def test_records_that_a_producer_put_together_come_apart(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    damaged = b"\xf3\x89\x9a\xc2" + b"?" * 20
+    kinesis.put(stream, ("outer", aggregate([row(1, "a"), row(2, "b"), row(1, "A")])), (json.dumps({"id": 3}), damaged))
+    pipeline = job(kinesis, stream, tmp_path)
+    pipeline.run(spark)
+    assert rows(pipeline, spark, stream) == {1: "A", 2: "b"}
+    letters = pipeline.read_dead_letters(spark)
+    assert letters is not None
+    (letter,) = letters.collect()
+    assert bytes(letter["value"]) == damaged
+    (header,) = letter["headers"]
+    assert (header["key"], len(header["value"])) == ("kinesis.sequence.number", 56)
+
+
+def test_avro(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+    fields = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
+    schema = {"type": "record", "name": "order", "fields": fields}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), {"id": 1, "name": "a"})
+    kinesis.put(stream, ("1", body.getvalue()))
+    avro = {"avro": {"schema.file": str(tmp_path / "order.avsc")}}
+    source = {"kinesis": {"stream": stream, "endpoint.url": kinesis.endpoint_url}, "value": avro, "key": "none"}
+    pipeline = job(kinesis, stream, tmp_path, source=source, tables=[{"source": stream, "key": ["id"]}])
+    pipeline.run(spark)
+    assert rows(pipeline, spark, stream) == {1: "a"}
+
+
+def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+    kinesis.put(stream, row(1, "old"))
+    time.sleep(1.2)
+    between = datetime.now(UTC).isoformat()
+    latest = job(kinesis, stream, tmp_path / "latest", {"starting.position": "LATEST"})
+    latest.run(spark)
+    kinesis.put(stream, row(2, "new"))
+    kinesis.split(stream, FIRST)
+    kinesis.put(stream, row(3, "newest"))
+    at = {"starting.position": "AT_TIMESTAMP", "starting.timestamp": between}
+    for pipeline in (latest, job(kinesis, stream, tmp_path / "at", at)):
+        pipeline.run(spark)
+        assert rows(pipeline, spark, stream) == {2: "new", 3: "newest"}
+
+
+def test_an_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+    kinesis.put(stream, row(1, "a"))
+    pipeline = job(kinesis, stream, tmp_path)
+    with stop_at_end(pipeline.start(trigger="50 milliseconds", spark=spark)) as query:
+        until(lambda: query.last_progress or not query.is_active, "the first batch")
+        time.sleep(2.5)
+    assert [file.name for file in (tmp_path / "checkpoint/ranged/offsets").iterdir() if file.name.isdigit()] == ["0"]
+
+
+def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
+    with pytest.raises(ConfigError) as caught:
+        pipeline.run(spark)
+    return str(caught.value)
+
+
+def test_what_is_wrong_is_said(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = f"{kinesis.endpoint_url}: there is no such stream\n  fix: correct `stream` or `region`"
+    assert refusal(job(kinesis, "nothing", tmp_path), spark) == f"Kinesis stream nothing, {where}"
+    item = next(item for item in job(kinesis, stream, tmp_path).check(spark, connect=True) if "source" in item.what)
+    assert "ACTIVE, 1 open shard, records kept for 24 hours" in item.found
+    with AnswersHtml() as address:
+        said = refusal(job(kinesis, stream, tmp_path / "html", {"endpoint.url": address}), spark)
+        assert "the answer is none of AWS\n  fix: look at the endpoint" in said
+    said = refusal(job(kinesis, stream, tmp_path / "url", {"endpoint.url": "kinesis"}), spark)
+    assert "the endpoint is no URL: kinesis" in said
+    monkeypatch.delenv("AWS_REGION")
+    assert "no region is named\n  fix: set AWS_REGION" in refusal(job(kinesis, stream, tmp_path / "region"), spark)
+    monkeypatch.setenv("AWS_REGION", kinesis.region)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    assert "there are no credentials" in refusal(job(kinesis, stream, tmp_path / "login"), spark)
+
+
+def test_what_an_executor_is_refused_is_said(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver has credentials here, and executors have none."""
+    kinesis.put(stream, row(1, "a"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delitem(spark.sparkContext.environment, name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setitem(spark.sparkContext.environment, name, str(tmp_path / "none"))
+    said = refusal(job(kinesis, stream, tmp_path), spark)
+    assert said.startswith(f"Kinesis stream {stream}, {kinesis.endpoint_url}: there are no credentials")
+
+
+class AnswersHtml:
+    """Something else at an address."""
+
+    def __enter__(self) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"<html>welcome</html>")
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()

@@ -1,0 +1,579 @@
+"""Ranges of a Kinesis stream, without Spark and without a server: what is planned, what is read, in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from hypothesis import given, settings, strategies as st
+
+from headrace import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_aws.kinesis import reading
+from headrace_aws.kinesis.aggregation import MAGIC, split
+from headrace_aws.kinesis.config import KinesisConfig
+from headrace_aws.kinesis.errors import carry_errors, find_carried
+from headrace_aws.kinesis.places import COUNT_BITS, Place, partition_of, to_offset
+from headrace_aws.kinesis.planning import Planner, plan_range
+from headrace_aws.kinesis.reading import Mark, Reading, read_in_turn
+from headrace_aws.kinesis.stream import Stream
+
+STREAM = Stream("orders", "eu-west-1")
+HOUR = 3_600_000
+Row = dict[str, Any]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_pauses() -> Iterator[None]:
+    """A model answers as often as it is asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_PAGE_SECONDS", 0.0)
+        patch.setattr(reading, "_FIRST_PAUSE", 0.0)
+        yield
+
+
+def shard_id(number: int) -> str:
+    return f"shardId-{number:012d}"
+
+
+@dataclass
+class ModelShard:
+    keys: list[str]
+    parents: tuple[str, ...] = ()
+    first: int = 0
+    is_closed: bool = False
+    is_listed: bool = True
+    #: Sequence number, arrival, key, data.
+    records: list[tuple[int, int, str, bytes]] = field(default_factory=list)
+    trimmed: int = 0
+
+
+class Model:
+    """A stream in memory that answers as boto3's client does: pages of any size, empty ones too, and clocks that go back."""
+
+    def __init__(self, seed: int = 0, now: int = 1_700_000_000_000) -> None:
+        self.random, self.now = random.Random(seed), now
+        self.sequence = 49 * 10**54
+        self.shards = {shard_id(0): ModelShard([f"key {n}" for n in range(6)], first=self.sequence)}
+        self.put_order: dict[str, list[bytes]] = defaultdict(list)
+
+    def put(self, key: str, data: bytes | None = None) -> None:
+        (shard,) = (shard for shard in self.shards.values() if key in shard.keys and not shard.is_closed)
+        self.sequence += self.random.randint(1, 10**20)
+        data = data if data is not None else str(self.sequence).encode()
+        # Its clocks are not the same everywhere, says its documentation.
+        shard.records.append((self.sequence, self.now + self.random.randint(-5, 5), key, data))
+        self.put_order[key].append(data)
+
+    def open_shards(self) -> list[str]:
+        return [name for name, shard in self.shards.items() if not shard.is_closed]
+
+    def split(self, name: str) -> None:
+        keys = self.shards[name].keys
+        if len(keys) > 1:
+            self._make([name], keys[: len(keys) // 2], keys[len(keys) // 2 :])
+
+    def merge(self, one: str, other: str) -> None:
+        self._make([one, other], self.shards[one].keys + self.shards[other].keys)
+
+    def _make(self, parents: list[str], *several: list[str]) -> None:
+        for parent in parents:
+            self.shards[parent].is_closed = True
+        for keys in several:
+            self.sequence += 1
+            self.shards[shard_id(len(self.shards))] = ModelShard(keys, tuple(parents), self.sequence)
+
+    def list_shards(self, **_: Any) -> Any:
+        listed = [
+            {
+                "ShardId": name,
+                "SequenceNumberRange": {"StartingSequenceNumber": str(shard.first)},
+                **dict(zip(("ParentShardId", "AdjacentParentShardId"), shard.parents, strict=False)),
+            }
+            for name, shard in self.shards.items()
+            if shard.is_listed
+        ]
+        date = format_datetime(datetime.fromtimestamp(self.now // 1000, UTC), usegmt=True)
+        return {"Shards": listed, "ResponseMetadata": {"HTTPHeaders": {"date": date}}}
+
+    def describe_stream_summary(self, **_: Any) -> Any:
+        return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
+
+    def get_shard_iterator(self, *, ShardId: str, ShardIteratorType: str, **how: Any) -> Any:  # noqa: N803 - boto3's
+        shard = self.shards[ShardId]
+        if ShardIteratorType == "AFTER_SEQUENCE_NUMBER":
+            after = int(how["StartingSequenceNumber"])
+            at = next((n for n, record in enumerate(shard.records) if record[0] > after), len(shard.records))
+        elif ShardIteratorType == "AT_TIMESTAMP":
+            since = how["Timestamp"] * 1000
+            at = next((n for n, record in enumerate(shard.records) if record[1] >= since), len(shard.records))
+        else:
+            at = 0
+        return {"ShardIterator": json.dumps([ShardId, max(at, shard.trimmed)])}
+
+    def get_records(self, *, ShardIterator: str, Limit: int) -> Any:  # noqa: N803 - boto3's
+        name, at = json.loads(ShardIterator)
+        shard = self.shards[name]
+        end = min(len(shard.records), at + min(Limit, self.random.randint(0, 3)))
+        records = [
+            {
+                "SequenceNumber": str(sequence),
+                "ApproximateArrivalTimestamp": datetime.fromtimestamp(arrival / 1000, UTC),
+                "PartitionKey": key,
+                "Data": data,
+            }
+            for sequence, arrival, key, data in shard.records[at:end]
+        ]
+        answer: Row = {"Records": records, "MillisBehindLatest": 0 if end == len(shard.records) else 1000}
+        if not (shard.is_closed and end == len(shard.records)):
+            answer["NextShardIterator"] = json.dumps([name, end])
+        return answer
+
+
+class Run:
+    """A pipeline of nothing but the source: its offset outlives its planner."""
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        self.model, self.config = model, KinesisConfig(stream="orders", **options)
+        self.restart()
+        self.offset = self.planner.find_begin()
+        self.rows: list[Row] = []
+        self._found: list[Row] = []
+        self.ranges: list[tuple[Any, Any, list[Row]]] = []
+
+    def restart(self) -> None:
+        self.planner = Planner(STREAM, self.config, self.model, self._read, lambda: self.model.now)
+
+    def _read(self, readings: Sequence[Reading]) -> list[Mark]:
+        self._found, marks = read_rows(self.model, readings)
+        return marks
+
+    def batch(self, limit: int | None = None) -> bool:
+        """Whether there was one."""
+        self._found = []
+        end = self.planner.find_end(self.offset, limit)
+        if end == self.offset:
+            return False
+        # As it is in the checkpoint.
+        start, self.offset = self.offset, json.loads(json.dumps(end))
+        self.ranges.append((start, self.offset, self._found))
+        self.rows += self._found
+        return True
+
+    def read_everything(self) -> list[Row]:
+        while self.batch():
+            pass
+        return self.rows
+
+
+def read_rows(client: Any, readings: Sequence[Reading]) -> tuple[list[Row], list[Mark]]:
+    rows = [row for batch in read_in_turn(STREAM, client, readings) for row in batch.to_pylist()]
+    marks = [Mark(**json.loads(row["mark"])) for row in rows if row["mark"] is not None]
+    return [row for row in rows if row["mark"] is None], marks
+
+
+def by_key(rows: Sequence[Row]) -> dict[str, list[bytes]]:
+    """The data of each key, in the order of the offsets."""
+    found = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["offset"], row["partition"])):
+        found[row["key"].decode()].append(row["value"])
+    return found
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, 5)),
+        st.tuples(st.just("split"), st.integers(0, 9)),
+        st.tuples(st.just("merge"), st.integers(0, 9)),
+        st.tuples(st.just("batch"), st.integers(0, 4)),
+        st.tuples(st.just("restart"), st.just(0)),
+        st.tuples(st.just("wait"), st.integers(0, 2000)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 1000), STEPS)
+def test_all_records_come_once_and_each_keys_in_order(seed: int, steps: list[tuple[str, int]]) -> None:
+    model = Model(seed)
+    run = Run(model)
+    for step, number in steps:
+        shards = model.open_shards()
+        if step == "put":
+            model.put(f"key {number}")
+        elif step == "split":
+            model.split(shards[number % len(shards)])
+        elif step == "merge" and len(shards) > 1:
+            one = number % len(shards)
+            model.merge(shards[one], shards[one - 1])
+        elif step == "batch":
+            run.batch(number or None)
+        elif step == "restart":
+            run.restart()
+        else:
+            model.now += number
+    rows = run.read_everything()
+    assert by_key(rows) == model.put_order
+    assert len({(row["offset"], row["partition"]) for row in rows}) == len(rows)
+    # The same range is the same records, with the same offsets, however many came since.
+    for start, end, found in run.ranges:
+        again, _ = read_rows(model, plan_range(STREAM, start, end, is_lenient=False))
+        assert sorted(again, key=str) == sorted(found, key=str)
+
+
+def test_both_parents_are_read_before_their_child() -> None:
+    model = Model()
+    model.split(shard_id(0))
+    for key in ("key 0", "key 5"):
+        for _ in range(3):
+            model.put(key)
+    run = Run(model)
+    model.merge(shard_id(1), shard_id(2))
+    model.put("key 0")
+    model.split(shard_id(3))
+    model.put("key 0")
+    run.restart()
+    order = []
+    while run.batch(2):
+        order.append({row["partition"] for row in run.ranges[-1][2]})
+    assert by_key(run.rows) == model.put_order
+    assert [partitions for partitions in order if partitions] == [{1, 2}, {1, 2}, {1, 2}, {3}, {4}]
+
+
+def test_a_shard_is_forgotten_when_it_is_read_and_listed_no_more() -> None:
+    model = Model()
+    model.put("key 0")
+    model.split(shard_id(0))
+    model.put("key 0")
+    run = Run(model)
+    run.read_everything()
+    assert run.offset["shards"][shard_id(0)]["is_done"]
+    model.shards[shard_id(0)].is_listed = False
+    run.restart()
+    run.batch()
+    assert shard_id(0) not in run.offset["shards"]
+    model.put("key 0")
+    assert by_key(run.read_everything()) == model.put_order
+
+
+def test_a_new_checkpoint_gives_later_records_higher_numbers() -> None:
+    """Rows that are ordered by their places must not lose against those of an older checkpoint."""
+    model = Model()
+    model.put("key 0")
+    (old,) = Run(model).read_everything()
+    model.now += 100
+    model.shards[shard_id(0)].trimmed = 1
+    model.put("key 0")
+    (new,) = Run(model).read_everything()
+    assert new["offset"] > old["offset"]
+    assert abs((new["offset"] >> COUNT_BITS) - model.now) <= 5
+    assert new["timestamp"] == datetime.fromtimestamp((new["offset"] >> COUNT_BITS) / 1000, UTC)
+
+
+def test_where_it_starts() -> None:
+    model = Model()
+    model.put("key 0", b"old")
+    model.split(shard_id(0))
+    model.now += 60_000
+    model.put("key 0", b"new")
+    time_between = datetime.fromtimestamp((model.now - 30_000) / 1000, UTC).isoformat()
+    at_time = {"starting.position": "AT_TIMESTAMP", "starting.timestamp": time_between}
+    assert [row["value"] for row in Run(model).read_everything()] == [b"old", b"new"]
+    assert [row["value"] for row in Run(model, **at_time).read_everything()] == [b"new"]
+    latest = Run(model, **{"starting.position": "LATEST"})
+    assert latest.read_everything() == latest.rows
+    model.now += 60_000
+    latest.restart()
+    model.put("key 0", b"newest")
+    assert latest.read_everything()[-1]["value"] == b"newest"
+    assert b"old" not in [row["value"] for row in latest.rows]
+    model.now -= 3_600_000
+    with pytest.raises(ConfigError, match=r"`starting\.timestamp` has not come yet"):
+        Run(model, **at_time)
+
+
+def test_available_now_ends_at_what_was_there() -> None:
+    model = Model()
+    for _ in range(5):
+        model.put("key 0")
+    model.split(shard_id(0))
+    model.put("key 0")
+    run = Run(model)
+    run.planner.bound()
+    assert run.batch(2)
+    model.now += 10_000
+    before = sum(map(len, model.put_order.values()))
+    while run.batch(2):
+        model.put("key 0")
+        model.put("key 5")
+    assert len(run.rows) == before
+    run.restart()
+    assert by_key(run.read_everything()) == model.put_order
+
+
+def test_records_that_are_gone_are_said() -> None:
+    model = Model()
+    model.put("key 0")
+    run = Run(model)
+    run.read_everything()
+    model.now += 25 * HOUR
+    model.put("key 0")
+    model.shards[shard_id(0)].trimmed = 1
+    run.restart()
+    with pytest.raises(DataError) as caught:
+        run.batch()
+    assert str(caught.value) == (
+        "Kinesis stream orders, eu-west-1: records may be gone that were not read: shardId-000000000000 is last read longer ago "
+        "than the 24 hours for which records are kept\n  fix: start with a new checkpoint, or set `fail.on.data.loss: false` to go "
+        "on with the oldest there are"
+    )
+
+
+def test_it_goes_on_with_a_warning_where_the_file_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    model = Model()
+    model.put("key 0")
+    run = Run(model, **{"fail.on.data.loss": False})
+    run.read_everything()
+    model.now += 25 * HOUR
+    model.put("key 0", b"after")
+    model.shards[shard_id(0)].trimmed = 1
+    run.restart()
+    assert run.read_everything()[-1]["value"] == b"after"
+    (warning,) = caplog.messages
+    assert warning.endswith("24 hours for which records are kept. It goes on with the oldest there are")
+
+
+def test_a_quiet_stream_lost_nothing() -> None:
+    """Nothing came for days, and the run that saw so wrote it down: its next one need not fear for records."""
+    model = Model()
+    model.put("key 0")
+    run = Run(model)
+    run.read_everything()
+    written = len(run.ranges)
+    for _ in range(7 * 24):
+        model.now += HOUR
+        run.batch()
+    # An offset every hour or two, and no record in it.
+    assert 80 <= len(run.ranges) - written <= 7 * 24
+    assert len(run.rows) == 1
+    run.restart()
+    model.now += 22 * HOUR
+    model.put("key 0")
+    assert by_key(run.read_everything()) == model.put_order
+
+
+def test_a_stream_that_was_made_anew_is_noticed() -> None:
+    model = Model()
+    model.put("key 0")
+    run = Run(model)
+    run.read_everything()
+    model.sequence += 10**30
+    model.shards = {shard_id(0): ModelShard([f"key {n}" for n in range(6)], first=model.sequence)}
+    run.restart()
+    with pytest.raises(DataError, match="shardId-000000000000 is not there any more, or of another stream"):
+        run.batch()
+    with pytest.raises(ConfigError, match="the checkpoint is of the stream invoices"):
+        Planner(STREAM, run.config, model, lambda _: []).find_end(to_offset("invoices", {}), None)
+
+
+def test_a_range_whose_records_are_gone_is_not_read_as_another() -> None:
+    model = Model()
+    model.put("key 0")
+    model.put("key 0")
+    run = Run(model)
+    run.read_everything()
+    start, end, found = run.ranges[0]
+    model.put("key 0")
+    model.shards[shard_id(0)].trimmed = 2
+    with pytest.raises(DataError, match=r"those of shardId-000000000000 up to \d+"):
+        read_rows(model, plan_range(STREAM, start, end, is_lenient=False))
+    assert len(found) == 2
+    assert read_rows(model, plan_range(STREAM, start, end, is_lenient=True))[0] == []
+
+
+def varint(number: int) -> bytes:
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def message_field(field_number: int, content: bytes) -> bytes:
+    return varint(field_number << 3 | 2) + varint(len(content)) + content
+
+
+def aggregate(records: Sequence[tuple[str, bytes]]) -> bytes:
+    """As the Producer Library does: AggregatedRecord {partition_key_table = 1, explicit_hash_key_table = 2, records = 3}."""
+    keys = list(dict.fromkeys(key for key, _ in records))
+    message = b"".join(message_field(1, key.encode()) for key in keys) + message_field(
+        2, b"170141183460469231731687303715884105728"
+    )
+    for key, data in records:
+        # partition_key_index = 1, explicit_hash_key_index = 2, data = 3, tags = 4
+        tag = message_field(4, message_field(1, b"tag") + message_field(2, b"value"))
+        record = varint(1 << 3) + varint(keys.index(key)) + varint(2 << 3) + varint(0) + message_field(3, data) + tag
+        message += message_field(3, record)
+    return MAGIC + message + hashlib.md5(message, usedforsecurity=False).digest()
+
+
+RECORDS = st.lists(st.tuples(st.text(min_size=1, max_size=300), st.binary(max_size=300)), min_size=1, max_size=20)
+
+
+@given(RECORDS)
+def test_aggregated_records_come_apart(records: list[tuple[str, bytes]]) -> None:
+    assert split("outer", aggregate(records)) == records
+
+
+@given(RECORDS, st.data())
+def test_a_damaged_aggregate_is_handed_on_as_it_is(records: list[tuple[str, bytes]], data: st.DataObject) -> None:
+    whole = bytearray(aggregate(records))
+    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
+    assert split("outer", bytes(whole)) == [("outer", bytes(whole))]
+    cut = bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    assert split("outer", cut) == [("outer", cut)]
+
+
+@given(st.binary(max_size=60))
+def test_what_only_looks_like_an_aggregate_is_handed_on(message: bytes) -> None:
+    said = MAGIC + message + hashlib.md5(message, usedforsecurity=False).digest()
+    assert split("outer", said) == [("outer", said)] or all(isinstance(data, bytes) for _, data in split("outer", said))
+
+
+def test_records_of_an_aggregate_have_offsets_of_their_own() -> None:
+    model = Model()
+    records = [("a", b"1"), ("b", b""), ("a", b"2")]
+    model.put("key 0", aggregate(records))
+    model.put("key 0", b"alone")
+    rows = Run(model).read_everything()
+    assert [(row["key"], row["value"]) for row in rows] == [
+        (b"a", b"1"),
+        (b"b", None),
+        (b"a", b"2"),
+        (b"key 0", b"alone"),
+    ]
+    assert [row["offset"] for row in rows] == sorted({row["offset"] for row in rows})
+    first, last = str(model.shards[shard_id(0)].records[0][0]), str(model.shards[shard_id(0)].records[1][0])
+    assert [{h["key"]: h["value"].decode() for h in row["headers"]} for row in rows] == [
+        *({"kinesis.sequence.number": first, "kinesis.sub.sequence.number": str(n)} for n in range(3)),
+        {"kinesis.sequence.number": last},
+    ]
+
+
+# The emulator throttles nobody and lets no iterator expire: what the service says then is said by botocore's Stubber.
+@pytest.fixture
+def service() -> Iterator[tuple[Any, Stubber]]:
+    keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "example"}
+    client = boto3.Session().client("kinesis", region_name="eu-west-1", **keys)
+    with Stubber(client) as stubber:
+        yield client, stubber
+
+
+PAGE = {"Records": [], "MillisBehindLatest": 0, "NextShardIterator": "next"}
+
+
+def expect_iterator(stubber: Stubber, iterator: str, **how: str) -> None:
+    wanted = {"StreamName": "orders", "ShardId": ANY, **(how or {"ShardIteratorType": "TRIM_HORIZON"})}
+    stubber.add_response("get_shard_iterator", {"ShardIterator": iterator}, wanted)
+
+
+def record(sequence: str, data: bytes = b"{}") -> Row:
+    return {
+        "SequenceNumber": sequence,
+        "Data": data,
+        "PartitionKey": "key",
+        "ApproximateArrivalTimestamp": datetime.now(UTC),
+    }
+
+
+def test_an_iterator_that_expired_is_made_anew_after_the_last_record(service: tuple[Any, Stubber]) -> None:
+    client, stubber = service
+    expect_iterator(stubber, "first")
+    page = {"Records": [record("17")], "MillisBehindLatest": 5, "NextShardIterator": "second"}
+    stubber.add_response("get_records", page, {"ShardIterator": "first", "Limit": ANY})
+    stubber.add_client_error("get_records", "ExpiredIteratorException")
+    expect_iterator(stubber, "third", ShardIteratorType="AFTER_SEQUENCE_NUMBER", StartingSequenceNumber="17")
+    stubber.add_response("get_records", PAGE, {"ShardIterator": "third", "Limit": ANY})
+    rows, (mark,) = read_rows(client, [Reading(shard_id(0), Place())])
+    assert ([row["value"] for row in rows], mark.sequence) == ([b"{}"], "17")
+    stubber.assert_no_pending_responses()
+
+
+def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_FIRST_PAUSE", 0.2)
+    client, stubber = service
+    expect_iterator(stubber, "busy")
+    stubber.add_client_error("get_records", "ProvisionedThroughputExceededException")
+    expect_iterator(stubber, "free")
+    page = {"Records": [record("1")], "MillisBehindLatest": 5, "NextShardIterator": "free, too"}
+    stubber.add_response("get_records", page, {"ShardIterator": "free", "Limit": ANY})
+    stubber.add_response("get_records", PAGE, {"ShardIterator": "free, too", "Limit": ANY})
+    stubber.add_response("get_records", PAGE, {"ShardIterator": "busy", "Limit": ANY})
+    began = time.monotonic()
+    _, marks = read_rows(client, [Reading(shard_id(0), Place()), Reading(shard_id(1), Place())])
+    assert [partition_of(mark.shard) for mark in marks] == [1, 0]
+    assert time.monotonic() - began >= 0.2
+
+
+def refusal(service: tuple[Any, Stubber], code: str, message: str = "no") -> HeadraceError:
+    """The error of a page, as it comes from an executor."""
+    client, stubber = service
+    expect_iterator(stubber, "first")
+    stubber.add_client_error("get_records", code, message)
+    with pytest.raises(RuntimeError) as caught, carry_errors():
+        read_rows(client, [Reading(shard_id(0), Place())])
+    found = find_carried(Exception(f"Traceback …\nRuntimeError: {caught.value}\n\n\tat org.apache.spark"))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("AccessDeniedException", "allow kinesis:GetRecords to this role or user"),
+        ("ExpiredTokenException", "the session token has expired; log in again"),
+        ("ResourceNotFoundException", "there is no such stream"),
+    ],
+)
+def test_refusals_are_sentences(service: tuple[Any, Stubber], code: str, said: str) -> None:
+    error = refusal(service, code)
+    assert isinstance(error, ConfigError)
+    assert said in f"{error.what}; {error.fix}"
+    assert error.where == "Kinesis stream orders, eu-west-1"
+
+
+def test_a_shard_that_is_gone_is_no_missing_stream(service: tuple[Any, Stubber]) -> None:
+    error = refusal(service, "ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")
+    assert isinstance(error, DataError)
+    assert "a shard is gone" in error.what
+
+
+def test_a_shard_that_stays_busy_can_be_tried_again(
+    service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_PATIENCE", -1.0)
+    error = refusal(service, "ProvisionedThroughputExceededException")
+    assert isinstance(error, RetriableError)
+    assert "AWS is busy" in error.what
+
+
+def test_options() -> None:
+    arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/shop.public.orders"
+    assert Stream.of(arn, None, None) == replace(STREAM, name="shop.public.orders", region="eu-central-1", arn=arn)
+    with pytest.raises(ValueError, match="need each other"):
+        KinesisConfig(stream="orders", **{"starting.position": "AT_TIMESTAMP"})
+    with pytest.raises(ValueError, match="says no time zone"):
+        KinesisConfig(
+            stream="orders", **{"starting.position": "AT_TIMESTAMP", "starting.timestamp": "2026-01-31T12:00:00"}
+        )

@@ -31,7 +31,8 @@ def msk() -> Iterator[Msk]:
 
 
 @pytest.fixture
-def monkeypatched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """Changes the environment, in which nobody is logged in at AWS."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
@@ -56,16 +57,16 @@ def log_in(msk: Msk, key: Key, monkeypatch: pytest.MonkeyPatch, region: str = RE
     return client
 
 
-def test_keys_that_were_issued(msk: Msk, monkeypatched: pytest.MonkeyPatch) -> None:
+def test_keys_that_were_issued(msk: Msk, environment: pytest.MonkeyPatch) -> None:
     lasting, session = msk.issue_key("lasting"), msk.issue_key("session", seconds=60)
-    assert "orders" in log_in(msk, lasting, monkeypatched).list_topics(timeout=10).topics
-    assert "orders" in log_in(msk, session, monkeypatched, "us-gov-west-1").list_topics(timeout=10).topics
+    assert "orders" in log_in(msk, lasting, environment).list_topics(timeout=10).topics
+    assert "orders" in log_in(msk, session, environment, "us-gov-west-1").list_topics(timeout=10).topics
     assert msk.count_logins("OAUTHBEARER", "lasting")
     assert msk.count_logins("OAUTHBEARER", "session")
     assert not msk.count_logins("AWS_MSK_IAM", "session")
 
 
-def test_others(msk: Msk, monkeypatched: pytest.MonkeyPatch) -> None:
+def test_others(msk: Msk, environment: pytest.MonkeyPatch) -> None:
     lasting, session, gone = msk.issue_key(), msk.issue_key(seconds=60), msk.issue_key()
     msk.revoke_key(gone)
     for key, reason in (
@@ -75,7 +76,7 @@ def test_others(msk: Msk, monkeypatched: pytest.MonkeyPatch) -> None:
         (replace(session, token="guessed"), "another session token"),
         (msk.issue_key(seconds=-1), "expired session token"),
     ):
-        client = log_in(msk, key, monkeypatched)
+        client = log_in(msk, key, environment)
         until(lambda: msk.log_says(f"headrace: OAUTHBEARER refuses: {reason}"), reason)  # noqa: B023 - waited for here
         with pytest.raises(KafkaException):
             client.list_topics(timeout=0.5)

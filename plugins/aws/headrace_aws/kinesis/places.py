@@ -70,13 +70,15 @@ def note_shards(places: Places, shards: Sequence[Shard], begin: Place) -> dict[s
 
 
 def order_children(places: Places, shards: Sequence[Shard]) -> dict[str, Place]:
-    """The places, in which no shard that was not read yet begins with a lower number than its parents have."""
+    """The places, in which a shard that was not read yet begins with its parents' number, and no earlier than they were seen open."""
     ordered = dict(places)
     for shard in sorted(shards, key=lambda shard: partition_of(shard.id)):
         place = ordered.get(shard.id)
         if place is not None and place.sequence is None:
-            numbers = [ordered[parent].number for parent in shard.parents if parent in ordered]
-            ordered[shard.id] = replace(place, number=max([place.number, *numbers]))
+            parents = [ordered[parent] for parent in shard.parents if parent in ordered]
+            number = max([place.number, *(parent.number for parent in parents)])
+            seen = max([place.seen or 0, *(parent.read_until or 0 for parent in parents)])
+            ordered[shard.id] = replace(place, number=number, seen=seen or None)
     return ordered
 
 

@@ -48,8 +48,6 @@ class Planner:
         #: Available now: what arrived before is read, and of which shards it was.
         self._until: int | None = None
         self._finished: set[str] = set()
-        #: Shard → milliseconds that it was behind when it was last read.
-        self.behind: dict[str, int] = {}
 
     def find_begin(self) -> Offset:
         """Where a stream without a checkpoint starts."""
@@ -96,7 +94,7 @@ class Planner:
 
     def _say_lost(self, shards: Sequence[str], why: str) -> None:
         names = ", ".join(shards[:5]) + ", …" * (len(shards) > 5)
-        what = f"records may be gone that were not read: {names} {'is' if len(shards) == 1 else 'are'} {why}"
+        what = f"records may be gone that were not read, of {names}: {why}"
         if self._config.fail_on_data_loss:
             fix = "start with a new checkpoint, or set `fail.on.data.loss: false` to go on with the oldest there are"
             raise DataError(what, where=self._stream.where, fix=fix)
@@ -109,7 +107,6 @@ class Planner:
             most = min(most, max(1, limit // len(readable)))
         readings = [Reading(shard, places[shard], until=self._until, most_records=most) for shard in readable]
         marks = {mark.shard: mark for mark in self._read(readings)}
-        self.behind = {shard: mark.behind for shard, mark in marks.items()}
         at_end = [shard for shard, mark in marks.items() if mark.is_at_end]
         self._seen |= dict.fromkeys(at_end, began if self._until is None else min(began, self._until))
         if self._until is not None:

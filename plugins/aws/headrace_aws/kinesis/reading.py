@@ -57,8 +57,6 @@ class Mark:
     is_done: bool = False
     #: There was nothing more, or nothing that arrived in time.
     is_at_end: bool = False
-    #: Milliseconds that the last page was behind the newest record.
-    behind: int = 0
 
 
 def read_shards(
@@ -131,7 +129,7 @@ class ShardReader:
 
     def _take(self, page: dict[str, Any], rows: Rows) -> Mark | None:
         """Takes what is wanted of a page; the mark when that was the last one."""
-        reading, behind = self._reading, int(page.get("MillisBehindLatest") or 0)
+        reading = self._reading
         for record in page["Records"]:
             arrival = round(record["ApproximateArrivalTimestamp"].timestamp() * 1000)
             if reading.end is not None and int(record["SequenceNumber"]) > int(reading.end):
@@ -144,12 +142,12 @@ class ShardReader:
             self._records = self._records + 1
             self._bytes += len(record["Data"])
             if record["SequenceNumber"] == reading.end or (reading.end is None and self._is_full):
-                return self._mark(behind=behind)
+                return self._mark()
         self._iterator = page.get("NextShardIterator")
         if self._iterator is None:
             return self._mark(is_done=True, is_at_end=True)
         # An empty page is not the end: there may be a gap of hours before the next record.
-        return self._mark(is_at_end=True) if behind == 0 else None
+        return None if page.get("MillisBehindLatest") else self._mark(is_at_end=True)
 
     @property
     def _is_full(self) -> bool:

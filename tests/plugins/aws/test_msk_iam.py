@@ -101,7 +101,7 @@ def test_a_profile_or_a_role_and_nobody_else() -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
 def test_no_value_leaves_its_quotes(value: str) -> None:
-    """Read back by the rules of Java's StreamTokenizer, which Kafka's client takes; a broker's test has it read by Java."""
+    """Read back by the rules of Java's StreamTokenizer, which Kafka's client takes; at the broker, a role's external id is read by Java."""
     written = jaas_config("Module", one=value, two=None, three="3")
     assert written.startswith('Module required one="')
     assert written.endswith(' three="3";')

@@ -1,11 +1,12 @@
 """The login at a broker that verifies signatures, by Spark. Keys are the JVM's own properties, for its environment cannot change.
 
-The broker is ``headrace.testing.stack.Msk``, and not MSK. STS is a server here: AWS's client asks it for roles and is answered with
-keys that the broker has issued.
+The broker is ``headrace.testing.stack.Msk``, and not MSK. STS and MSK's own interface are a server here: it gives AWS's client in
+the JVM keys that the broker has issued, and boto3 the broker's address.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import pytest
 import yaml
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.dist]
 
+CLUSTER = "arn:aws:kafka:eu-west-1:123456789012:cluster/demo/0f0e-1"
 ROLE = "arn:aws:iam::123456789012:role/reader"
+#: What would be other options of the login, were it not quoted.
+EXTERNAL_ID = 'hush "4711\\" awsRoleArn="other"; // é'
 MECHANISMS = ("AWS_MSK_IAM", "OAUTHBEARER")
 #: A connection has to log in again before it is this old.
 REAUTHENTICATION_MS = 3000
@@ -184,11 +188,12 @@ def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkS
 
 
 class Sts:
-    """AWS's service for roles: gives keys that ``issue`` makes, or says no."""
+    """AWS's service for roles: gives keys that ``issue`` makes, or says no. And MSK's, which knows ``brokers``."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, str]] = []
         self.issue: Callable[[], Key] | None = None
+        self.brokers = ""
         sts = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -200,6 +205,13 @@ class Sts:
                 self.send_header("Content-Type", "text/xml")
                 self.end_headers()
                 self.wfile.write(answer.encode())
+
+            def do_GET(self) -> None:
+                sts.asked.append({"path": unquote(self.path)})
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps({"bootstrapBrokerStringSaslIam": sts.brokers}).encode())
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -239,14 +251,34 @@ def sts(jvm: Jvm, msk: Msk) -> Iterator[Sts]:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
     sts.issue = lambda: msk.issue_key(f"role-{topic}", seconds=3600)
-    block = {"role.arn": ROLE, "external.id": "hush-4711", "session.name": "orders", "mechanism": mechanism}
+    block = {"role.arn": ROLE, "external.id": EXTERNAL_ID, "session.name": "orders", "mechanism": mechanism}
     pipeline = job(msk, topic, tmp_path, block)
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a"}
     assert msk.count_logins(mechanism, f"role-{topic}")
     for asked in sts.asked:
         assert (asked["Action"], asked["RoleArn"], asked["RoleSessionName"]) == ("AssumeRole", ROLE, "orders")
-        assert asked["ExternalId"] == "hush-4711"
+        assert asked["ExternalId"] == EXTERNAL_ID
+
+
+def test_a_cluster_by_its_arn(
+    msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = msk.issue_key(f"cluster-{topic}")
+    jvm.use(key)
+    for name, value in {**key.environment, "AWS_ENDPOINT_URL_KAFKA": sts.url}.items():
+        monkeypatch.setenv(name, value)
+    sts.brokers = msk.iam.bootstrap_servers
+    given = source(msk, topic)
+    given["kafka"]["auth"] = {"msk-iam": {"cluster.arn": CLUSTER}}
+    del given["kafka"]["bootstrap.servers"]
+    pipeline = pipelines.pipeline(tmp_path, source=given, tables=[])
+    pipeline.run(spark)
+    assert names(pipeline, spark, topic) == {1: "a"}
+    assert msk.count_logins("AWS_MSK_IAM", f"cluster-{topic}")
+    assert sts.asked == [{"path": f"/v1/clusters/{CLUSTER}/bootstrap-brokers"}]
+    said = {item.what: item.found for item in pipeline.check(spark, connect=True)}
+    assert said["auth msk-iam"] == f"cluster {CLUSTER}, private: {msk.iam.bootstrap_servers}"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

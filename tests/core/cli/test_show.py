@@ -87,7 +87,7 @@ def test_rows_as_a_table(headrace: Headrace) -> None:
 
 
 def test_own_columns_and_records(headrace: Headrace) -> None:
-    plain = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "1").output
+    plain = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "50").output
     assert re.search(r"^country +American$", plain, re.MULTILINE)
     assert "_headrace" not in plain
     own = headrace("show", "artists.yaml", "moma.artists", "--format", "record", "--limit", "1", "--own-columns").output

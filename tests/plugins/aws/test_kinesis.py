@@ -93,6 +93,7 @@ def test_debezium_servers_changes_reach_the_table(
     assert rows(pipeline, spark, stream) == {1: "A", 3: "c"}
 
 
+@pytest.mark.one_spark
 def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -134,6 +135,7 @@ class Writer:
         self.write()
 
 
+@pytest.mark.one_spark
 def test_shards_split_and_merge_while_it_runs_and_while_it_is_stopped(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -162,6 +164,7 @@ def offset_of(folder: Path) -> Any:
     return json.loads(max(offsets, key=lambda file: int(file.name)).read_text())["end"]
 
 
+@pytest.mark.one_spark
 def test_a_batch_that_comes_again_is_the_same_records(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -216,6 +219,7 @@ def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spar
     assert records == 20 + 3 + 1 + 1
 
 
+@pytest.mark.one_spark
 def test_records_that_a_producer_put_together_come_apart(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -232,6 +236,7 @@ def test_records_that_a_producer_put_together_come_apart(
     assert (header["key"], len(header["value"])) == ("kinesis.sequence.number", 56)
 
 
+@pytest.mark.one_spark
 def test_avro(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     fields = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
     schema = {"type": "record", "name": "order", "fields": fields}
@@ -246,6 +251,7 @@ def test_avro(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
     assert rows(pipeline, spark, stream) == {1: "a"}
 
 
+@pytest.mark.one_spark
 def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "old"))
     time.sleep(1.2)
@@ -261,6 +267,7 @@ def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: S
         assert rows(pipeline, spark, stream) == {2: "new", 3: "newest"}
 
 
+@pytest.mark.one_spark
 def test_an_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "a"))
     pipeline = job(kinesis, stream, tmp_path)
@@ -276,6 +283,7 @@ def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
     return str(caught.value)
 
 
+@pytest.mark.one_spark
 def test_what_is_wrong_is_said(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +306,7 @@ def test_what_is_wrong_is_said(
     assert "there are no credentials" in refusal(job(kinesis, stream, tmp_path / "login"), spark)
 
 
+@pytest.mark.one_spark
 def test_what_an_executor_is_refused_is_said(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

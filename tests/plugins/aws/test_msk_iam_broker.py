@@ -165,6 +165,7 @@ def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, 
         assert key.secret not in said
 
 
+@pytest.mark.one_spark
 def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     """By OAUTHBEARER below: all clients of a process log in once, together, and another test's may be open."""
     jvm.use(None)
@@ -173,6 +174,7 @@ def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp
     assert "AWS_WEB_IDENTITY_TOKEN_FILE" in said
 
 
+@pytest.mark.one_spark
 def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     key = msk.issue_key("of a profile")
     jvm.profiles.write_text(f"[etl]\naws_access_key_id = {key.id}\naws_secret_access_key = {key.secret}\n")
@@ -248,6 +250,7 @@ def sts(jvm: Jvm, msk: Msk) -> Iterator[Sts]:
     thread.join()
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
     sts.issue = lambda: msk.issue_key(f"role-{topic}", seconds=3600)
@@ -261,6 +264,7 @@ def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: P
         assert asked["ExternalId"] == EXTERNAL_ID
 
 
+@pytest.mark.one_spark
 def test_a_cluster_by_its_arn(
     msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +285,7 @@ def test_a_cluster_by_its_arn(
     assert said["auth msk-iam"] == f"cluster {CLUSTER}, private: {msk.iam.bootstrap_servers}"
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
     msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
@@ -291,6 +296,7 @@ def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
     assert not msk.count_logins(mechanism, f"process-{topic}")
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_stream_logs_in_again_and_its_role_is_renewed(
     msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str
@@ -310,6 +316,7 @@ def test_a_stream_logs_in_again_and_its_role_is_renewed(
     assert query.exception is None
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_credentials_that_run_out_while_a_stream_runs(
     msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
@@ -328,6 +335,7 @@ def test_credentials_that_run_out_while_a_stream_runs(
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
 
 
+@pytest.mark.one_spark
 def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     jvm.use(msk.issue_key("stranger"))
     nothing = (AclOperation.ALL, AclPermissionType.DENY)
@@ -339,6 +347,7 @@ def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: Spa
     assert "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them" in said
 
 
+@pytest.mark.one_spark
 @pytest.mark.slow
 def test_the_program_and_an_executor_of_its_own(msk: Msk, topic: str, tmp_path: Path) -> None:
     """With keys in the environment, and executors that are not the driver's process."""

@@ -112,6 +112,7 @@ def _step(
         database.update(table, {"id": key, **told}, unavailable=left_out)
 
 
+@pytest.mark.one_spark
 def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
     database = Database()
     database.insert(TABLES[0], {"id": 1, "name": "a", "text": "x"})

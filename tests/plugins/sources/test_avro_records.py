@@ -273,6 +273,7 @@ def test_guids_in_front(session: SparkSession, fake_registry: PlayedRegistry) ->
     assert [tuple(row) for row in found.orderBy("offset").select("value.*").collect()] == [(1, "a"), (2, "é")]
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("held", "path"),
     [(b"\x01" + uuid.UUID(GUID).bytes, f"/schemas/guids/{GUID}"), (b"\x00\x00\x00\x00\x07", "/schemas/ids/7")],
@@ -284,6 +285,7 @@ def test_ids_in_confluents_header(session: SparkSession, fake_registry: PlayedRe
     assert [tuple(row) for row in found.select("value.*").collect()] == [(1, "a")]
 
 
+@pytest.mark.one_spark
 def test_headers_that_hold_no_id(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
     good = make_topic(session, b"\0\0\0\0\7" + body(1, "a"))
@@ -296,6 +298,7 @@ def test_headers_that_hold_no_id(session: SparkSession, fake_registry: PlayedReg
             assert said == {1: None, None: "undecodable"}, held
 
 
+@pytest.mark.one_spark
 def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     """Every record of Debezium 3.6 has some, and reading ids out of headers takes a plan many times as large."""
     fake_registry.answers["/schemas/ids/7"] = {"schema": json.dumps(ROW)}
@@ -310,6 +313,7 @@ def test_headers_of_debeziums_own_are_no_ids(session: SparkSession, fake_registr
     assert steps[0] == steps[1]
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("late", "headers", "said"),
     [
@@ -458,6 +462,7 @@ def test_a_megabyte_of_zlib_is_no_gigabyte(session: SparkSession) -> None:
     assert frame.select(F.length(inflate(session, frame["cell"]))).first() == (MAX_BYTES,)
 
 
+@pytest.mark.one_spark
 def test_what_aws_glue_refuses(session: SparkSession, glue: Any, fake_registry: PlayedRegistry) -> None:
     unknown = make_topic(session, b"\x03\x00" + uuid.UUID(GUID).bytes + body(1, "a"))
     with pytest.raises(DataError, match="it has no such schema") as caught:
@@ -473,6 +478,7 @@ def test_what_aws_glue_refuses(session: SparkSession, glue: Any, fake_registry: 
         )
 
 
+@pytest.mark.one_spark
 def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
@@ -489,6 +495,7 @@ def test_aws_glue_without_credentials(session: SparkSession, monkeypatch: pytest
 # The registry
 
 
+@pytest.mark.one_spark
 def test_logins(fake_registry: PlayedRegistry, session: SparkSession) -> None:
     for options, said in (
         ({"basic.auth.user.info": "me:secret"}, "Basic bWU6c2VjcmV0"),
@@ -501,6 +508,7 @@ def test_logins(fake_registry: PlayedRegistry, session: SparkSession) -> None:
         fake_registry.asked.clear()
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("status", "body", "kind", "says"),
     [
@@ -520,6 +528,7 @@ def test_what_a_registry_refuses(
     assert len(fake_registry.asked) == (2 if kind is RetriableError else 1)
 
 
+@pytest.mark.one_spark
 def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "PAUSES", (0.01,))
     with pytest.raises(RetriableError, match=r"does not answer: .*refused"):

@@ -17,7 +17,7 @@ from headrace_sources.dialects.positions import source_position
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 POSTGRES = "connector string, sequence string, lsn bigint"
 #: Every connector's source block has a `sequence`, most of them always null.

@@ -135,6 +135,7 @@ def test_a_topic_that_appears_later_joins_a_running_pipeline(
     assert names(pipeline, spark, "shop.two") == {7: "later"}
 
 
+@pytest.mark.one_spark
 def test_two_tables_of_one_batch_read_their_own_topics(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -220,6 +221,7 @@ def test_a_transaction_that_was_given_up_never_happened(
     assert names(pipeline, spark, topic) == {1: "kept", 3: "kept"}
 
 
+@pytest.mark.one_spark
 def test_a_record_without_a_key_becomes_a_dead_letter_alone(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -293,6 +295,7 @@ HISTORIES = (
 )
 
 
+@pytest.mark.one_spark
 def test_tables_of_one_topic_have_keys_of_their_own(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -318,6 +321,7 @@ def test_tables_of_one_topic_have_keys_of_their_own(
     assert pipelines.rows(pipeline, spark, "shop.items", key="number") == [{"order_id": 1, "number": 1, "text": "X"}]
 
 
+@pytest.mark.one_spark
 def test_topics_that_hold_no_rows_become_no_tables(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -347,6 +351,7 @@ def test_topics_that_hold_no_rows_become_no_tables(
     assert batches[0].left_out == dict.fromkeys(batches[0].notices, 1)
 
 
+@pytest.mark.one_spark
 def test_a_history_of_schemas_is_json_among_topics_of_avro(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
 ) -> None:
@@ -449,6 +454,7 @@ def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path
 # Before a run
 
 
+@pytest.mark.one_spark
 def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
     mask = {"mask": {"columns": {"email": {"nullify": True}}}}
@@ -521,6 +527,7 @@ def test_a_topic_that_was_made_anew(kafka: Kafka, prefix: str, tmp_path: Path, s
     assert names(going_on, spark, topic) == {**dict.fromkeys(range(5), "old"), 7: "new"}
 
 
+@pytest.mark.one_spark
 def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None:
     source = {
         "bootstrap.servers": "127.0.0.1:1",
@@ -566,6 +573,7 @@ def sasl(kafka: Kafka, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[
     }
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", _LOGINS)
 def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     topic = f"{prefix}.orders"
@@ -575,6 +583,7 @@ def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSe
     assert names(pipeline, spark, topic) == {1: "a"}
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
@@ -585,6 +594,7 @@ def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: Spar
     assert "not-the-password" not in str(caught.value)
 
 
+@pytest.mark.one_spark
 def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     source = {
         "bootstrap.servers": kafka.sasl.bootstrap_servers,

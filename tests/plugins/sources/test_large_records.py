@@ -22,7 +22,7 @@ from headrace_sources.transports.files import FilesSource
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 LIMIT = 3000
 SETTINGS = Settings.model_validate({"max.message.bytes": LIMIT})

@@ -22,7 +22,7 @@ from headrace_transforms.unwrap import Unwrap
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 SOURCE = {"connector": "acme", "ts_ms": 1}
 #: What other serializers write: a number, plain text, bytes.

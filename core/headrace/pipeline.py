@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, next_batch
+from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.loader import build
 from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
@@ -167,7 +168,8 @@ class Pipeline:
     def session(self, reporter: Reporter | None = None) -> SparkSession:
         """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
         with redact_errors(self.redact):
-            return build_session(self.plan.plugins, self.plan.spark_conf, reporter)
+            make = build_submitted_session if is_submitted() else build_session
+            return make(self.plan.plugins, self.plan.spark_conf, reporter)
 
     def read(
         self,

@@ -17,6 +17,7 @@ from headrace.cli.commands.check import check
 from headrace.cli.commands.dead_letters import dead_letters
 from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
+from headrace.cli.commands.package import package
 from headrace.cli.commands.plugins import plugins
 from headrace.cli.commands.replay import replay
 from headrace.cli.commands.resync import resync
@@ -65,7 +66,21 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _command in (run, check, status, show, dead_letters, replay, epoch, resync, plugins, schema, jars, version):
+for _command in (
+    run,
+    check,
+    status,
+    show,
+    dead_letters,
+    replay,
+    epoch,
+    resync,
+    plugins,
+    schema,
+    jars,
+    package,
+    version,
+):
     cli.add_command(_command)
 
 

@@ -113,7 +113,7 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
         **plugin_conf,
         **conf,
         JAVA_OPTIONS: keep_secrecy(_driver_java_options(driver), *options[JAVA_OPTIONS]),
-        EXECUTOR_JAVA_OPTIONS: keep_secrecy(_with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
+        EXECUTOR_JAVA_OPTIONS: keep_secrecy(with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
     }
     merged[REDACTION] = redaction_regex(plugins, merged)
     master = merged["spark.master"]
@@ -213,9 +213,9 @@ def _driver_java_options(options: str) -> str:
     if "log4j" not in options and not any(spark_conf_home().glob("log4j2.*")):
         file = Path(__file__).with_name("log4j2.properties")
         parts.append(f'"-Dlog4j2.configurationFile={file.as_uri()}"')
-    return _with_huge_methods(" ".join(parts))
+    return with_huge_methods(" ".join(parts))
 
 
-def _with_huge_methods(options: str) -> str:
+def with_huge_methods(options: str) -> str:
     """Java options with which a plan of many columns, which Spark makes one large method of, is compiled too."""
     return options if "DontCompileHugeMethods" in options else f"{options} {HUGE_METHODS}".strip()

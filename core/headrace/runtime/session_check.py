@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.errors import PluginError
@@ -29,7 +30,7 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
     check_supported(plugins, line)
     context_conf = spark.sparkContext.getConf()
     lines = [
-        *list_missing_jars(plugins, line, lambda name: _has_class(spark, name)),
+        *list_missing_jars(plugins, line, partial(has_class, spark)),
         *list_missing_conf(plugins, lambda key: spark.conf.get(key, None) or context_conf.get(key, None)),
     ]
     if lines:
@@ -41,10 +42,15 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
         )
 
 
+def find_missing(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
+    """The coordinates of the plugins whose classes cannot be loaded."""
+    missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
+    return list_coordinates(missing, line)
+
+
 def list_missing_jars(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
     """The lines of a builder that name the jars of plugins whose classes cannot be loaded; none when all can be."""
-    missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
-    wanted = list_coordinates(missing, line)
+    wanted = find_missing(plugins, line, has_class)
     names = {
         "spark.jars.packages": [name for name in wanted if not has_classifier(name)],
         # `packages` knows no classifiers.
@@ -70,7 +76,8 @@ def list_missing_conf(plugins: Sequence[Plugin], setting: Callable[[str], str | 
     return lines
 
 
-def _has_class(spark: SparkSession, name: str) -> bool:
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether a session's JVM finds a class."""
     jvm = spark._jvm  # noqa: SLF001 - the only way to ask the JVM
     assert jvm is not None
     try:

@@ -1,0 +1,1 @@
+"""What a pipeline needs on a cluster where headrace is not installed: docs/spark-submit.md."""

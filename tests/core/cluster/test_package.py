@@ -1,0 +1,221 @@
+"""What ``headrace package`` makes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from tests.core.conftest import Headrace
+
+from headrace.cli.main import cli
+from headrace.cluster import main as entry, package
+
+CANARY = "canary-7f3a91c2-pepper"
+QUOTED = "a 'quoted' $HOME label"
+CONFIG: dict[str, Any] = {
+    "name": "shop",
+    "source": {"files": {"path": "/bronze", "format": "json"}},
+    "transforms": [{"unwrap": {}}, {"mask": {"columns": {"name": {"sha256": {"salt": "${env:SALT}"}}}}}],
+    "sink": {"console": {}},
+    "checkpoint": "/checkpoint",
+}
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.jars": "s3://lake/own.jar",
+    "spark.executor.memory": "2g",
+    "spark.driver.memory": "3g",
+    "spark.driver.extraJavaOptions": "-Xss4m",
+    "spark.yarn.tags": QUOTED,
+    "spark.hadoop.fs.store.key": "${env:SALT}",
+}
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
+    """A package, of two jars, and what was printed."""
+    folder = tmp_path_factory.mktemp("with space")
+    jars = [folder / "one.jar", folder / "two.jar"]
+    for jar in jars:
+        jar.write_text(jar.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package, "resolve_jars", lambda *_, **__: jars)
+        patch.setenv("SALT", CANARY)
+        file = write(folder, spark=SETTINGS)
+        yield folder / "out", CliRunner().invoke(cli, ["package", str(file), "--output", str(folder / "out")])
+
+
+def write(folder: Path, **changed: Any) -> Path:
+    file = folder / "shop.yaml"
+    file.write_text("# ours\n" + yaml.safe_dump({**CONFIG, **changed}), encoding="utf-8")
+    return file
+
+
+def submit(folder: Path, tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
+    """The arguments that spark-submit gets."""
+    program = tmp_path / "spark-submit"
+    program.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    command: list[str | Path] = [folder / package.SUBMIT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": path, **variables})
+    words: list[str] = json.loads(done.stdout)
+    return words
+
+
+def settings(arguments: list[str]) -> dict[str, str]:
+    """Those that are given with --conf."""
+    given = [arguments[at + 1] for at, word in enumerate(arguments) if word == "--conf"]
+    return {key: value for key, _, value in (one.partition("=") for one in given)}
+
+
+def test_it_says_what_it_made(answer: tuple[Path, Result]) -> None:
+    folder, result = answer
+    assert result.exit_code == 0, result.output
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert f"cpython {version}, {sysconfig.get_platform()}" in result.output
+    assert re.search(r"environment\.zip  [\d.]+ MB: .*headrace 0\.", result.output)
+    assert "jars/  2 jars, 0.0 kB" in result.output
+    assert f"{folder}/submit.sh --available-now" in result.output
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("environment.zip", "jars", "main.py", "pipeline.yaml", "submit.sh")
+    ]
+
+
+def test_headrace_runs_from_the_archive(answer: tuple[Path, Result], tmp_path: Path) -> None:
+    """With its plugins: the archive has what says which there are."""
+    folder, _ = answer
+    with zipfile.ZipFile(folder / "environment.zip") as archive:
+        archive.extractall(tmp_path)
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "]
+    command[-1] += "sys.argv = ['headrace', 'plugins', '--json']; import runpy; runpy.run_module('headrace')"
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    listed = {item["name"]: item["distribution"] for item in json.loads(done.stdout)}
+    assert listed["rename"].startswith("headrace 0.")
+
+
+def test_no_secret_is_in_it(answer: tuple[Path, Result]) -> None:
+    folder, _ = answer
+    canary = CANARY.encode()
+    assert not [path for path in folder.rglob("*") if path.is_file() and canary in path.read_bytes()]
+    with zipfile.ZipFile(folder / "environment.zip") as archive:
+        assert not [name for name in archive.namelist() if canary in archive.read(name)]
+    assert "${env:SALT}" in (folder / "pipeline.yaml").read_text()
+
+
+def test_the_file_goes_in_as_it_is(answer: tuple[Path, Result]) -> None:
+    folder, _ = answer
+    assert (folder / "pipeline.yaml").read_bytes() == (folder.parent / "shop.yaml").read_bytes()
+
+
+def test_the_command(answer: tuple[Path, Result], tmp_path: Path) -> None:
+    folder, _ = answer
+    arguments = submit(folder, tmp_path, "--trigger", "10 seconds", MASTER="yarn", DEPLOY_MODE="cluster")
+    assert arguments[:4] == ["--master", "yarn", "--deploy-mode", "cluster"]
+    assert arguments[-3:] == [str(folder / "main.py"), "--trigger", "10 seconds"]
+    given = dict(pairwise(arguments))
+    assert given["--archives"] == f"{folder}/environment.zip#environment"
+    assert given["--files"] == f"{folder}/pipeline.yaml"
+    assert given["--jars"] == f"{folder}/jars/one.jar,{folder}/jars/two.jar,s3://lake/own.jar"
+    assert settings(arguments) == {
+        "spark.executor.memory": "2g",
+        "spark.driver.memory": "3g",
+        "spark.yarn.tags": QUOTED,
+        "spark.driver.extraJavaOptions": "-Xss4m -XX:-DontCompileHugeMethods",
+        "spark.executorEnv.PYTHONPATH": "environment",
+    }
+
+
+def test_the_command_wants_a_master(answer: tuple[Path, Result], tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        submit(answer[0], tmp_path)
+    assert "MASTER: is the cluster: spark://HOST:7077, yarn" in raised.value.stderr
+
+
+def test_a_file_that_is_not_there(headrace: Headrace, tmp_path: Path) -> None:
+    result = headrace("package", str(tmp_path / "none.yaml"))
+    assert (result.exit_code, "there is no file" in result.output) == (2, True)
+
+
+def test_a_folder_that_has_something_in_it_is_left_alone(headrace: Headrace, tmp_path: Path) -> None:
+    file = write(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine").write_text("mine")
+    result = headrace("package", str(file), "--output", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "there already, and not an empty folder" in result.output
+    assert "--output DIR" in result.output
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+def test_an_empty_folder_is_filled_and_nothing_else_is_left(headrace: Headrace, tmp_path: Path) -> None:
+    file = write(tmp_path)
+    (tmp_path / "out").mkdir()
+    assert headrace("package", str(file), "--output", str(tmp_path / "out")).exit_code == 0
+    assert (tmp_path / "out/submit.sh").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "shop.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("spark", "complaint"),
+    [
+        ({"spark.driver.extraJavaOptions": "-Dstore.password=${env:SALT}"}, "spark.driver.extraJavaOptions"),
+        ({"spark.driver.extraJavaOptions": f"-Dstore.password={CANARY}"}, "spark.driver.extraJavaOptions"),
+        ({"spark.driver.memory": "${env:SALT}"}, "spark.driver.memory"),
+        ({"spark.archives": "s3://lake/mine.zip"}, "a package sets spark.archives itself"),
+    ],
+)
+def test_settings_that_a_package_cannot_have(
+    headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: Mapping[str, str], complaint: str
+) -> None:
+    monkeypatch.setenv("SALT", CANARY)
+    result = headrace("package", str(write(tmp_path, spark=spark)), "--output", str(tmp_path / "out"))
+    assert (result.exit_code, complaint in result.output, CANARY in result.output) == (2, True, False), result.output
+    assert not (tmp_path / "out").exists()
+
+
+def run_entry(folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The package's script, by a Python that sees nothing else."""
+    command: list[str | Path] = [sys.executable, "-I", "-S", folder / "main.py"]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("about", [{"python": "cpython 3.9"}, {"platform": "plan9-mips"}])
+def test_another_python_is_refused(tmp_path: Path, about: Mapping[str, str]) -> None:
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "main.py").write_bytes(Path(entry.__file__).read_bytes())
+    here = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": "3.5", **about}
+    (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(here))
+    done = run_entry(tmp_path, tmp_path)
+    assert done.returncode == 2
+    assert f"error: the package is for {here['python']} on {here['platform']}, and this is" in done.stderr
+    assert "fix: let PYSPARK_PYTHON name such a Python" in done.stderr
+
+
+def test_another_spark_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "main.py").write_bytes(Path(entry.__file__).read_bytes())
+    (tmp_path / "pyspark.py").write_text("__version__ = '2.4.8'")
+    about = {"python": entry.describe_python(), "platform": sysconfig.get_platform(), "spark": "3.5"}
+    (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(about))
+    command: list[str | Path] = [sys.executable, "-S", tmp_path / "main.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={})
+    assert (done.returncode, "for Spark 3.5, and this is 2.4.8" in done.stderr) == (2, True), done.stderr
+
+
+def test_an_archive_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_bytes(Path(entry.__file__).read_bytes())
+    (tmp_path / "environment").mkdir()  # somebody else's
+    done = run_entry(tmp_path, tmp_path)
+    assert (done.returncode, "--archives environment.zip#environment" in done.stderr) == (2, True), done.stderr

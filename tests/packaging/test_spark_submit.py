@@ -1,0 +1,85 @@
+"""A package on a real cluster: Spark's own, with a Python that has PySpark and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+import yaml
+from tests.support.cluster import make_bare_python, start_cluster, submitter_environment
+from tests.support.dist import ROOT, run
+
+from headrace.testing.stack import Kinesis
+
+pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
+
+CANARY = "canary-7f3a91c2-pepper"
+STREAM = "shop.public.orders"
+#: For a machine of many tests.
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
+
+@pytest.fixture(scope="module")
+def kinesis() -> Iterator[Kinesis]:
+    with Kinesis() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shell(kinesis: Kinesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of whoever submits."""
+    python = make_bare_python(tmp_path_factory.mktemp("bare") / "venv")
+    with start_cluster(kinesis.environment) as master:
+        yield {**submitter_environment(master, python), **kinesis.environment, "SALT": CANARY}
+
+
+def submit(folder: Path, config: dict[str, Any], shell: dict[str, str]) -> str:
+    """Packages a pipeline file and runs the package, from another folder; what the run prints."""
+    file = folder / "shop.yaml"
+    whole = {"name": "shop", "tables": [], **config, "checkpoint": str(folder / "checkpoint"), "spark": SMALL}
+    file.write_text(yaml.safe_dump(whole), encoding="utf-8")
+    package: list[str | Path] = [sys.executable, "-m", "headrace", "package", file, "--output", folder / "package"]
+    run(package, ROOT, environment={"SALT": CANARY, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    file.unlink()
+    return run([folder / "package/submit.sh", "--available-now"], folder, environment=shell).stdout
+
+
+def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) -> None:
+    config = {
+        "source": {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format": "avro"}},
+        "tables": [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}],
+        "transforms": [{"unwrap": {}}, {"mask": {"columns": {"name": {"sha256": {"salt": "${env:SALT}"}}}}}],
+        "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
+    }
+    assert "moma.artists → iceberg: 900 rows in, 900 applied" in submit(tmp_path, config, shell)
+    table = pyarrow.parquet.read_table(tmp_path / "lake/moma/artists/data").to_pylist()
+    assert len({row["artist_id"] for row in table}) == len(table) == 900
+    assert {len(row["name"]) for row in table} == {64}
+
+
+def test_executors_read_a_stream_with_what_is_in_the_package(
+    tmp_path: Path, shell: dict[str, str], kinesis: Kinesis
+) -> None:
+    kinesis.create_stream(STREAM, shards=2)
+    orders = [{"id": number, "name": f"order {number}"} for number in range(20)]
+    kinesis.put(STREAM, *((json.dumps({"id": order["id"]}), json.dumps(order).encode()) for order in orders))
+    config = {
+        "source": {"kinesis": {"stream": STREAM, "endpoint.url": kinesis.endpoint_url}, "value": {"json": {}}},
+        "sink": {"files": {"path": str(tmp_path / "rows")}},
+    }
+    assert f"{STREAM} → files: 20 rows in" in submit(tmp_path, config, shell)
+    files = (tmp_path / "rows").rglob("part-*.json")
+    rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    assert sorted(({"id": row["id"], "name": row["name"]} for row in rows), key=itemgetter("id")) == orders

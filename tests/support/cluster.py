@@ -1,0 +1,113 @@
+"""Spark's own standalone cluster, of the jars that PySpark brings, and a Python that has PySpark and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import py4j
+import pyspark
+from tests.support.dist import run
+
+from headrace.runtime.ivy import spark_home
+from headrace.testing.stack import jvm
+from headrace.testing.stack.http import request
+from headrace.testing.stack.server import Server
+
+
+class _Daemon(Server):
+    """A process of the cluster."""
+
+    def fetch(self) -> None:
+        """PySpark is installed."""
+
+    def launch(self, *program: str, environment: Mapping[str, str] = {}) -> Sequence[str | Path]:
+        variables = {
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_SCALA_VERSION": "2.12",  # else it looks for the folders of Spark's own build
+            "SPARK_LOCAL_IP": self.host,
+            **environment,
+        }
+        command = jvm.command(*program, "--host", self.host, classpath=[spark_home() / "jars/*"], heap="256m")
+        return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *command]
+
+
+class Master(_Daemon):
+    """The cluster's head; it starts applications and runs none of their code."""
+
+    name = "spark-master"
+    ports: ClassVar[tuple[str, ...]] = ("port", "web_port")
+    web_port: int
+
+    @property
+    def address(self) -> str:
+        return f"spark://{self.host}:{self.port}"
+
+    def command(self) -> Sequence[str | Path]:
+        ports = ("--port", str(self.port), "--webui-port", str(self.web_port))
+        return self.launch("org.apache.spark.deploy.master.Master", *ports)
+
+    def ready(self) -> bool:
+        try:
+            return request("GET", f"http://{self.host}:{self.web_port}/json/")[0] == 200
+        except OSError:
+            return False
+
+
+class Worker(_Daemon):
+    """A machine of the cluster: one core, on which an executor runs in a folder of its own, with the environment that is given."""
+
+    name = "spark-worker"
+    ports: ClassVar[tuple[str, ...]] = ("port", "web_port")
+    web_port: int
+
+    def __init__(self, master: Master, environment: Mapping[str, str]) -> None:
+        super().__init__()
+        self._master, self._environment = master, environment
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def command(self) -> Sequence[str | Path]:
+        ports = ("--port", str(self.port), "--webui-port", str(self.web_port))
+        size = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / "work"))
+        worker = ("org.apache.spark.deploy.worker.Worker", *ports, *size, self._master.address)
+        return self.launch(*worker, environment=self._environment)
+
+    def ready(self) -> bool:
+        return self.log_says("Successfully registered with master")
+
+
+@contextmanager
+def start_cluster(environment: Mapping[str, str] = {}) -> Iterator[Master]:
+    """A master and two workers."""
+    with Master() as master, Worker(master, environment), Worker(master, environment):
+        yield master
+
+
+def make_bare_python(folder: Path) -> Path:
+    """A Python in which PySpark can be imported, and nothing else that is not Python's own."""
+    run([sys.executable, "-m", "venv", "--without-pip", folder], folder.parent)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for module in (pyspark, py4j):
+        package = Path(str(module.__file__)).parent
+        (site / package.name).symlink_to(package)
+    return folder / "bin/python"
+
+
+def submitter_environment(master: Master, python: Path) -> dict[str, str]:
+    """The variables of a shell in which ``spark-submit`` is Spark's, and Python the bare one."""
+    home = spark_home()
+    return {
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": master.host,
+        "JAVA_HOME": str(jvm.java().home),
+        "PATH": os.pathsep.join([str(home / "bin"), os.environ["PATH"]]),
+        "PYSPARK_PYTHON": str(python),
+        "MASTER": master.address,
+    }

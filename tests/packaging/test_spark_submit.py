@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark
 
 CANARY = "canary-7f3a91c2-pepper"
 STREAM = "shop.public.orders"
+FILES = {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format": "avro"}}
 #: For a machine of many tests.
 SMALL = {
     "spark.driver.memory": "1g",
@@ -45,25 +46,32 @@ def shell(kinesis: Kinesis, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield {**submitter_environment(master, python), **kinesis.environment, "SALT": CANARY}
 
 
-def submit(folder: Path, config: dict[str, Any], shell: dict[str, str]) -> str:
-    """Packages a pipeline file and runs the package, from another folder; what the run prints."""
+def make_package(folder: Path, config: dict[str, Any]) -> None:
+    """Packages a pipeline file; nothing is left but ``folder``/package."""
     file = folder / "shop.yaml"
     whole = {"name": "shop", "tables": [], **config, "checkpoint": str(folder / "checkpoint"), "spark": SMALL}
     file.write_text(yaml.safe_dump(whole), encoding="utf-8")
-    package: list[str | Path] = [sys.executable, "-m", "headrace", "package", file, "--output", folder / "package"]
-    run(package, ROOT, environment={"SALT": CANARY, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    command: list[str | Path] = [sys.executable, "-m", "headrace", "package", file, "--output", folder / "package"]
+    run(command, ROOT, environment={"SALT": CANARY, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
     file.unlink()
-    return run([folder / "package/submit.sh", "--available-now"], folder, environment=shell).stdout
+
+
+def submit(folder: Path, shell: dict[str, str]) -> str:
+    """Runs the package from a folder that is not its own; what the run prints."""
+    done = run([folder / "package/submit.sh", "--available-now"], folder, environment=shell)
+    assert CANARY not in done.stdout + done.stderr
+    return done.stdout
 
 
 def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) -> None:
     config = {
-        "source": {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format": "avro"}},
+        "source": FILES,
         "tables": [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}],
         "transforms": [{"unwrap": {}}, {"mask": {"columns": {"name": {"sha256": {"salt": "${env:SALT}"}}}}}],
         "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
     }
-    assert "moma.artists → iceberg: 900 rows in, 900 applied" in submit(tmp_path, config, shell)
+    make_package(tmp_path, config)
+    assert "moma.artists → iceberg: 900 rows in, 900 applied" in submit(tmp_path, shell)
     table = pyarrow.parquet.read_table(tmp_path / "lake/moma/artists/data").to_pylist()
     assert len({row["artist_id"] for row in table}) == len(table) == 900
     assert {len(row["name"]) for row in table} == {64}
@@ -79,7 +87,17 @@ def test_executors_read_a_stream_with_what_is_in_the_package(
         "source": {"kinesis": {"stream": STREAM, "endpoint.url": kinesis.endpoint_url}, "value": {"json": {}}},
         "sink": {"files": {"path": str(tmp_path / "rows")}},
     }
-    assert f"{STREAM} → files: 20 rows in" in submit(tmp_path, config, shell)
+    make_package(tmp_path, config)
+    assert f"{STREAM} → files: 20 rows in" in submit(tmp_path, shell)
     files = (tmp_path / "rows").rglob("part-*.json")
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     assert sorted(({"id": row["id"], "name": row["name"]} for row in rows), key=itemgetter("id")) == orders
+
+
+def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[str, str]) -> None:
+    """And finds headrace beside itself, where nobody unpacked it."""
+    make_package(tmp_path, {"source": FILES, "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}}})
+    command: list[str | Path] = ["spark-submit", "--master", "local[1]", tmp_path / "package/main.py", "--available-now"]
+    complaint = run(command, tmp_path, environment=shell, ok=3).stderr
+    assert "spark-submit was not given the jars of org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in complaint
+    assert CANARY not in complaint

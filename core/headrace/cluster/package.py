@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sysconfig
@@ -34,12 +35,17 @@ from headrace.secret_values import Secret, has_secret_name
 
 ARCHIVE, MAIN, SUBMIT, JARS = f"{entry.ENVIRONMENT}.zip", "main.py", "submit.sh", "jars"
 _ON_EXECUTORS = "spark.executorEnv.PYTHONPATH"
+#: Settings that count before the program starts.
+_EARLY = ("spark.driver.", "spark.yarn.", "spark.kubernetes.", "spark.emr-serverless.")
+#: Those that name a secret and hold none.
+_NAMES = re.compile(r"spark\.kubernetes\.(driver|executor)\.(secretKeyRef|secrets)\.")
 #: Settings that the command has itself.
 _COMMANDS_OWN = ("spark.archives", "spark.files", _ON_EXECUTORS)
 _COMMAND = """\
 #!/bin/sh
 # Made by `headrace package`: Spark {spark}, {python}, {platform}. Its arguments are those of `headrace run`.
-here=$(cd "$(dirname "$0")" && pwd) || exit
+# AT: a copy of this folder that the cluster can read.
+here=${{AT:-$(cd "$(dirname "$0")" && pwd)}} || exit
 exec spark-submit \\
   --master "${{MASTER:?is the cluster: spark://HOST:7077, yarn, k8s://…}}" \\
   --deploy-mode "${{DEPLOY_MODE:-client}}" \\
@@ -105,7 +111,7 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
     for key, value in conf.items():
         if key in _COMMANDS_OWN:
             raise ConfigError(f"a package sets {key} itself", where=f"spark: {key}", fix="leave it out")
-        if key.startswith("spark.driver.") and _is_secret(key, value):
+        if key.startswith(_EARLY) and _is_secret(key, value):
             raise ConfigError(
                 "it counts before the program starts, by a command that everybody may read, and it is a secret",
                 where=f"spark: {key}",
@@ -117,8 +123,9 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
 
 
 def _is_secret(key: str, value: str) -> bool:
-    is_named = has_secret_name(value if key == JAVA_OPTIONS else key)
-    return is_named or isinstance(value, Secret)
+    if _NAMES.match(key):
+        return False
+    return isinstance(value, Secret) or has_secret_name(value if key == JAVA_OPTIONS else key)
 
 
 def _write_archive(archive: Path, distributions: Sequence[Distribution], about: Mapping[str, str]) -> None:

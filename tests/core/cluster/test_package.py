@@ -39,6 +39,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-Xss4m",
     "spark.yarn.tags": QUOTED,
     "spark.hadoop.fs.store.key": "${env:SALT}",
+    "spark.kubernetes.driver.secretKeyRef.SALT": "shop:salt",
 }
 
 
@@ -87,7 +88,7 @@ def test_it_says_what_it_made(answer: tuple[Path, Result]) -> None:
     assert f"cpython {version}, {sysconfig.get_platform()}" in result.output
     assert re.search(r"environment\.zip  [\d.]+ MB: .*headrace 0\.", result.output)
     assert "jars/  2 jars, 0.0 kB" in result.output
-    assert f"{folder}/submit.sh --available-now" in result.output
+    assert f"MASTER=spark://HOST:7077 '{folder}/submit.sh' --available-now" in result.output
     assert sorted(path.name for path in folder.iterdir()) == [
         *("environment.zip", "jars", "main.py", "pipeline.yaml", "submit.sh")
     ]
@@ -132,9 +133,16 @@ def test_the_command(answer: tuple[Path, Result], tmp_path: Path) -> None:
         "spark.executor.memory": "2g",
         "spark.driver.memory": "3g",
         "spark.yarn.tags": QUOTED,
+        "spark.kubernetes.driver.secretKeyRef.SALT": "shop:salt",
         "spark.driver.extraJavaOptions": "-Xss4m -XX:-DontCompileHugeMethods",
         "spark.executorEnv.PYTHONPATH": "environment",
     }
+
+
+def test_the_command_names_a_copy(answer: tuple[Path, Result], tmp_path: Path) -> None:
+    arguments = submit(answer[0], tmp_path, MASTER="yarn", AT="s3://lake/shop")
+    assert arguments[-1] == "s3://lake/shop/main.py"
+    assert dict(pairwise(arguments))["--archives"] == "s3://lake/shop/environment.zip#environment"
 
 
 def test_the_command_wants_a_master(answer: tuple[Path, Result], tmp_path: Path) -> None:
@@ -173,6 +181,7 @@ def test_an_empty_folder_is_filled_and_nothing_else_is_left(headrace: Headrace, 
         ({"spark.driver.extraJavaOptions": "-Dstore.password=${env:SALT}"}, "spark.driver.extraJavaOptions"),
         ({"spark.driver.extraJavaOptions": f"-Dstore.password={CANARY}"}, "spark.driver.extraJavaOptions"),
         ({"spark.driver.memory": "${env:SALT}"}, "spark.driver.memory"),
+        ({"spark.yarn.appMasterEnv.SALT": "${env:SALT}"}, "spark.yarn.appMasterEnv.SALT"),
         ({"spark.archives": "s3://lake/mine.zip"}, "a package sets spark.archives itself"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -35,4 +36,4 @@ def package(file: str, *, output: str | None) -> None:
     click.echo(f"  {ARCHIVE}  {sizes[ARCHIVE]}: {packed}")
     click.echo(f"  jars/  {count_noun(len(made.jars), 'jar')}, {jars}")
     click.echo(f"  pipeline.yaml, {MAIN}, {SUBMIT}")
-    click.echo(escape_controls(f"run it: MASTER=spark://HOST:7077 {folder / SUBMIT} --available-now"))
+    click.echo(escape_controls(f"run it: MASTER=spark://HOST:7077 {shlex.quote(str(folder / SUBMIT))} --available-now"))

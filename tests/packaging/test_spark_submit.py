@@ -97,7 +97,13 @@ def test_executors_read_a_stream_with_what_is_in_the_package(
 def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[str, str]) -> None:
     """And finds headrace beside itself, where nobody unpacked it."""
     make_package(tmp_path, {"source": FILES, "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}}})
-    command: list[str | Path] = ["spark-submit", "--master", "local[1]", tmp_path / "package/main.py", "--available-now"]
+    command: list[str | Path] = [
+        "spark-submit",
+        "--master",
+        "local[1]",
+        tmp_path / "package/main.py",
+        "--available-now",
+    ]
     complaint = run(command, tmp_path, environment=shell, ok=3).stderr
     assert "spark-submit was not given the jars of org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in complaint
     assert CANARY not in complaint

@@ -40,7 +40,7 @@ _EARLY = ("spark.driver.", "spark.yarn.", "spark.kubernetes.", "spark.emr-server
 #: Those that name a secret and hold none.
 _NAMES = re.compile(r"spark\.kubernetes\.(driver|executor)\.(secretKeyRef|secrets)\.")
 #: Settings that the command has itself.
-_COMMANDS_OWN = ("spark.archives", "spark.files", _ON_EXECUTORS)
+_COMMANDS_OWN = {"spark.archives", "spark.files", _ON_EXECUTORS}
 _COMMAND = """\
 #!/bin/sh
 # Made by `headrace package`: Spark {spark}, {python}, {platform}. Its arguments are those of `headrace run`.
@@ -108,9 +108,10 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
 
     ConfigError for a secret that would then come too late, and for a setting that is the command's own.
     """
-    for key, value in conf.items():
-        if key in _COMMANDS_OWN:
-            raise ConfigError(f"a package sets {key} itself", where=f"spark: {key}", fix="leave it out")
+    if own := conf.keys() & _COMMANDS_OWN:
+        raise ConfigError(f"a package sets {own.pop()} itself", where="spark:", fix="leave it out")
+    java = [part for part in (merge_session_conf(plugins).get(JAVA_OPTIONS), conf.get(JAVA_OPTIONS)) if part]
+    for key, value in [*conf.items(), *((JAVA_OPTIONS, part) for part in java)]:
         if key.startswith(_EARLY) and _is_secret(key, value):
             raise ConfigError(
                 "it counts before the program starts, by a command that everybody may read, and it is a secret",
@@ -118,7 +119,6 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
                 fix="write the value into the file if it is none, or set it in the cluster's spark-defaults.conf",
             )
     options = {key: value for key, value in conf.items() if key not in SUBMITTERS and not _is_secret(key, value)}
-    java = [part for part in (merge_session_conf(plugins).get(JAVA_OPTIONS), conf.get(JAVA_OPTIONS)) if part]
     return {**options, JAVA_OPTIONS: with_huge_methods(" ".join(java)), _ON_EXECUTORS: entry.ENVIRONMENT}
 
 

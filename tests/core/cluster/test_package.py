@@ -19,8 +19,12 @@ import yaml
 from click.testing import CliRunner, Result
 from tests.core.conftest import Headrace
 
+from headrace import ConfigError
 from headrace.cli.main import cli
 from headrace.cluster import main as entry, package
+from headrace.runtime.jvm import JAVA_OPTIONS
+from headrace.sdk.plugin import Plugin
+from headrace.secret_values import Secret
 
 CANARY = "canary-7f3a91c2-pepper"
 QUOTED = "a 'quoted' $HOME label"
@@ -192,6 +196,18 @@ def test_settings_that_a_package_cannot_have(
     result = headrace("package", str(write(tmp_path, spark=spark)), "--output", str(tmp_path / "out"))
     assert (result.exit_code, complaint in result.output, CANARY in result.output) == (2, True, False), result.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_plugins_java_options_are_no_secret_either() -> None:
+    class Lake(Plugin):
+        name = "lake"
+
+        def session_conf(self) -> dict[str, str]:
+            return {JAVA_OPTIONS: Secret(f"-Dlake={CANARY}")}
+
+    with pytest.raises(ConfigError, match="by a command that everybody may read") as raised:
+        package.list_submit_options([Lake()], {})
+    assert CANARY not in str(raised.value)
 
 
 def run_entry(folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:

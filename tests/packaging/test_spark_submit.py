@@ -105,5 +105,6 @@ def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[
         "--available-now",
     ]
     complaint = run(command, tmp_path, environment=shell, ok=3).stderr
-    assert "spark-submit was not given the jars of org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in complaint
+    (line,) = [line for line in complaint.splitlines() if "error: spark-submit was not given the jars of" in line]
+    assert "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in line
     assert CANARY not in complaint

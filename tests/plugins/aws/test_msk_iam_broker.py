@@ -1,7 +1,8 @@
 """The login at a broker that verifies signatures, by Spark. Keys are the JVM's own properties, for its environment cannot change.
 
 The broker is ``headrace.testing.stack.Msk``, and not MSK. STS and MSK's own interface are a server here: it gives AWS's client in
-the JVM keys that the broker has issued, and boto3 the broker's address.
+the JVM keys that the broker has issued, and boto3 the broker's address. Spark keeps clients of tests that are over, and these log in
+again as whoever is known then: that somebody did not log in is told by a run that is refused, and not by the broker.
 """
 
 from __future__ import annotations
@@ -142,8 +143,6 @@ def test_rows_reach_the_table(
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
     assert msk.count_logins(mechanism, f"session-{topic}")
-    other = MECHANISMS[mechanism == MECHANISMS[0]]
-    assert not msk.count_logins(other, f"session-{topic}")
     said = [item.found for item in pipeline.check(spark, connect=True)]
     assert any(f"SASL_SSL, {mechanism}: the login is accepted" in text for text in said)
 
@@ -186,7 +185,6 @@ def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkS
     jvm.use(msk.issue_key("the process"))
     said = refusal(job(msk, topic, tmp_path, {"profile": "nobody"}), spark)
     assert "there are no credentials for profile nobody" in said
-    assert not msk.count_logins("AWS_MSK_IAM", "the process")
 
 
 class Sts:
@@ -293,7 +291,6 @@ def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
     jvm.use(msk.issue_key(f"process-{topic}"))
     said = refusal(job(msk, topic, tmp_path, {"role.arn": ROLE, "mechanism": mechanism}), spark)
     assert f"auth msk-iam: {ROLE} cannot be assumed: User: arn:aws:iam::123456789012:user/me is not authorized" in said
-    assert not msk.count_logins(mechanism, f"process-{topic}")
 
 
 @pytest.mark.one_spark

@@ -159,7 +159,7 @@ def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bro
     with pytest.raises(RuleError) as caught:
         stopped.run(spark)
     assert str(caught.value) == (
-        f"table {TABLE}: 1 record: after-missing, an insert or update without `after`\n  fix: mend what wrote them; or "
+        f"table {TABLE}: 1 record: after-missing, a change without its row (`after`)\n  fix: mend what wrote them; or "
         "write `dead-letter` for this reason in `dead.letters:`, which keeps them aside"
     )
     job = pipeline(tmp_path, **{"dead.letters": {"op-unknown": "drop"}})
@@ -171,7 +171,7 @@ def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bro
     assert (progress.dead_letters, progress.dropped) == (1, 1)
     (letter,) = job.read("dead_letters", spark=spark).collect()
     assert (letter["reason"], letter["plugin"]) == ("after-missing", "debezium")
-    assert letter["error"] == "an insert or update without `after`"
+    assert letter["error"] == "a change without its row (`after`)"
 
 
 @pytest.mark.parametrize(("most", "ends"), [(2, False), (1, True), ("50%", False), ("1%", True)])

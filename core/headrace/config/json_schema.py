@@ -43,8 +43,10 @@ def pipeline_schema(registry: Registry) -> Schema:
     properties["sink"] = {"description": properties["sink"].get("description", ""), **_ref("block.sink")}
     properties["sinks"] |= {"items": _ref("block.sink"), "minItems": 1}
     # A validator of the model lets a single column stand without brackets.
-    for name in ("key", "route.by.field"):
-        definitions["TableRule"]["properties"][name]["type"] = ["string", "array"]
+    rule = definitions["TableRule"]["properties"]
+    one_key, keys = rule["key"]["anyOf"]
+    for columns in (one_key, keys["additionalProperties"], rule["route.by.field"]):
+        columns["type"] = ["string", "array"]
     properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
     root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]
     return {"$schema": _DIALECT, **root, "title": "headrace pipeline"}

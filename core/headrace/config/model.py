@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Annotated, Any, ClassVar, Final
 
@@ -40,8 +41,9 @@ class TableRule(Config):
     source: str
     #: The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name.
     target: str | None = None
-    #: Key columns, named as in the event. Only where the event carries no key, or one that cannot be read.
-    key: tuple[str, ...] = ()
+    #: Key columns, named as in the event. Only where the event carries no key, or one that cannot be read. With
+    #: `route.by.field` also a mapping: the value of the field, or a glob (``*``) → the key columns of its table.
+    key: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, one of the converters', or the
     #: name that the connector has for what the value means.
     columns: dict[str, str] = Field(default_factory=dict)
@@ -55,6 +57,8 @@ class TableRule(Config):
     @field_validator("key", "route_by_field", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: cls._one_or_many(columns) for name, columns in value.items()}
         return (value,) if isinstance(value, str) else value
 
     @field_validator("source")
@@ -83,7 +87,21 @@ class TableRule(Config):
             raise ValueError(
                 "`route.by.field` makes several tables of the topic, and `logical.table` one: write either"
             )
+        if isinstance(self.key, dict) and not self.route_by_field:
+            raise ValueError("`key` names tables, and no `route.by.field` says which table a record is of")
         return self
+
+    def key_of(self, part: str | None) -> tuple[str, ...]:
+        """The key columns of a topic, or of one part of it."""
+        if not isinstance(self.key, dict):
+            return self.key
+        return next((columns for name, columns in self.key.items() if part and fnmatchcase(part, name)), ())
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key columns of all parts of a topic."""
+        keys = self.key.values() if isinstance(self.key, dict) else [self.key]
+        return tuple(name for columns in keys for name in columns)
 
 
 TARGET_FIELDS = ("topic", "prefix", "db", "schema", "table")

@@ -103,7 +103,8 @@ def records_before(file: str, place: str) -> Column:
     """How many records are before one in its file: what it knows itself is the offset of the first."""
     from pyspark.sql import Window, functions as F
 
-    return F.row_number().over(Window.partitionBy(file).orderBy(place)) - 1
+    # A record may be several changes, which have its place in common.
+    return F.dense_rank().over(Window.partitionBy(file).orderBy(place)) - 1
 
 
 def first_seen(dead_letters: DataFrame) -> int | None:

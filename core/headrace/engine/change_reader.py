@@ -73,9 +73,9 @@ class ChangeReader:
             if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
                 found.append(events)
                 continue
-            in_files = not self._plan.source.yields_records
+            in_files, rows = not self._plan.source.yields_records, self._plan.row_fields(events.schema)
             try:
-                found += split_topic(context.spark, context.schemas, events, route.by, in_files=in_files)
+                found += split_topic(context.spark, context.schemas, events, route.by, rows, in_files=in_files)
             except Exception as raised:
                 error = translate(raised, self._plan)
                 if isinstance(error, UnknownSchemaError):

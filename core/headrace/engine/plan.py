@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -98,12 +98,18 @@ class Plan:
             folder,
             file_types=self.routes.columns,
             table_types=partial(self._read_stored_types, session),
+            row_fields=self.row_fields,
             ruled=self.settings.dead_letters,
         )
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         """What a topic of this schema tells of the stream itself, when it holds no rows."""
         return next((what for d in self.dialects if (what := d.metadata_topic(topic, schema))), None)
+
+    def row_fields(self, schema: StructType) -> Collection[str]:
+        """The fields of events of this schema that are rows of their table, as the dialect says that is to read them."""
+        fields = next((dialect.row_fields for dialect in self.dialects if dialect.matches(schema)), ())
+        return [name for name in fields if name in schema.names]
 
     def dialect_of(self, events: Events) -> Dialect:
         """The first dialect that matches a topic's events. Raises why the topic could not be read; DataError without one."""

@@ -40,21 +40,24 @@ class Routes:
         """The route of a topic, or of one part of it; None when there are rules and none of them matches."""
         if not self._rules:
             return Route(_table_name(None, topic))
-        for rule in self._rules:
-            if _matches(rule.source, topic):
-                table = _table_name(rule.target, part or topic)
-                return Route(table, rule.key, rule.columns, rule.route_by_field, rule.logical_table)
-        return None
+        rule = self._rule_of(topic)
+        if rule is None:
+            return None
+        table = _table_name(rule.target, part or topic)
+        return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table)
 
     def key_columns(self, topic: str) -> tuple[str, ...]:
-        """The key columns that the pipeline file names for a topic."""
-        route = self.of(topic)
-        return route.key if route else ()
+        """The key columns that the pipeline file names for a topic, whichever of its tables they are of."""
+        rule = self._rule_of(topic)
+        return rule.key_columns if rule else ()
 
     def columns(self, topic: str) -> Mapping[str, str]:
         """The types that the pipeline file gives to a topic's columns."""
         route = self.of(topic)
         return route.columns if route else {}
+
+    def _rule_of(self, topic: str) -> TableRule | None:
+        return next((rule for rule in self._rules if _matches(rule.source, topic)), None)
 
 
 @dataclass(frozen=True)

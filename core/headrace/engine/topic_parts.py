@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.dead_letters.rows import number_in_file, records_before
 from headrace.errors import DataError
 from headrace.sdk import events as E
-from headrace.sdk.changes import IMAGES, PREFIX
+from headrace.sdk.changes import PREFIX
 from headrace.sdk.events import Events
 from headrace.sdk.schema_log import SchemaLog
 from headrace.suggestions import did_you_mean
@@ -23,15 +23,22 @@ _PART, _NUMBER = PREFIX + "part", PREFIX + "number"
 
 
 def split_topic(
-    session: SparkSession, schemas: SchemaLog, events: Events, by: Sequence[str], *, in_files: bool
+    session: SparkSession,
+    schemas: SchemaLog,
+    events: Events,
+    by: Sequence[str],
+    row_fields: Collection[str],
+    *,
+    in_files: bool,
 ) -> list[Events]:
     """The events of a topic by the values of the fields ``by``; those without a value have no part.
 
     Takes a pass over the batch. A topic's schema has the columns of all its tables; a part's has those in which a record of it
-    had a value, in this batch or before. ``in_files``: records are numbered by the file that they are in.
+    had a value, in this batch or before. ``row_fields``: the events' fields that are rows; ``in_files``: records are numbered by
+    the file that they are in.
     """
-    part = _part_column(events, by)
-    values, keys = _list_columns(events.schema, E.VALUE), _list_columns(events.key_schema, E.KEY)
+    part = _part_column(events, by, row_fields)
+    values, keys = _list_columns(events.schema, E.VALUE, row_fields), _list_columns(events.key_schema, E.KEY, ())
     # Of a tombstone nobody knows which table it is of.
     frame = E.drop_tombstones(events.load(session, events.schema))
     rows = frame.groupBy(part.alias(_PART)).agg(_names_with_values(values), _names_with_values(keys)).collect()
@@ -40,16 +47,16 @@ def split_topic(
         is_part = part.isNull() if name is None else part == name
         found = replace(events, part=name, load=partial(_load_part, events, is_part, in_files))
         if name is not None:
-            schema = _keep_columns(events.schema, _remember(schemas, f"{events.topic}/{name}-value", value_names))
-            found = replace(found, schema=schema)
+            columns = _remember(schemas, f"{events.topic}/{name}-value", value_names)
+            found = replace(found, schema=_keep_columns(events.schema, columns, row_fields))
         if name is not None and events.key_schema is not None:
-            key = _keep_columns(events.key_schema, _remember(schemas, f"{events.topic}/{name}-key", key_names))
+            key = _keep_columns(events.key_schema, _remember(schemas, f"{events.topic}/{name}-key", key_names), ())
             found = replace(found, key_schema=key, load=partial(_load_part, events, is_part, in_files, key=key.names))
         parts.append(found)
     return sorted(parts, key=lambda found: found.part or "")
 
 
-def _part_column(events: Events, by: Sequence[str]) -> Column:
+def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str]) -> Column:
     """The values of the fields, joined with dots; null where one has none."""
     from pyspark.sql import functions as F
 
@@ -58,8 +65,8 @@ def _part_column(events: Events, by: Sequence[str]) -> Column:
         top, _, field = path.partition(".")
         struct = events.schema[top].dataType if top in events.schema.names else None
         known = {name: getattr(events.schema[name].dataType, "names", ()) for name in events.schema.names}
-        if struct is None or top in IMAGES or (field and field not in known[top]):
-            paths = [f"{name}.{inner}" for name in known if name not in IMAGES for inner in known[name]]
+        if struct is None or top in row_fields or (field and field not in known[top]):
+            paths = [f"{name}.{inner}" for name in known if name not in row_fields for inner in known[name]]
             raise DataError(
                 f"`route.by.field` names {path!r}, which its events do not have beside the row",
                 where=f"topic {events.topic}",
@@ -71,16 +78,16 @@ def _part_column(events: Events, by: Sequence[str]) -> Column:
     return F.when(has_all, F.concat_ws(".", *columns))
 
 
-def _list_columns(schema: StructType | None, column: str) -> Mapping[str, list[Column]]:
-    """Name of a row's or a key's column → where its value is: in the row images of envelopes, else in the struct itself."""
+def _list_columns(schema: StructType | None, column: str, row_fields: Collection[str]) -> Mapping[str, list[Column]]:
+    """Name of a row's or a key's column → where its value is: in the fields that are rows, else in the struct itself."""
     from pyspark.sql import functions as F
 
     columns: dict[str, list[Column]] = {}
-    images = [image for image in IMAGES if schema is not None and _is_row_image(schema, image)]
-    for image in images:
-        for name in _names(schema, image):
-            columns.setdefault(name, []).append(F.col(f"{column}.{image}").getField(name))
-    if not images and schema is not None:
+    rows = [name for name in row_fields if _names(schema, name)]
+    for row in rows:
+        for name in _names(schema, row):
+            columns.setdefault(name, []).append(F.col(column).getField(row).getField(name))
+    if not rows and schema is not None:
         columns = {name: [F.col(column).getField(name)] for name in schema.names}
     return columns
 
@@ -106,17 +113,17 @@ def _remember(schemas: SchemaLog, name: str, found: Collection[str]) -> Collecti
     return names
 
 
-def _keep_columns(schema: StructType, names: Collection[str]) -> StructType:
+def _keep_columns(schema: StructType, names: Collection[str], row_fields: Collection[str]) -> StructType:
     """The schema of a value or a key with no more columns of the row than these."""
     from pyspark.sql.types import StructField, StructType
 
-    images = [image for image in IMAGES if _is_row_image(schema, image)]
-    if not images:
+    rows = [name for name in row_fields if _names(schema, name)]
+    if not rows:
         return StructType([field for field in schema if field.name in names])
     fields = []
     for field in schema:
         row: Any = field.dataType
-        kept = StructType([inner for inner in row if inner.name in names]) if field.name in images else row
+        kept = StructType([inner for inner in row if inner.name in names]) if field.name in rows else row
         fields.append(StructField(field.name, kept))
     return StructType(fields)
 
@@ -143,10 +150,6 @@ def _load_part(
         return frame
     fields = F.struct(*[F.col(E.KEY).getField(name).alias(name) for name in key])
     return frame.withColumn(E.KEY, F.when(F.col(E.KEY).isNotNull(), fields))
-
-
-def _is_row_image(schema: StructType, name: str) -> bool:
-    return bool(_names(schema, name))
 
 
 def _names(schema: StructType | None, name: str) -> Sequence[str]:

@@ -21,6 +21,8 @@ class Dialect(Plugin, ABC):
 
     #: Dialects are asked from low to high: a shape that says more goes first.
     priority: int = 50
+    #: The fields of events that are rows of their table. An event that has none of them is the row itself.
+    row_fields: tuple[str, ...] = ("before", "after")
 
     @classmethod
     @abstractmethod

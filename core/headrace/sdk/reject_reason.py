@@ -33,9 +33,9 @@ _MEANINGS = {
     RejectReason.SCHEMA_INCOMPATIBLE: "its schema has another type for a column, and none holds the values of both",
     RejectReason.OP_MISSING: "the envelope's `op` is null",
     RejectReason.OP_UNKNOWN: "the envelope's `op` is none that is known",
-    RejectReason.OP_NOT_A_ROW: "a logical message (`m`) among rows: real, and no row",
+    RejectReason.OP_NOT_A_ROW: "a record that tells of something else, as a logical message (`m`) does: real, and no row",
     RejectReason.TRUNCATED: "a truncate (`t`), where deleted rows are kept or rows are appended; else it empties the table",
-    RejectReason.AFTER_MISSING: "an insert or update without `after`",
+    RejectReason.AFTER_MISSING: "a change without its row (`after`)",
     RejectReason.KEY_MISSING: "a key column is null",
     RejectReason.OTHER_TABLE: "it is of another table than the topic's first record, and no rule says that a topic has several",
 }

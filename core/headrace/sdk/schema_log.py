@@ -45,8 +45,8 @@ class SchemaLog:
     """Subject → schema, in a folder of the checkpoint; in memory alone when there is no folder. Threads may share it.
 
     ``file_types``: topic → column → the type that the pipeline file gives it. ``table_types``: topic → column → its type in the
-    table, where there is one already; without those that a transform changes. ``ruled``: the reject reasons of which the
-    pipeline file says what becomes of their records.
+    table, where there is one already; without those that a transform changes. ``row_fields``: of a schema of events, the fields
+    that are rows. ``ruled``: the reject reasons of which the pipeline file says what becomes of their records.
     """
 
     def __init__(
@@ -55,9 +55,10 @@ class SchemaLog:
         *,
         file_types: Callable[[str], Mapping[str, str]] | None = None,
         table_types: Callable[[str], Mapping[str, DataType]] | None = None,
+        row_fields: Callable[[StructType], Collection[str]] = lambda schema: (),
         ruled: Collection[str] = (),
     ) -> None:
-        self.ruled = ruled
+        self.ruled, self.row_fields = ruled, row_fields
         #: Subject → ids that a registry does not have. A batch asks once, however often it is planned.
         self.missing: dict[Subject, set[str]] = {}
         self._folder, self._file_types, self._table_types = folder, file_types, table_types
@@ -81,10 +82,8 @@ class SchemaLog:
         from pyspark.sql.types import StructType
 
         name = str(subject)
-        if name not in self._known and self._folder:
-            text = self._folder.read(_file(name))
-            if text is not None:
-                self._known[name] = StructType.fromJson(json.loads(text))
+        if name not in self._known and self._folder and (text := self._folder.read(_file(name))) is not None:
+            self._known[name] = StructType.fromJson(json.loads(text))
         return self._known.get(name)
 
     def remember(self, subject: Subject | str, schema: StructType) -> None:

@@ -60,6 +60,7 @@ def test_it_takes_the_files_that_are_shipped(schema: dict[str, Any], file: str) 
         lambda d: d,
         lambda d: d.pop("tables"),
         lambda d: d["tables"][0].update(key="artist_id"),
+        lambda d: d["tables"][0].update({"route.by.field": "source.table", "key": {"a": ["b", "c"], "*": "id"}}),
         lambda d: d["transforms"].append("unwrap"),
         lambda d: d["transforms"].append({"unwrap": None}),
         lambda d: d.update(sink="console"),

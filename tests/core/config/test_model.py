@@ -185,6 +185,14 @@ class TestTables:
         assert TableRule.model_validate({"source": "x", "key": "id"}).key == ("id",)
         assert TableRule.model_validate({"source": "x", "key": ["a", "b"]}).key == ("a", "b")
 
+    def test_a_key_for_each_table_of_a_topic(self) -> None:
+        rule = {"source": "x", "route.by.field": "source.table", "key": {"lines": ["order_id", "line"], "*": "id"}}
+        parsed = TableRule.model_validate(rule)
+        assert parsed.key_columns == ("order_id", "line", "id")
+        assert [parsed.key_of(part) for part in ("lines", "orders", None)] == [("order_id", "line"), ("id",), ()]
+        with pytest.raises(ValidationError, match=r"`key` names tables, and no `route.by.field` says"):
+            TableRule.model_validate({"source": "x", "key": {"lines": "id"}})
+
     def test_one_field_to_route_by_needs_no_brackets(self) -> None:
         rules = [{"source": "x", "route.by.field": value} for value in ("source.table", ["source.table"])]
         assert {TableRule.model_validate(rule).route_by_field for rule in rules} == {("source.table",)}

@@ -87,6 +87,15 @@ def test_a_part_of_a_topic_is_named_by_the_fields_that_it_is_routed_by(target: s
     assert found == Route(table, by=("source.table",))
 
 
+def test_the_parts_of_a_topic_may_have_keys_of_their_own() -> None:
+    rule = {"source": "moma", "route.by.field": "source.table", "key": {"artists": "artist_id", "*": ["id"]}}
+    routes = Routes([TableRule.model_validate(rule)])
+    keys = [found.key for part in ("artists", "works", None) if (found := routes.of("moma", part))]
+    assert keys == [("artist_id",), ("id",), ()]
+    assert routes.key_columns("moma") == ("artist_id", "id")
+    assert routes.key_columns("other") == ()
+
+
 def test_the_parts_of_a_topic_that_have_one_target_are_one_table() -> None:
     rule = TableRule.model_validate({"source": "moma", "target": "all", "route.by.field": "source.table"})
     none: Any = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import IntegerType
+from pyspark.sql.types import IntegerType, StructType
 
 from headrace.sdk.format import find_unknown_schemas
 from headrace.sdk.schema_log import SchemaLog, Subject
@@ -34,6 +34,7 @@ def test_types_are_asked_for_by_topic() -> None:
 def test_nothing_is_known_of_types() -> None:
     log = SchemaLog()
     assert (log.file_types(VALUE), log.table_types(VALUE), log.ruled) == ({}, {}, ())
+    assert log.row_fields(StructType()) == ()
 
 
 def test_writer_schemas() -> None:

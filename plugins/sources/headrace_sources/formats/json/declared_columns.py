@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.sdk import IMAGES, ConfigError, SchemaLog, Subject, match_names
+from headrace.sdk import ConfigError, SchemaLog, Subject, match_names
 from headrace_sources.connect.schema import LEAF_NAMES, ConnectSchema
 from headrace_sources.connect.types import parse_type_name, table_type, to_connect_schema
 
@@ -35,15 +35,15 @@ def parse_declared_types(types: Mapping[str, str], topic: str) -> dict[str, Conn
 
 
 def find_declared_columns(
-    session: SparkSession, schema: StructType, declared: Mapping[str, ConnectSchema]
+    session: SparkSession, rows: Collection[StructType], declared: Mapping[str, ConnectSchema]
 ) -> dict[str, ConnectSchema]:
-    """The declared columns as the rows, or row images, of a schema spell them."""
-    names = {field.name for row in _rows(schema) for field in row}
+    """The declared columns as the rows of events spell them."""
+    names = {field.name for row in rows for field in row}
     return {name: declared[written] for name, written in match_names(session, declared, sorted(names)).items()}
 
 
 def read_table_types(
-    session: SparkSession, schema: StructType, table_types: Mapping[str, DataType]
+    session: SparkSession, rows: Collection[StructType], table_types: Mapping[str, DataType]
 ) -> dict[str, ConnectSchema]:
     """Column → how it is parsed, where its type in the table holds numbers, and so does the data.
 
@@ -52,7 +52,7 @@ def read_table_types(
     from pyspark.sql.types import DecimalType, NumericType, StringType
 
     inferred: dict[str, list[DataType]] = {}
-    for field in (field for row in _rows(schema) for field in row):
+    for field in (field for row in rows for field in row):
         inferred.setdefault(field.name, []).append(field.dataType)
     columns = {}
     for name, written in match_names(session, table_types, inferred).items():
@@ -65,13 +65,17 @@ def read_table_types(
     return columns
 
 
-def to_table_schema(schema: StructType, declared: Mapping[str, ConnectSchema]) -> StructType:
+def to_table_schema(
+    schema: StructType, row_fields: Collection[str], declared: Mapping[str, ConnectSchema]
+) -> StructType:
     """An inferred schema with the declared columns' own types."""
-    return table_type(to_wire_schema(schema, declared))  # type: ignore[return-value]
+    return table_type(to_wire_schema(schema, row_fields, declared))  # type: ignore[return-value]
 
 
-def to_wire_schema(schema: StructType, declared: Mapping[str, ConnectSchema]) -> ConnectSchema:
-    """The tree to parse records with: the declared columns of rows, or of row images, and the rest as it is."""
+def to_wire_schema(
+    schema: StructType, row_fields: Collection[str], declared: Mapping[str, ConnectSchema]
+) -> ConnectSchema:
+    """The tree to parse records with: the declared columns of rows (``row_fields``, or all), and the rest as it is."""
     from pyspark.sql.types import StructType
 
     def to_row(data_type: DataType) -> ConnectSchema:
@@ -79,18 +83,17 @@ def to_wire_schema(schema: StructType, declared: Mapping[str, ConnectSchema]) ->
             return to_connect_schema(data_type)
         return ConnectSchema(fields={f.name: declared.get(f.name) or to_connect_schema(f.dataType) for f in data_type})
 
-    images = [name for name in IMAGES if name in schema.names]
-    if not images:
+    if not row_fields:
         return to_row(schema)
     return ConnectSchema(
-        fields={f.name: (to_row if f.name in images else to_connect_schema)(f.dataType) for f in schema}
+        fields={f.name: (to_row if f.name in row_fields else to_connect_schema)(f.dataType) for f in schema}
     )
 
 
-def _rows(schema: StructType) -> list[StructType]:
-    """The row images of a schema, or the schema itself where it has none."""
-    images = [schema[name].dataType for name in IMAGES if name in schema.names] or [schema]
-    return [row for row in images if row.typeName() == "struct"]  # type: ignore[misc]
+def find_rows(schema: StructType, row_fields: Collection[str]) -> list[StructType]:
+    """The rows in events of a schema, or the schema itself where it is the row."""
+    rows = [schema[name].dataType for name in row_fields] or [schema]
+    return [row for row in rows if row.typeName() == "struct"]  # type: ignore[misc]
 
 
 def _parse_type(text: str, column: str, topic: str) -> ConnectSchema:

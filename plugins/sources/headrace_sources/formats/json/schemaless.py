@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from headrace_sources.connect.schema import ConnectSchema
 from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import (
     find_declared_columns,
+    find_rows,
     parse_declared_types,
     read_table_types,
     to_table_schema,
@@ -63,6 +64,8 @@ class SchemalessReader(RecordReader):
     """Reads records by the types that the data had, and those that file and table say."""
 
     schema: StructType
+    #: The fields of events that are rows.
+    row_fields: Collection[str]
     #: Column → how it is parsed, where its type is not what the data shows.
     declared: Mapping[str, ConnectSchema]
     dropped: DroppedFields
@@ -73,7 +76,7 @@ class SchemalessReader(RecordReader):
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
-        tree = to_wire_schema(schema, self.declared)
+        tree = to_wire_schema(schema, self.row_fields, self.declared)
         record_type = StructType([*wire_type(tree), StructField(CORRUPT, StringType())])  # type: ignore[misc]
         text = F.col(column).cast("string")
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
@@ -121,7 +124,7 @@ def open_by_data(
     known = log.get(subject)
     if known is None and not inferred.fields:
         if texts.isEmpty():
-            return SchemalessReader(inferred, {}, DroppedFields(), options)
+            return SchemalessReader(inferred, (), {}, DroppedFields(), options)
         fix = KEY_FIX if subject.part == "key" else "check `format:`, and that a line is one event"
         raise DataError(f"none of its {subject.nouns} is a JSON object", where=f"topic {subject.topic}", fix=fix)
     if known is None:
@@ -129,15 +132,17 @@ def open_by_data(
     drop_names = drop_bad_key_names if subject.part == "key" else drop_bad_names
     inferred, dropped = drop_names(inferred, known, lambda name: sum(f'"{name}"' in text for text in first))
     schema: Any = inferred if known is None else add_missing_fields(known, inferred)
+    row_fields = log.row_fields(schema)
     if schema != known or known_types.columns is None:  # what they are does not change without a new column
+        rows = find_rows(schema, row_fields)
         known_types.columns = {
-            **read_table_types(spark, schema, log.table_types(subject)),
-            **find_declared_columns(spark, schema, known_types.declared),
+            **read_table_types(spark, rows, log.table_types(subject)),
+            **find_declared_columns(spark, rows, known_types.declared),
         }
     columns = known_types.columns
-    schema = to_table_schema(schema, columns) if columns else schema
+    schema = to_table_schema(schema, row_fields, columns) if columns else schema
     log.remember(subject, schema)
-    return SchemalessReader(schema, columns, dropped, options)
+    return SchemalessReader(schema, row_fields, columns, dropped, options)
 
 
 def _refuse_payload(inferred: StructType, subject: Subject) -> None:

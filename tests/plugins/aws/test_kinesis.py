@@ -106,6 +106,29 @@ def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
     assert rows(pipeline, spark, stream) == {2: "again"}
 
 
+def test_rows_and_changes_of_dms_lie_in_different_shards(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """As DMS writes them with its own settings, made by hand: partition keys are no JSON, and records have many lines."""
+
+    def dms(key: str, operation: str, second: int, kind: str = "data", **row: Any) -> tuple[str, bytes]:
+        written = {"timestamp": f"2026-11-24T08:12:{second:02}.000001Z", "record-type": kind, "operation": operation}
+        metadata = {**written, "schema-name": "public", "table-name": "orders"}
+        return key, f"{json.dumps({'data': row, 'metadata': metadata}, indent=chr(9))}\n".encode()
+
+    kinesis.split(stream, FIRST)
+    loaded = [dms(str(id_), "load", 0, id=id_, name="loaded") for id_ in range(1, 9)]
+    kinesis.put(stream, dms("TASK.public.orders", "create-table", 0, "control"), *loaded)
+    changes = [dms("public.orders", "update", second, id=1, name=f"version {second}") for second in (1, 3, 2)]
+    kinesis.put(stream, *changes, dms("public.orders", "delete", 4, id=2))
+    block = {"stream": stream, "endpoint.url": kinesis.endpoint_url}
+    source = {"kinesis": block, "value": {"json": {}}, "key": "none"}
+    pipeline = job(kinesis, stream, tmp_path, source=source, tables=[{"source": stream, "key": "id"}], transforms=[])
+    (summary,) = pipeline.run(spark).tables
+    assert (summary.rows_in, summary.dead_letters) == (13, 1)
+    assert rows(pipeline, spark, stream) == {1: "version 3", **dict.fromkeys(range(3, 9), "loaded")}
+
+
 class Writer:
     """Writes versions of twenty rows, and shards that are others all the time."""
 

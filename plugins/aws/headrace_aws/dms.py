@@ -1,0 +1,177 @@
+"""Records of AWS DMS (Database Migration Service), as it writes them to Kinesis and to Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.sdk import (
+    PLACE_ORDER,
+    Changes,
+    DataError,
+    Dialect,
+    RejectReason,
+    changes as C,
+    did_you_mean,
+    events as E,
+    match_names,
+    position,
+    sortable,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField, StructType
+
+    from headrace.sdk import Events
+
+#: The row, what it was before an update, and what DMS says of both.
+_ROW, _BEFORE, _METADATA = "data", "before-image", "metadata"
+#: What the names of tables begin with that DMS keeps of its own work.
+_OWN_TABLES = "awsdms_"
+#: Columns between here and the sinks: the table of the database; whether a change is what an update of the key leaves behind.
+_TABLE, _IS_OLD = C.PREFIX + "dms_table", C.PREFIX + "dms_is_old"
+
+
+class DmsDialect(Dialect):
+    """``data`` is the row, ``metadata`` says what became of it. Control records, of tables and of tasks, are no rows."""
+
+    name = "dms"
+    api_version = 1
+    row_fields = (_ROW, _BEFORE)
+
+    @classmethod
+    def matches(cls, schema: StructType) -> bool:
+        return {"record-type", "operation"} <= set(_names(schema, _METADATA))
+
+    def metadata_topic(self, topic: str, schema: StructType) -> str | None:
+        return "control records of AWS DMS" if self.matches(schema) and _ROW not in schema.names else None
+
+    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+        from pyspark.sql.types import StructField, StructType
+
+        # Of the row before an update the key is enough. Both are rows of one table: with one type they can be compared.
+        names = {name.lower() for name in key} & {name.lower() for name in _names(schema, _BEFORE)}
+        row = _fields(schema, _ROW)
+        old_key = [field for field in row if field.name.lower() in names]
+        fields = {_ROW: row, _BEFORE: old_key, _METADATA: _fields(schema, _METADATA)}
+        return StructType([StructField(name, StructType(inner)) for name, inner in fields.items() if inner])
+
+    def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
+        from pyspark.sql import functions as F
+
+        return F.col(_TABLE)
+
+    def order(self, events: Events) -> str:
+        has_time = "timestamp" in _names(events.schema, _METADATA)
+        return "when AWS DMS wrote the record" if has_time else PLACE_ORDER
+
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        from pyspark.sql import functions as F
+
+        schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
+        names, old_key = _names(schema, _ROW), _names(schema, _BEFORE)
+        key = _find_key(events.topic, frame, key, names)
+        is_old, row, before = F.col(_IS_OLD), _field(schema, _ROW), _field(schema, _BEFORE)
+
+        def cell(name: str) -> Column:
+            value = row.getField(name)
+            old = F.coalesce(before.getField(name), value) if name in old_key else value
+            return F.when(is_old, old).otherwise(value).alias(name)
+
+        kind, operation, database, table = (
+            _metadata(schema, name) for name in ("record-type", "operation", "schema-name", "table-name")
+        )
+        is_row = ~F.coalesce((kind == "control") | table.startswith(_OWN_TABLES), F.lit(False))
+        op = F.when(is_old | (operation == "delete"), "d").when(operation == "update", "u")
+        op = op.when(operation == "insert", "c").when(operation == "load", "r")
+        reason = (
+            F.when(~is_row, RejectReason.OP_NOT_A_ROW)
+            .when(operation.isNull(), RejectReason.OP_MISSING)
+            .when(op.isNull(), RejectReason.OP_UNKNOWN)
+            .when(row.isNull(), RejectReason.AFTER_MISSING)
+        )
+        return Changes(
+            _split_updates_of_keys(E.drop_tombstones(frame), old_key).select(
+                *map(cell, names),
+                op.alias(C.OP),
+                F.coalesce(op == "d", F.lit(False)).alias(C.DELETED),
+                *([F.struct(*map(cell, key)).alias(C.KEY)] if key else []),
+                _position(schema).alias(C.POSITION),
+                F.unix_millis(_time(schema, "commit-timestamp")).alias(C.COMMITTED),
+                F.coalesce(F.col(E.ERROR), reason).alias(C.ERROR),
+                F.when(is_row & table.isNotNull(), F.concat_ws(".", database, table)).alias(_TABLE),
+                *_record_columns(events.topic, frame),
+            ),
+            envelope=False,
+        )
+
+
+def _find_key(topic: str, frame: DataFrame, key: Collection[str], names: Collection[str]) -> list[str]:
+    """The key columns as the row spells them; none where there are control records alone, and so no row."""
+    found = {written: name for name, written in match_names(frame.sparkSession, key, names).items()}
+    for name in key if names else ():
+        if name not in found:
+            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, names))
+    return [found[name] for name in key if name in found]
+
+
+def _record_columns(topic: str, frame: DataFrame) -> list[Column]:
+    """The record as it came and where from, for dead letters."""
+    from pyspark.sql import functions as F
+
+    columns = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS, E.PARTITION: C.PARTITION, E.OFFSET: C.OFFSET}
+    columns |= {E.FILE: C.FILE, E.PLACE: C.PLACE, E.RAW: C.RAW}
+    found = [F.col(name).alias(column) for name, column in columns.items() if name in frame.columns]
+    return [F.lit(topic).alias(C.TOPIC), *found]
+
+
+def _split_updates_of_keys(frame: DataFrame, old_key: Collection[str]) -> DataFrame:
+    """The records with IS_OLD; one that changes a column of the ``old_key`` is there twice, first as what it leaves behind."""
+    from pyspark.sql import functions as F
+
+    if not old_key:
+        return frame.withColumn(_IS_OLD, F.lit(False))
+    row, before, operation = (F.col(f"{E.VALUE}.{path}") for path in (_ROW, f"`{_BEFORE}`", f"{_METADATA}.operation"))
+    # Null where the database names changed columns alone.
+    is_moved = reduce(lambda a, b: a | b, [before.getField(name) != row.getField(name) for name in old_key])
+    halves = F.when((operation == "update") & is_moved, F.array(F.lit(True), F.lit(False)))
+    return frame.select("*", F.explode(F.coalesce(halves, F.array(F.lit(False)))).alias(_IS_OLD))
+
+
+def _position(schema: StructType) -> Column:
+    """When DMS wrote the record, then its place. Two changes come from one record, and the old key's is the higher one."""
+    from pyspark.sql import functions as F
+
+    times = [sortable(F.unix_micros(_time(schema, "timestamp")))] if "timestamp" in _names(schema, _METADATA) else []
+    return position(*times, place=F.concat(F.col(E.PLACE), F.when(F.col(_IS_OLD), "-").otherwise("")))
+
+
+def _metadata(schema: StructType, name: str) -> Column:
+    """A field of the metadata as a text; null where no record has it."""
+    from pyspark.sql import functions as F
+
+    is_known = name in _names(schema, _METADATA)
+    return (_field(schema, _METADATA).getField(name) if is_known else F.lit(None)).cast("string")
+
+
+def _time(schema: StructType, name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.try_to_timestamp(_metadata(schema, name))
+
+
+def _field(schema: StructType, name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(E.VALUE).getField(name) if name in schema.names else F.lit(None)
+
+
+def _fields(schema: StructType, name: str) -> list[StructField]:
+    """The fields of a field that is a struct."""
+    return list(getattr(schema[name].dataType, "fields", ())) if name in schema.names else []
+
+
+def _names(schema: StructType, name: str) -> list[str]:
+    return [field.name for field in _fields(schema, name)]

@@ -43,6 +43,7 @@ def spark() -> Iterator[SparkSession]:
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
     from headrace_sinks.iceberg import IcebergSink
+    from headrace_sinks.iceberg.aws import AwsBundle
     from headrace_sources.formats.avro import AvroFormat
     from headrace_sources.transports.kafka import KafkaSource
 
@@ -50,7 +51,7 @@ def spark() -> Iterator[SparkSession]:
     kafka = KafkaSource(
         {"bootstrap.servers": "localhost", "subscribe": "none", "auth": {"msk-iam": {"region": "eu-west-1"}}}
     )
-    plugins: list[Plugin] = [kafka, AvroFormat(), IcebergSink(warehouse="/tmp"), FilesSink(path="/tmp")]
+    plugins: list[Plugin] = [kafka, AvroFormat(), IcebergSink(warehouse="/tmp"), AwsBundle(), FilesSink(path="/tmp")]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
     session = build_session(

@@ -65,7 +65,7 @@ def _write_lock(package: str) -> None:
     def resolve(coordinate: str) -> Sequence[Artefact]:
         return describe_jars(coordinate, spark_version=spark_version(), report=lambda text: click.echo(text, err=True))
 
-    click.echo(f"written: {write_lock(_list_installed_plugins(), package, resolve)}")
+    click.echo(f"written: {write_lock(_with_parts(_list_installed_plugins()), package, resolve)}")
 
 
 def _list_installed_plugins() -> list[type[Plugin]]:
@@ -74,6 +74,18 @@ def _list_installed_plugins() -> list[type[Plugin]]:
 
     plugins = [plugin for kind in KINDS for _, plugin in registry().all(kind)]
     return [plugin for plugin in plugins if isinstance(plugin, type) and issubclass(plugin, Plugin)]
+
+
+def _with_parts(plugins: Sequence[type[Plugin]]) -> list[type[Plugin]]:
+    """Plugins, and those that have no name in a file: parts of others, which their modules brought."""
+    from headrace.sdk.plugin import Plugin
+
+    found, pending = list(plugins), [Plugin]
+    while pending:
+        for kind in pending.pop().__subclasses__():
+            pending.append(kind)
+            found.append(kind)
+    return list(dict.fromkeys(found))
 
 
 def _group_by_jar(plugins: list[Plugin] | list[type[Plugin]], line: str) -> dict[str, list[str]]:

@@ -22,7 +22,87 @@ class _KnownError:
     where: str | None = None
 
 
+#: What AWS's clients say, below whatever Iceberg makes of it.
+_KNOWN_OF_AWS = (
+    _KnownError(
+        ("NoClassDefFoundError: software/amazon/awssdk", "ClassNotFoundException: software.amazon.awssdk"),
+        ConfigError,
+        "AWS's clients are not on the class path: {message}",
+        "describe the catalog under `catalog.properties`, and they come; a session of your own needs the jar of "
+        "org.apache.iceberg:iceberg-aws-bundle in the version of its Iceberg",
+    ),
+    _KnownError(
+        ("Unable to load region from any",),
+        ConfigError,
+        "AWS's clients know no region",
+        "set AWS_REGION, or `client.region` under `catalog.properties`",
+    ),
+    _KnownError(
+        ("Unable to load credentials from any",),
+        ConfigError,
+        "AWS's clients find no credentials",
+        "give driver and executors a role, a profile (AWS_PROFILE) or keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
+    ),
+    _KnownError(
+        ("The security token included in the request is expired", "The provided token has expired"),
+        ConfigError,
+        "the session token has expired",
+        "log in again, or give it a role, whose credentials are renewed",
+    ),
+    _KnownError(
+        (
+            "The security token included in the request is invalid",
+            "The request signature we calculated does not match",
+            "The AWS Access Key Id you provided does not exist",
+        ),
+        ConfigError,
+        "AWS lets nobody in with these credentials: {message}",
+        "look at the access key, its secret and its session token: they belong together",
+    ),
+    _KnownError(
+        (
+            "services.glue.model.AccessDeniedException",
+            "services.lakeformation.model.AccessDeniedException",
+            "services.s3.model.S3Exception: Access Denied",
+            "is not authorized to perform:",
+        ),
+        ConfigError,
+        "access denied: {message}",
+        "allow it to the role or user that runs this; where Lake Formation guards the table, grant it there",
+    ),
+    _KnownError(
+        ("services.s3.model.NoSuchBucketException",),
+        ConfigError,
+        "there is no such bucket: {message}",
+        "correct `warehouse` under `catalog.properties`, or the location of the database",
+    ),
+    _KnownError(
+        ("Cannot derive default warehouse location",),
+        ConfigError,
+        "new tables have no place to be at: {message}",
+        'add `warehouse: "s3://BUCKET/FOLDER"` to `catalog.properties`, or give the database a location',
+    ),
+    _KnownError(
+        ("to Glue database name", "to Glue table name", "Invalid table identifier"),
+        ConfigError,
+        "the catalog takes no such name: {message}",
+        "in Glue a table is `database.table`, of lower-case letters, digits and `_`: say so by `target` under `tables:`",
+    ),
+    _KnownError(
+        ("Received an UnknownHostException",),
+        RetriableError,
+        "there is no such service of AWS, or no network: {message}",
+        "look at the region, which AWS_REGION or `client.region` names, and at the network; nothing is lost",
+    ),
+    _KnownError(
+        ("ThrottlingException", "Rate exceeded", "SlowDown"),
+        RetriableError,
+        "AWS is busy: {message}",
+        "it is tried again; nothing is lost",
+    ),
+)
 _KNOWN = (
+    *_KNOWN_OF_AWS,
     # Somebody else committed between the read and the commit of a write.
     _KnownError(
         (

@@ -17,6 +17,7 @@ from headrace.sdk import (
     ConfigError,
     Folder,
     HeadraceError,
+    Plugin,
     Sink,
     SinkConfig,
     Table,
@@ -28,6 +29,7 @@ from headrace.sdk import (
     quote_name,
 )
 from headrace_sinks.as_of import millis
+from headrace_sinks.iceberg.aws import AwsBundle, needs_aws
 from headrace_sinks.iceberg.catalog import (
     CATALOG,
     SESSION_CATALOG,
@@ -106,6 +108,9 @@ class IcebergSink(Sink):
         "_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number",
     )  # fmt: skip
 
+    def parts(self) -> Sequence[Plugin]:
+        return [AwsBundle()] if needs_aws(self.config.catalog_properties) else []
+
     def session_conf(self) -> dict[str, str]:
         if self.config.catalog is None:
             return {}
@@ -121,6 +126,8 @@ class IcebergSink(Sink):
         try:
             spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}")
         except Exception as error:
+            if (known := self.explain(error)) is not None:
+                raise known from error
             prefix = f"spark.sql.catalog.{self.config.catalog}"
             raise ConfigError(
                 f"the session's catalog {self.config.catalog!r} does not work: {first_line(error)}",

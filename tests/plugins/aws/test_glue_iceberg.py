@@ -1,0 +1,278 @@
+"""Iceberg's tables in the catalog of AWS Glue, which moto plays, and S3 with it; what it cannot refuse a server here does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from tests.support.glue import Glue
+
+from headrace import ConfigError, HeadraceError, RetriableError
+from headrace.engine.retry import retry
+from headrace.runtime.jar_locks import find_locked, read_locks
+from headrace.runtime.session_builder import list_coordinates, with_parts
+from headrace.sdk.sink import Mode
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.iceberg import IcebergSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+
+
+@pytest.fixture(scope="module")
+def glue() -> Iterator[Glue]:
+    with Glue() as server:
+        where = {"LocationConstraint": server.region}
+        server.client("s3").create_bucket(Bucket="lake", CreateBucketConfiguration=where)
+        yield server
+
+
+@pytest.fixture
+def keys(spark: SparkSession) -> Iterator[None]:
+    """Keys for AWS's clients in the JVM, which is also that of others."""
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("aws.accessKeyId", "AKIDEXAMPLE")
+    system.setProperty("aws.secretAccessKey", "example")
+    yield
+    system.clearProperty("aws.accessKeyId")
+    system.clearProperty("aws.secretAccessKey")
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A catalog as a file describes it, and sessions that have it as the engine gives them to sinks."""
+
+    sink: IcebergSink
+    sessions: Sessions
+
+    def target(self, session: str = "one", **table: str) -> Target:
+        return Target(self.sink, self.sessions.of(session), **table)  # type: ignore[arg-type]
+
+
+OpenCatalog = Callable[..., Catalog]
+
+
+@pytest.fixture
+def open_catalog(spark: SparkSession, glue: Glue, keys: None) -> OpenCatalog:
+    """``properties``: what is different, None for what is not there."""
+
+    def make(endpoint: str = glue.endpoint_url, **properties: str | None) -> Catalog:
+        whole = {
+            "type": "glue",
+            "warehouse": "s3://lake/silver",
+            "client.region": glue.region,
+            "glue.endpoint": endpoint,
+            "s3.endpoint": glue.endpoint_url,
+            "s3.path-style-access": "true",
+            **properties,
+        }
+        known = {key: value for key, value in whole.items() if value is not None}
+        # Of a catalog that a session has, another description changes nothing any more.
+        sink = IcebergSink({"catalog": f"glue_{uuid4().hex[:8]}", "catalog.properties": known})
+        for key, value in sink.session_conf().items():
+            spark.conf.set(key, value)
+        return Catalog(sink, Sessions(spark))
+
+    return make
+
+
+def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: OpenCatalog, glue: Glue) -> None:
+    catalog = open_catalog()
+    target = catalog.target()
+    target.write(PEOPLE, put(1, 1, "Arp"), put(2, 2, "Höch"))
+    target.write(PEOPLE, put(3, 1, "Hans Arp"), remove(4, 2, "Höch"), put(5, 3, "Ernst"))
+    target.write(f"{PEOPLE}, born int", put(6, 3, "Max Ernst", 1891))
+    assert target.write_again(f"{PEOPLE}, born int", put(6, 3, "Max Ernst", 1891)).skipped
+    rows = [{"id": 1, "name": "Hans Arp", "born": None}, {"id": 3, "name": "Max Ernst", "born": 1891}]
+    assert target.rows() == rows
+    # As Athena sees it.
+    database, name = target.name.split(".")
+    table = glue.client().get_table(DatabaseName=database, Name=name)["Table"]
+    assert table["Parameters"]["table_type"] == "ICEBERG"
+    assert {"id", "name", "born"} <= {column["Name"] for column in table["StorageDescriptor"]["Columns"]}
+    assert table["Parameters"]["metadata_location"].startswith("s3://lake/silver/")
+    # And a session that never wrote it.
+    assert catalog.target("other", name=target.name).rows() == rows
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_two_that_write_one_table_at_once_lose_nothing(
+    open_catalog: OpenCatalog, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.engine.retry.FIRST_PAUSE_SECONDS", 0.1)
+    catalog = open_catalog()
+    first = catalog.target()
+    first.write(PEOPLE, put(1, 0, "first"))
+    start = threading.Barrier(2)
+
+    def write(name: str, first_id: int) -> None:
+        target = catalog.target(name, name=first.name)
+        for number in range(first_id, first_id + 3):
+            frame = target.frame(PEOPLE, put(number, number, name))
+            start.wait()
+            retry(partial(target.apply, frame, mode), partial(explain, catalog.sink))
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(write, "left", 10), pool.submit(write, "right", 20)]:
+            done.result()
+    # A session keeps what it knows of a table for a while.
+    found = catalog.target("reader", name=first.name).rows()
+    assert [row["id"] for row in found] == [0, 10, 11, 12, 20, 21, 22]
+
+
+def explain(sink: IcebergSink, error: Exception) -> HeadraceError:
+    found = error if isinstance(error, HeadraceError) else sink.explain(error)
+    assert found, error
+    return found
+
+
+def test_the_jar_comes_with_the_catalog() -> None:
+    def jars(**properties: str) -> list[str]:
+        sink = IcebergSink({"catalog": "lake", "catalog.properties": properties})
+        plugins = with_parts([sink])
+        for line in ("3.5", "4.0"):
+            assert find_locked(list_coordinates(plugins, line), read_locks(plugins)), line
+        return [name.split(":")[1] for name in list_coordinates(plugins, "3.5")][1:]
+
+    bundle = ["iceberg-aws-bundle"]
+    assert jars(type="glue") == bundle
+    assert jars(**{"catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog"}) == bundle
+    assert jars(type="hive", **{"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}) == bundle
+    assert jars(type="rest", **{"rest.sigv4-enabled": "true"}) == bundle
+    assert jars(type="rest", **{"rest.auth.type": "sigv4"}) == bundle
+    assert jars(type="hive") == jars(type="rest") == jars() == []
+
+
+class Refusing(ThreadingHTTPServer):
+    """Answers every question with one refusal of Glue's."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.body = b""
+
+    def refuse(self, code: str, message: str) -> None:
+        self.body = json.dumps({"__type": code, "Message": message}).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Refusing
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(400)
+        self.send_header("Content-Type", "application/x-amz-json-1.1")
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def refusal_server() -> Iterator[Refusing]:
+    with Refusing() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
+    target = catalog.target(name=name)
+    error = target.refusal(lambda: target.write(PEOPLE, put(1, 1, "a")))
+    assert error
+    return error
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize(
+    ("code", "message", "said"),
+    [
+        (
+            "AccessDeniedException",
+            "User: arn:aws:iam::1:user/a is not authorized to perform: glue:GetTable on resource: kit",
+            "access denied: User: arn:aws:iam::1:user/a is not authorized to perform: glue:GetTable on resource: kit",
+        ),
+        (
+            "ExpiredTokenException",
+            "The security token included in the request is expired",
+            "the session token has expired\n  fix: log in again",
+        ),
+        (
+            "UnrecognizedClientException",
+            "The security token included in the request is invalid.",
+            "AWS lets nobody in with these credentials: The security token included in the request is invalid.",
+        ),
+        (
+            "InvalidSignatureException",
+            "The request signature we calculated does not match the signature you provided.",
+            "look at the access key, its secret and its session token",
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    open_catalog: OpenCatalog, refusal_server: Refusing, code: str, message: str, said: str
+) -> None:
+    refusal_server.refuse(code, message)
+    catalog = open_catalog(f"http://127.0.0.1:{refusal_server.server_port}")
+    error = refusal(catalog)
+    assert isinstance(error, ConfigError)
+    assert said in str(error)
+    # As `headrace check` says it.
+    with pytest.raises(ConfigError) as caught:
+        catalog.sink.check(catalog.sessions.of("one"))
+    assert str(caught.value) == str(error)
+
+
+@pytest.mark.one_spark
+def test_a_service_that_is_busy_is_asked_again(
+    open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession
+) -> None:
+    refusal_server.refuse("ThrottlingException", "Rate exceeded")
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("aws.maxAttempts", "1")  # AWS's clients wait longer each time
+    try:
+        error = refusal(open_catalog(f"http://127.0.0.1:{refusal_server.server_port}"))
+    finally:
+        system.clearProperty("aws.maxAttempts")
+    assert isinstance(error, RetriableError)
+    assert "AWS is busy: Rate exceeded" in str(error)
+
+
+@pytest.mark.one_spark
+def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> None:
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    region = system.clearProperty("aws.region")  # of MSK's login
+    try:
+        nowhere = open_catalog(**{"client.region": None})
+        with pytest.raises(ConfigError, match=r"know no region\n  fix: set AWS_REGION, or `client.region`"):
+            nowhere.sink.check(nowhere.sessions.of("one"))
+    finally:
+        if region:
+            system.setProperty("aws.region", region)
+    assert "new tables have no place to be at" in str(refusal(open_catalog(warehouse=None), "nowhere.people"))
+    assert "there is no such bucket" in str(refusal(open_catalog(warehouse="s3://none/silver"), "away.people"))
+    system.clearProperty("aws.accessKeyId")
+    assert "AWS's clients find no credentials\n  fix: give driver and executors" in str(refusal(open_catalog()))
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("name", ["shop.public.orders", "orders", "shop.Orders", "shop.or-ders"])
+def test_a_name_that_glue_does_not_take(open_catalog: OpenCatalog, name: str) -> None:
+    error = refusal(open_catalog(), name)
+    assert isinstance(error, ConfigError)
+    assert "the catalog takes no such name: " in str(error)
+    assert "in Glue a table is `database.table`" in str(error)

@@ -1,0 +1,34 @@
+"""``python moto_server.py -p PORT``: moto's server, in which Glue has the check by which two writers do not lose each other's commits."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from moto.glue import responses
+from moto.glue.exceptions import GlueClientError
+from moto.server import main
+
+_lock = threading.Lock()
+_update_table = responses.GlueResponse.update_table
+
+
+class _ConcurrentModificationError(GlueClientError):
+    def __init__(self) -> None:
+        super().__init__("ConcurrentModificationException", "Update table failed due to concurrent modifications.")
+
+
+def _check_and_update(self: Any) -> Any:
+    """As AWS has it: a version that is not the newest any more is refused. moto overlooks it."""
+    with _lock:
+        if (wanted := self.parameters.get("VersionId")) is not None:
+            name = self.parameters["TableInput"]["Name"]
+            table = self.glue_backend.get_table(self.parameters["DatabaseName"], name)
+            if str(table.as_dict()["VersionId"]) != str(wanted):
+                raise _ConcurrentModificationError
+        return _update_table(self)
+
+
+responses.GlueResponse.update_table = _check_and_update  # type: ignore[method-assign]
+main(sys.argv[1:])

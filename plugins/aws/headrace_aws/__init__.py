@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: streams of Kinesis, records of DMS, secrets, the login at MSK: ``from headrace_aws import MskIam``."""
+"""Built-in plugins for AWS: streams of Kinesis, secrets, the login at MSK: ``from headrace_aws import KinesisSource, MskIam``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import hookimpl
 
 if TYPE_CHECKING:
-    from headrace_aws.dms import DmsDialect as DmsDialect
     from headrace_aws.kinesis.source import KinesisSource as KinesisSource
     from headrace_aws.msk_iam import MskIam as MskIam
 
 _SOURCES = {"kinesis": "headrace_aws.kinesis.source:KinesisSource"}
-_DIALECTS = {"dms": "headrace_aws.dms:DmsDialect"}
 _LOGINS = {"msk-iam": "headrace_aws.msk_iam:MskIam"}
 _SECRETS = {
     "secretManager": "headrace_aws.secrets:from_secrets_manager",
@@ -22,7 +20,7 @@ _SECRETS = {
 #: Class → its module, imported on first use.
 _MODULES = {
     class_name: module
-    for paths in (_SOURCES, _DIALECTS, _LOGINS)
+    for paths in (_SOURCES, _LOGINS)
     for module, _, class_name in (path.partition(":") for path in paths.values())
 }
 
@@ -31,12 +29,6 @@ _MODULES = {
 def headrace_sources() -> dict[str, str]:
     """Transports."""
     return _SOURCES
-
-
-@hookimpl
-def headrace_dialects() -> dict[str, str]:
-    """Shapes of events."""
-    return _DIALECTS
 
 
 @hookimpl

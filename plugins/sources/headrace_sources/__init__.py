@@ -9,6 +9,7 @@ from headrace.sdk import hookimpl
 
 if TYPE_CHECKING:
     from headrace_sources.dialects.debezium import DebeziumDialect as DebeziumDialect
+    from headrace_sources.dialects.dms import DmsDialect as DmsDialect
     from headrace_sources.dialects.flat import FlatDialect as FlatDialect
     from headrace_sources.formats.avro import AvroFormat as AvroFormat
     from headrace_sources.formats.json.format import JsonFormat as JsonFormat
@@ -29,6 +30,7 @@ _FORMATS = {
 }
 _DIALECTS = {
     "debezium": "headrace_sources.dialects.debezium:DebeziumDialect",
+    "dms": "headrace_sources.dialects.dms:DmsDialect",
     "flat": "headrace_sources.dialects.flat:FlatDialect",
 }
 #: Class → its module. Imported on first use: a plugin that a pipeline does not name costs nothing. For the same reason

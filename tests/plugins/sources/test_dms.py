@@ -16,7 +16,7 @@ from tests.support.records import changes_of, record, rows_of
 
 from headrace import Pipeline
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OP, POSITION, Changes
-from headrace_aws.dms import DmsDialect
+from headrace_sources.dialects.dms import DmsDialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -108,21 +108,23 @@ class Plan:
 
     def row_fields(self, schema: StructType) -> Collection[str]:
         """The fields of events of this schema that are rows of their table, as the dialect says that is to read them."""
-        fields = next((dialect.row_fields for dialect in self.dialects if dialect.matches(schema)), ())
-        return [name for name in fields if name in schema.names]
+        dialect = self._find_dialect(schema)
+        return [name for name in dialect.row_fields if name in schema.names] if dialect else []
 
     def dialect_of(self, events: Events) -> Dialect:
         """The first dialect that matches a topic's events. Raises why the topic could not be read; DataError without one."""
         if events.error is not None:
             raise events.error
-        for dialect in self.dialects:
-            if dialect.matches(events.schema):
-                return dialect
+        if dialect := self._find_dialect(events.schema):
+            return dialect
         raise DataError(
             f"no dialect recognises its events: {', '.join(events.schema.names)}",
             where=f"topic {events.topic}",
             fix="install a plugin that knows this shape, or leave the topic out of `tables:`",
         )
+
+    def _find_dialect(self, schema: StructType) -> Dialect | None:
+        return next((dialect for dialect in self.dialects if dialect.matches(schema)), None)
 
     def reason_owners(self, events: Events) -> dict[str, str]:
         """Reason → the plugin that rejects a record for it; under an empty text, for all others."""

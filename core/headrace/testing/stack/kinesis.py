@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from headrace.errors import FatalError
 from headrace.testing.stack import artefacts, npm
+from headrace.testing.stack.aws import AwsServer
 from headrace.testing.stack.http import request
-from headrace.testing.stack.server import Server
 
 #: It listens on all interfaces and has no setting for that; Node does what it is told first.
 _ON_THIS_MACHINE = """
@@ -26,38 +24,16 @@ Server.prototype.listen = function (port, ...rest) {
 _PATIENCE = 20
 
 
-class Kinesis(Server):
+class Kinesis(AwsServer):
     """Streams at ``endpoint_url``, in memory: a server that was stopped has none when it is started again. Needs Node on the PATH."""
 
     name = "kinesis"
     ports = ("port", "_tls_port")
     _tls_port: int
-    region = "us-east-1"
-
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://{self.host}:{self.port}"
-
-    @property
-    def address(self) -> str:
-        return self.endpoint_url
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables by which AWS's clients log in; any keys will do."""
-        return {
-            "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
-            "AWS_SECRET_ACCESS_KEY": "example",
-            "AWS_REGION": self.region,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
 
     def client(self) -> Any:
         """boto3's client."""
-        import boto3
-
-        with patch.dict(os.environ, self.environment):
-            return boto3.Session().client("kinesis", endpoint_url=self.endpoint_url, region_name=self.region)
+        return self.open_client("kinesis")
 
     def create_stream(self, stream: str, shards: int = 1) -> None:
         """Returns when it can be written to."""

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from headrace.sdk import (
     PLACE_ORDER,
     Changes,
-    DataError,
     Dialect,
     RejectReason,
     changes as C,
-    did_you_mean,
     events as E,
-    match_names,
     position,
     sortable,
 )
+from headrace_sources.dialects.record_columns import find_key_columns, record_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -72,7 +70,8 @@ class DmsDialect(Dialect):
 
         schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
         names, old_key = _names(schema, _ROW), _names(schema, _BEFORE)
-        key = _find_key(events.topic, frame, key, names)
+        # Where there are control records alone there is no row, and so no column of it.
+        key = find_key_columns(events.topic, frame, key, names) if names else []
         is_old, row, before = F.col(_IS_OLD), _field(schema, _ROW), _field(schema, _BEFORE)
 
         def cell(name: str) -> Column:
@@ -102,29 +101,10 @@ class DmsDialect(Dialect):
                 F.unix_millis(_time(schema, "commit-timestamp")).alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), reason).alias(C.ERROR),
                 F.when(is_row & table.isNotNull(), F.concat_ws(".", database, table)).alias(_TABLE),
-                *_record_columns(events.topic, frame),
+                *record_columns(events.topic, frame),
             ),
             envelope=False,
         )
-
-
-def _find_key(topic: str, frame: DataFrame, key: Collection[str], names: Collection[str]) -> list[str]:
-    """The key columns as the row spells them; none where there are control records alone, and so no row."""
-    found = {written: name for name, written in match_names(frame.sparkSession, key, names).items()}
-    for name in key if names else ():
-        if name not in found:
-            raise DataError(f"there is no key column {name!r}", where=f"topic {topic}", fix=did_you_mean(name, names))
-    return [found[name] for name in key if name in found]
-
-
-def _record_columns(topic: str, frame: DataFrame) -> list[Column]:
-    """The record as it came and where from, for dead letters."""
-    from pyspark.sql import functions as F
-
-    columns = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS, E.PARTITION: C.PARTITION, E.OFFSET: C.OFFSET}
-    columns |= {E.FILE: C.FILE, E.PLACE: C.PLACE, E.RAW: C.RAW}
-    found = [F.col(name).alias(column) for name, column in columns.items() if name in frame.columns]
-    return [F.lit(topic).alias(C.TOPIC), *found]
 
 
 def _split_updates_of_keys(frame: DataFrame, old_key: Collection[str]) -> DataFrame:

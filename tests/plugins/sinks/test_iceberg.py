@@ -302,9 +302,9 @@ def test_a_version_that_is_not_there(target: Target) -> None:
 # Catalogs
 
 
-def with_conf(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+def with_conf(spark: SparkSession, conf: Mapping[str, str], name: str = "theirs") -> SparkSession:
     """A session as somebody would have built it."""
-    session = Sessions(spark).of("theirs")
+    session = Sessions(spark).of(name)
     for key, value in conf.items():
         session.conf.set(key, value)
     return session
@@ -326,6 +326,34 @@ def test_a_catalog_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
     target.write(f"{PEOPLE}, born int", put(3, 2, "B", 1886))
     assert target.rows() == [{"id": 1, "name": "A", "born": None}, {"id": 2, "name": "B", "born": 1886}]
     assert (tmp_path / target.name.replace(".", "/") / "metadata").is_dir()
+
+
+def test_a_catalogs_table_is_read_as_others_have_left_it(tmp_path: Path, spark: SparkSession) -> None:
+    """Every session has a catalog of its own, which keeps the tables that it has seen for half a minute."""
+    catalog = {"type": "hadoop", "warehouse": str(tmp_path)}
+    sink = IcebergSink({"catalog": "shared", "catalog.properties": catalog})
+    sessions = [with_conf(spark, sink.session_conf(), name) for name in ("ours", "others")]
+    ours = Target(sink, sessions[0])
+    others = Target(sink, sessions[1], name=ours.name, pipeline=ours.pipeline)
+    ours.write(PEOPLE, put(1, 1, "a"))
+    assert others.rows() == [{"id": 1, "name": "a"}]
+    second = ours.write(f"{PEOPLE}, born int", put(2, 2, "b", 1889))
+    rows = [{"id": 1, "name": "a", "born": None}, {"id": 2, "name": "b", "born": 1889}]
+    assert others.rows() == rows
+    assert others.rows(second.version) == rows
+    others.batch = ours.batch  # where it goes on after a restart
+    assert others.write_again(f"{PEOPLE}, born int", put(2, 2, "b", 1889)).skipped
+    others.write(PEOPLE, put(3, 1, "A"))
+    assert [row["name"] for row in ours.rows()] == ["A", "b"]
+    sessions[0].sql(f"DROP TABLE shared.{ours.name}")
+    assert "there is no table" in str(others.refusal(others.rows))
+    ours.write("id int, title string", put(4, 7, "made anew"))
+    assert others.rows() == [{"id": 7, "title": "made anew"}]
+    ours.write("id int, title string", put(5, 8, "more"))
+    sessions[0].sql(f"DROP TABLE shared.{ours.name}")
+    others.batch = ours.batch
+    others.write("id int, title string", put(6, 9, "by the other"))
+    assert ours.rows() == [{"id": 9, "title": "by the other"}]
 
 
 def test_a_catalog_that_does_not_work(spark: SparkSession) -> None:

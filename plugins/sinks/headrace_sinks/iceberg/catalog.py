@@ -50,14 +50,16 @@ def load_table(spark: SparkSession, name: str) -> Any:
     from pyspark.errors import AnalysisException
 
     jvm: Any = spark._jvm  # noqa: SLF001
+    util, session = jvm.org.apache.iceberg.spark.Spark3Util, spark._jsparkSession  # noqa: SLF001
+    # Every session has a catalog of its own, which keeps tables: others may have committed, or made the table anew.
+    place = util.catalogAndIdentifier(session, name)
+    place.catalog().invalidateTable(place.identifier())
     try:
-        java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+        return util.loadIcebergTable(session, name)
     except AnalysisException as error:
         if any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
             return None
         raise
-    java.refresh()  # a catalog of the session's may cache it
-    return java
 
 
 def schema_of(spark: SparkSession, java: Any) -> StructType:

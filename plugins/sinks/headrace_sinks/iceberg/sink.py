@@ -218,7 +218,7 @@ class IcebergSink(Sink):
         """Where a reader finds a table, and whether there is one."""
         if self.config.warehouse is None:
             name = self._name(spark, table)
-            return name, bool(spark._jsparkSession.catalog().tableExists(name))  # noqa: SLF001
+            return name, load_table(spark, name) is not None
         # By its path: nothing need be set in a session that is not headrace's.
         path = "/".join([qualify_path(spark, self.config.warehouse), *table.parts])
         return path, Folder(spark, f"{path}/metadata").exists()

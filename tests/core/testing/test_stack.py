@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from pg8000.native import Connection, DatabaseError
 
 from headrace.errors import ConfigError, FatalError
-from headrace.testing.stack import Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, Registry, Server
+from headrace.testing.stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, Registry, Server
 from headrace.testing.stack.http import request
 
 pytest_plugins = ["headrace.testing.stack.fixtures"]
@@ -44,6 +44,11 @@ def put_schema(registry: Registry) -> None:
     assert request("POST", f"{registry.ccompat_url}/subjects/names/versions", schema) == (200, {"id": 1})
 
 
+def put_object(s3: S3) -> None:
+    s3.create_bucket("lake")
+    s3.put("lake", "artists/1", b"Arp")
+
+
 #: Server → what to do with it once, and what it then answers.
 KEEPS: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object], object]] = {
     Kafka: (
@@ -52,6 +57,7 @@ KEEPS: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object]
         [b"Arp"],
     ),
     Postgres: (lambda db: db.execute(TABLE), lambda db: db.query("select * from artists"), [(1, "Arp")]),
+    S3: (put_object, lambda s3: s3.read("lake", "artists/1"), b"Arp"),
     MariaDb: (lambda db: db.execute(TABLE), lambda db: db.query("select * from artists"), [(1, "Arp")]),
     Registry: (put_schema, lambda registry: request("GET", f"{registry.ccompat_url}/subjects"), (200, ["names"])),
     Metastore: (

@@ -19,6 +19,7 @@ import click
 from headrace.errors import HeadraceError
 from headrace.runtime.jars import cache_home
 from headrace.testing.stack import (
+    S3,
     Connect,
     Kafka,
     Kinesis,
@@ -44,6 +45,7 @@ _SERVERS: dict[str, Callable[[], Server]] = {
     "mysql": lambda: MariaDb(as_mysql=True),
     "sqlserver": SqlServer,
     "kinesis": Kinesis,
+    "s3": S3,
     "registry": Registry,
     "metastore": Metastore,
 }
@@ -59,7 +61,7 @@ _names_argument = click.argument("names", nargs=-1, type=click.Choice(_NAMES))
 
 @click.group()
 def main() -> None:
-    """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, a registry, a metastore.
+    """Real servers on this machine: PostgreSQL, MariaDB, Kafka, Connect, S3, a registry, a metastore.
 
     And stand-ins for SQL Server and Kinesis, which are none.
     """
@@ -119,6 +121,7 @@ def status(state: Path | None) -> None:
 def fetch() -> None:
     """Fetch what all servers are made of, for a machine without a network."""
     _exit_on_error(artefacts.fetch_everything)
+    _exit_on_error(S3().fetch)
 
 
 @main.command("lock")

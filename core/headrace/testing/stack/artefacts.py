@@ -32,7 +32,7 @@ def fetch(*groups: str, say: Callable[[str], None] | None = None) -> list[Path]:
     lock, and when the cache cannot be written.
     """
     wanted = {artefact.path: artefact for group in groups for artefact in read_lock()[group]}
-    fetcher = Fetcher(_cache(), "artefacts.lock", "python -m headrace.testing.stack fetch", say or _to_stderr)
+    fetcher = Fetcher(_cache(), "artefacts.lock", "python -m headrace.testing.stack fetch", say or report_to_stderr)
     if fetcher.find_missing(wanted.values()):
         with hold_lock(fetcher.folder):
             # Another process may have fetched them while this one waited.
@@ -81,12 +81,13 @@ def fetch_everything() -> None:
             fetch(group)
 
 
+def report_to_stderr(text: str) -> None:
+    """Say to a person what they wait for."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
 def _cache() -> Path:
     return cache_home() / "stack"
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - what a person waits for
 
 
 def _extract(archive: Path, folder: Path) -> None:

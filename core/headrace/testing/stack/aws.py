@@ -9,7 +9,7 @@ from headrace.testing.stack.server import Server
 
 
 class AwsServer(Server):
-    """A stand-in for services of AWS's at ``endpoint_url``, which lets everybody in."""
+    """A stand-in for services of AWS's at ``endpoint_url``, which lets everybody in unless it says otherwise."""
 
     region: ClassVar[str] = "us-east-1"
 

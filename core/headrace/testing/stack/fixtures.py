@@ -20,6 +20,7 @@ from headrace.testing.stack.metastore import Metastore
 from headrace.testing.stack.msk import Msk
 from headrace.testing.stack.postgres import Postgres
 from headrace.testing.stack.registry import Registry
+from headrace.testing.stack.s3 import S3
 from headrace.testing.stack.server import Server
 from headrace.testing.stack.sqlserver import SqlServer
 
@@ -87,6 +88,13 @@ def sqlserver(pytestconfig: pytest.Config) -> Iterator[SqlServer]:
 def kinesis(pytestconfig: pytest.Config) -> Iterator[Kinesis]:
     """A stand-in for Kinesis, without streams."""
     with _start(Kinesis(), pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3(pytestconfig: pytest.Config) -> Iterator[S3]:
+    """An S3 without buckets, which verifies signatures."""
+    with _start(S3(), pytestconfig) as server:
         yield server
 
 

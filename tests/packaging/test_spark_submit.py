@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet
 import pytest
-import yaml
-from tests.support.cluster import make_bare_python, start_cluster, submitter_environment
+from tests.support.cluster import make_bare_python, make_package, start_cluster, submitter_environment
 from tests.support.dist import ROOT, run
 
 from headrace.testing.stack import Kinesis
@@ -23,13 +19,6 @@ pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark
 CANARY = "canary-7f3a91c2-pepper"
 STREAM = "shop.public.orders"
 FILES = {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format": "avro"}}
-#: For a machine of many tests.
-SMALL = {
-    "spark.driver.memory": "1g",
-    "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": 2,
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +35,6 @@ def shell(kinesis: Kinesis, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield {**submitter_environment(master, python), **kinesis.environment, "SALT": CANARY}
 
 
-def make_package(folder: Path, config: dict[str, Any]) -> None:
-    """Packages a pipeline file; nothing is left but ``folder``/package."""
-    file = folder / "shop.yaml"
-    whole = {"name": "shop", "tables": [], **config, "checkpoint": str(folder / "checkpoint"), "spark": SMALL}
-    file.write_text(yaml.safe_dump(whole), encoding="utf-8")
-    command: list[str | Path] = [sys.executable, "-m", "headrace", "package", file, "--output", folder / "package"]
-    run(command, ROOT, environment={"SALT": CANARY, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
-    file.unlink()
-
-
 def submit(folder: Path, shell: dict[str, str]) -> str:
     """Runs the package from a folder that is not its own; what the run prints."""
     done = run([folder / "package/submit.sh", "--available-now"], folder, environment=shell)
@@ -70,7 +49,7 @@ def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) ->
         "transforms": [{"unwrap": {}}, {"mask": {"columns": {"name": {"sha256": {"salt": "${env:SALT}"}}}}}],
         "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
     }
-    make_package(tmp_path, config)
+    make_package(tmp_path, CANARY, config)
     assert "moma.artists → iceberg: 900 rows in, 900 applied" in submit(tmp_path, shell)
     table = pyarrow.parquet.read_table(tmp_path / "lake/moma/artists/data").to_pylist()
     assert len({row["artist_id"] for row in table}) == len(table) == 900
@@ -87,7 +66,7 @@ def test_executors_read_a_stream_with_what_is_in_the_package(
         "source": {"kinesis": {"stream": STREAM, "endpoint.url": kinesis.endpoint_url}, "value": {"json": {}}},
         "sink": {"files": {"path": str(tmp_path / "rows")}},
     }
-    make_package(tmp_path, config)
+    make_package(tmp_path, CANARY, config)
     assert f"{STREAM} → files: 20 rows in" in submit(tmp_path, shell)
     files = (tmp_path / "rows").rglob("part-*.json")
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
@@ -96,7 +75,7 @@ def test_executors_read_a_stream_with_what_is_in_the_package(
 
 def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[str, str]) -> None:
     """And finds headrace beside itself, where nobody unpacked it."""
-    make_package(tmp_path, {"source": FILES, "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}}})
+    make_package(tmp_path, CANARY, {"source": FILES, "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}}})
     command: list[str | Path] = [
         "spark-submit",
         "--master",

@@ -7,16 +7,25 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import py4j
 import pyspark
-from tests.support.dist import run
+import yaml
+from tests.support.dist import ROOT, run
 
 from headrace.runtime.ivy import spark_home
 from headrace.testing.stack import jvm
 from headrace.testing.stack.http import request
 from headrace.testing.stack.server import Server
+
+#: For a machine of many tests.
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
 
 
 class _Daemon(Server):
@@ -111,3 +120,19 @@ def submitter_environment(master: Master, python: Path) -> dict[str, str]:
         "PYSPARK_PYTHON": str(python),
         "MASTER": master.address,
     }
+
+
+def make_package(folder: Path, salt: str, config: dict[str, Any]) -> None:
+    """Packages a pipeline file whose ``${env:SALT}`` is ``salt``; nothing is left but ``folder``/package."""
+    file = folder / "shop.yaml"
+    whole = {
+        "name": "shop",
+        "tables": [],
+        **config,
+        "checkpoint": str(folder / "checkpoint"),
+        "spark": {**SMALL, **config.get("spark", {})},
+    }
+    file.write_text(yaml.safe_dump(whole), encoding="utf-8")
+    command: list[str | Path] = [sys.executable, "-m", "headrace", "package", file, "--output", folder / "package"]
+    run(command, ROOT, environment={"SALT": salt, "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    file.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 import sysconfig
 import tempfile
@@ -17,6 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from headrace.cluster import main as entry
 from headrace.cluster.distributions import find_distributions, find_wanted, list_files
 from headrace.cluster.session import SUBMITTERS
+from headrace.cluster.submission import ARCHIVE, JARS, MAIN, Submission
 from headrace.errors import ConfigError
 from headrace.runtime.jar_locks import read_locks
 from headrace.runtime.jars import resolve_jars
@@ -33,7 +33,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import registry
 from headrace.secret_values import Secret, has_secret_name
 
-ARCHIVE, MAIN, SUBMIT, JARS = f"{entry.ENVIRONMENT}.zip", "main.py", "submit.sh", "jars"
+SUBMIT, JOB, APPLICATION = "submit.sh", "emr-serverless.json", "spark-application.yaml"
 _ON_EXECUTORS = "spark.executorEnv.PYTHONPATH"
 #: Settings that count before the program starts.
 _EARLY = ("spark.driver.", "spark.yarn.", "spark.kubernetes.", "spark.emr-serverless.")
@@ -41,16 +41,6 @@ _EARLY = ("spark.driver.", "spark.yarn.", "spark.kubernetes.", "spark.emr-server
 _NAMES = re.compile(r"spark\.kubernetes\.(driver|executor)\.(secretKeyRef|secrets)\.")
 #: Settings that the command has itself.
 _COMMANDS_OWN = {"spark.archives", "spark.files", _ON_EXECUTORS}
-_COMMAND = """\
-#!/bin/sh
-# Made by `headrace package`: Spark {spark}, {python}, {platform}. Its arguments are those of `headrace run`.
-# AT: a copy of this folder that the cluster can read.
-here=${{AT:-$(cd "$(dirname "$0")" && pwd)}} || exit
-exec spark-submit \\
-  --master "${{MASTER:?is the cluster: spark://HOST:7077, yarn, k8s://…}}" \\
-  --deploy-mode "${{DEPLOY_MODE:-client}}" \\
-  {options}
-"""
 
 
 @dataclass(frozen=True)
@@ -68,11 +58,14 @@ def make_package(
     folder: Path,
     plugins: Sequence[Plugin],
     conf: Mapping[str, str],
+    *,
+    at: str | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> Package:
     """The package of a pipeline file with these plugins and ``spark:`` settings. ``report`` gets lines about what is fetched.
 
-    The file goes in as it is: what its references stand for does not. ConfigError for a folder that is not empty, for what is not
+    The file goes in as it is: what its references stand for does not. ``at``: the address at which the cluster will read the folder;
+    with it come the jobs of those whom no script can call. ConfigError for a folder that is not empty, for what is not
     installed, and for a setting that comes too late or would show a secret.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -97,8 +90,13 @@ def make_package(
         _write_archive(made / ARCHIVE, distributions, about)
         shutil.copyfile(file, made / entry.FILE)
         shutil.copyfile(entry.__file__, made / MAIN)
-        (made / SUBMIT).write_text(_format_command(about, names, conf.get("spark.jars"), options), encoding="utf-8")
+        submission = Submission(names, conf.get("spark.jars"), options)
+        (made / SUBMIT).write_text(submission.format_script(about, at), encoding="utf-8")
         (made / SUBMIT).chmod(0o755)
+        if at:
+            (made / JOB).write_text(submission.format_job(at), encoding="utf-8")
+            application = submission.format_application(at, file.stem, version)
+            (made / APPLICATION).write_text(application, encoding="utf-8")
         made.rename(folder)
     return Package(folder, distributions, [folder / JARS / name for name in names], about)
 
@@ -118,7 +116,8 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
                 where=f"spark: {key}",
                 fix="write the value into the file if it is none, or set it in the cluster's spark-defaults.conf",
             )
-    options = {key: value for key, value in conf.items() if key not in SUBMITTERS and not _is_secret(key, value)}
+    # plain texts: what names a secret has a name like one
+    options = {key: str(value) for key, value in conf.items() if key not in SUBMITTERS and not _is_secret(key, value)}
     return {**options, JAVA_OPTIONS: with_huge_methods(" ".join(java)), _ON_EXECUTORS: entry.ENVIRONMENT}
 
 
@@ -135,18 +134,3 @@ def _write_archive(archive: Path, distributions: Sequence[Distribution], about: 
             for name, content in sorted(list_files(one).items()):
                 file.writestr(name, content.read_bytes() if isinstance(content, Path) else content)
         file.writestr(entry.ABOUT, json.dumps(about))
-
-
-def _format_command(
-    about: Mapping[str, str], jars: Sequence[str], listed: str | None, options: Mapping[str, str]
-) -> str:
-    """The script that calls spark-submit. ``listed``: the file's own ``spark.jars``."""
-    all_jars = [*(f'"$here/{JARS}/{name}"' for name in jars), *([shlex.quote(listed)] if listed else ())]
-    words = [
-        f'--archives "$here/{ARCHIVE}#{entry.ENVIRONMENT}"',
-        f'--files "$here/{entry.FILE}"',
-        *([f"--jars {','.join(all_jars)}"] if all_jars else ()),
-        *(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in options.items()),
-        f'"$here/{MAIN}" "$@"',
-    ]
-    return _COMMAND.format(**about, options=" \\\n  ".join(words))

@@ -13,20 +13,23 @@ from headrace.cli.formatting import count_noun, escape_controls, format_size
 @click.command()
 @click.argument("file")
 @click.option("--output", metavar="DIR", help="The folder to make. Default: the file's name with -package.")
-def package(file: str, *, output: str | None) -> None:
+@click.option("--at", metavar="ADDRESS", help="Where the cluster will read the folder: s3://lake/packages/shop.")
+def package(file: str, *, output: str | None, at: str | None) -> None:
     """Make what spark-submit needs to run FILE on a cluster.
 
     A folder with headrace and the plugins of the file, all that they require, their jars, the file, and a script that calls
     spark-submit. Copied from this Python, without a network but for jars that were never fetched. No secret is in it.
+    With --at the folder also has the job as EMR Serverless and Kubernetes' Spark operator take it.
     """
     from headrace.cli.startup import Spinner, load_pipeline
-    from headrace.cluster.package import ARCHIVE, MAIN, SUBMIT, make_package
+    from headrace.cluster.package import APPLICATION, JOB, SUBMIT, make_package
+    from headrace.cluster.submission import ARCHIVE, MAIN
 
     plan = load_pipeline(file).plan
     folder = Path(output or f"{Path(file).stem}-package")
     with Spinner() as spinner:
         spinner.step(f"making {folder}")
-        made = make_package(Path(file), folder, plan.plugins, plan.spark_conf, spinner.report)
+        made = make_package(Path(file), folder, plan.plugins, plan.spark_conf, at=at, report=spinner.report)
     sizes = {name: format_size((folder / name).stat().st_size) for name in (ARCHIVE, MAIN, SUBMIT)}
     jars = format_size(sum(jar.stat().st_size for jar in made.jars))
     packed = ", ".join(f"{one.name} {one.version}" for one in made.distributions)
@@ -35,5 +38,8 @@ def package(file: str, *, output: str | None) -> None:
     )
     click.echo(f"  {ARCHIVE}  {sizes[ARCHIVE]}: {packed}")
     click.echo(f"  jars/  {count_noun(len(made.jars), 'jar')}, {jars}")
-    click.echo(f"  pipeline.yaml, {MAIN}, {SUBMIT}")
+    click.echo(", ".join([f"  pipeline.yaml, {MAIN}, {SUBMIT}", *([JOB, APPLICATION] if at else ())]))
+    if at:
+        copy = f"copy it: aws s3 cp --recursive {shlex.quote(str(folder))} {shlex.quote(at)}"
+        click.echo(escape_controls(copy))
     click.echo(escape_controls(f"run it: MASTER=spark://HOST:7077 {shlex.quote(str(folder / SUBMIT))} --available-now"))

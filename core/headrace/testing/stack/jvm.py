@@ -1,9 +1,10 @@
-"""Command lines of Java servers that start quickly and stay small."""
+"""Command lines of Java servers that start quickly and stay small, and the settings of Hadoop's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from headrace.errors import ConfigError
 from headrace.runtime.java import Java, find_java
@@ -33,3 +34,11 @@ def command(*program: str, classpath: Sequence[Path | str] = (), options: Sequen
         *(["-cp", ":".join(map(str, classpath))] if classpath else []),
         *program,
     ]
+
+
+def write_settings(file: Path, settings: Mapping[str, str]) -> None:
+    """Settings as Hadoop and Hive read them: XML."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in settings.items()
+    )
+    file.write_text(f"<configuration>{properties}</configuration>", encoding="utf-8")

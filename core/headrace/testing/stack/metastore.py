@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from headrace.runtime.ivy import spark_home
 from headrace.testing.stack import jvm
@@ -62,11 +61,7 @@ class Metastore(Server):
             "hive.log4j.file": str(jvm.LOG),
             "hive.async.log.enabled": "false",
         }
-        properties = "".join(
-            f"<property><name>{name}</name><value>{escape(value)}</value></property>"
-            for name, value in settings.items()
-        )
-        (self.folder / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>", encoding="utf-8")
+        jvm.write_settings(self.folder / "hive-site.xml", settings)
         options = [f"-Dderby.stream.error.file={self.folder / 'derby.log'}"]
         options += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPEN]
         main = ("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port))

@@ -18,6 +18,7 @@ from headrace.config.yaml_document import Document, load
 from headrace.dead_letters import file_store
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine import preflight
+from headrace.engine.dialect_choice import choose_dialects
 from headrace.engine.error_translation import redact_errors, translate
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
@@ -37,7 +38,7 @@ from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.plugins import Registry, registry
+from headrace.sdk.plugins import registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
@@ -67,7 +68,8 @@ class Pipeline:
     checkpoint: str
     tables: Sequence[TableRule | Mapping[str, Any]] = ()
     transforms: Sequence[Transform] = ()
-    #: Those with options; the others that are installed are there all the same.
+    #: Those with options, and those of other distributions; headrace's own and those that come with source and formats are there all
+    #: the same.
     dialects: Sequence[Dialect] = ()
     value: Format | None = None
     key: Format | Literal["none"] | None = None
@@ -84,6 +86,8 @@ class Pipeline:
                 f"the source {self.source.name!r} gives bytes and no format says how to read them",
                 fix="add `value: {json: {}}` beside it",
             )
+        formats = [one for one in (self.value, self.key) if isinstance(one, Format)]
+        dialects, strangers = choose_dialects(registry(), self.dialects, [self.source, *formats])
         spark, self.spark = self.spark, mark_secrets(self.spark)
         key = self.key or (self.value if self.source.yields_records else None)
         self.plan = Plan(
@@ -94,7 +98,8 @@ class Pipeline:
             routes=Routes(
                 [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
             ),
-            dialects=_dialects(registry(), self.dialects),
+            dialects=dialects,
+            strangers=strangers,
             transforms=tuple(self.transforms),
             value_format=self.value,
             key_format=None if key == NO_FORMAT else key,
@@ -268,9 +273,3 @@ class Pipeline:
         for plugin in self.plan.plugins:
             plugin.check(session)
         return session
-
-
-def _dialects(plugins: Registry, given: Sequence[Dialect]) -> tuple[Dialect, ...]:
-    found: dict[str, Dialect] = {name: plugin() for name, plugin in plugins.all("dialect")}
-    found |= {dialect.name: dialect for dialect in given}
-    return tuple(sorted(found.values(), key=lambda dialect: dialect.priority))

@@ -1,12 +1,14 @@
-"""A plugin's command that is imported when it is called, not when it is listed."""
+"""A plugin's command that is imported and looked at when it is called, not when it is listed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headrace.cli.error_report import with_traceback_option
+from headrace.cli.formatting import escape_controls
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:
@@ -14,21 +16,26 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(click.Command):
-    """A plugin's command that was registered as ``"package.module:command|What it does."``."""
+    """A plugin's command; one that was registered as ``"package.module:command|What it does."`` is listed without an import."""
 
     def __init__(self, registration: Registration) -> None:
-        _, _, summary = str(registration.target).partition("|")
-        super().__init__(registration.name, short_help=summary or f"A command of {registration.distribution}.")
-        self._distribution = registration.distribution
+        summary = _summary(registration.target) or f"A command of {registration.distribution}."
+        super().__init__(registration.name, short_help=escape_controls(summary))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         from headrace.sdk.plugins import registry
 
-        command = registry().get("command", str(self.name))
-        if not isinstance(command, click.Command):
-            raise PluginError(
-                f"the command {self.name!r} of {self._distribution} is no click command", fix="report it to its author"
-            )
+        command: click.Command = registry().get("command", str(self.name))
         return with_traceback_option(command).make_context(info_name, args, parent, **extra)
+
+
+def _summary(target: Any) -> str:
+    from headrace.sdk.plugins import contain
+
+    if isinstance(target, str):
+        return target.partition("|")[2]
+    with suppress(PluginError), contain("its help cannot be read"):
+        return str(target.get_short_help_str()) if isinstance(target, click.Command) else ""
+    return ""

@@ -101,8 +101,6 @@ def main() -> None:
 def _plugin_commands() -> dict[str, click.Command]:
     from headrace.sdk.plugins import registry
 
-    commands: dict[str, click.Command] = {}
-    for item in registry().registrations():
-        if item.kind == "command":
-            commands[item.name] = item.target if isinstance(item.target, click.Command) else LazyCommand(item)
-    return commands
+    plugins = registry()
+    items = [plugins.find("command", name) for name in plugins.names("command")]
+    return {item.name: LazyCommand(item) for item in items if item.has_name}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import GROUP, KINDS, Registry
+from headrace.sdk.plugins import GROUP, Registry, normalize_name
 
 #: Distribution → its extras that are wanted.
 Wanted = Mapping[str, AbstractSet[str]]
@@ -31,12 +31,11 @@ def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wan
     """
     wanted: dict[str, set[str]] = {"headrace": set()}
     classes = {type(plugin) for plugin in plugins}
-    working = {(kind, name): target for kind in KINDS if kind != "command" for name, target in registry.all(kind)}
     for item in registry.registrations():
-        target = working.get((item.kind, item.name))
-        is_used = f"${{{item.name}:" in text if item.kind == "secret" else target in classes
-        if target is not None and is_used:
-            name = item.distribution.rpartition(" ")[0]
+        is_named = item.kind == "secret" and f"${{{item.name}:" in text
+        target = registry.load(item) if is_named else item.peek()
+        if is_named or (isinstance(target, type) and target in classes):
+            name = item.distribution_name
             wanted.setdefault(name, set()).update(_find_entry_points(name, target.__module__))
     return wanted
 
@@ -48,7 +47,7 @@ def find_distributions(wanted: Wanted) -> list[Distribution]:
     queue = [(name, extra, "") for name, extras in wanted.items() for extra in ("", *extras)]
     while queue:
         name, extra, by = queue.pop()
-        key = _normalize(name)
+        key = normalize_name(name)
         if key in _CLUSTERS_OWN or (key, extra) in done:
             continue
         done.add((key, extra))
@@ -133,8 +132,3 @@ def _is_installed(name: str) -> bool:
 def _top(module: str) -> str:
     """The outermost package of a module."""
     return module.partition(".")[0]
-
-
-def _normalize(name: str) -> str:
-    """The one spelling of a distribution's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()

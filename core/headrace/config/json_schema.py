@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as core
 
 from headrace.config.model import NO_FORMAT, PipelineConfig
+from headrace.errors import PluginError
 from headrace.sdk.config import Config
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugins import Registration, Registry, contain
 
 Schema = dict[str, Any]
 
@@ -31,14 +35,14 @@ def pipeline_schema(registry: Registry) -> Schema:
     """
     root = config_schema(PipelineConfig)
     properties, definitions = root["properties"], root["$defs"]
+    schemas: dict[str, dict[str, Schema]] = {}
     for kind in _KINDS:
-        plugins = registry.all(kind)
-        definitions[f"block.{kind}"] = _block(kind, [name for name, _ in plugins])
-        for name, plugin in plugins:
-            definitions[f"{kind}.{name}"] = _embed(config_schema(plugin.Config), f"{kind}.{name}")
-    properties["source"] |= _source([name for name, _ in registry.all("source")])
+        schemas[kind] = _collect_schemas(registry, kind)
+        definitions[f"block.{kind}"] = _block(kind, list(schemas[kind]))
+        definitions |= {f"{kind}.{name}": _embed(made, f"{kind}.{name}") for name, made in schemas[kind].items()}
+    properties["source"] |= _source(list(schemas["source"]))
     properties["transforms"]["items"] = _ref("block.transform")
-    dialects = {name: _options("dialect", name) for name, _ in registry.all("dialect")}
+    dialects = {name: _options("dialect", name) for name in schemas["dialect"]}
     properties["dialects"] |= {"properties": dialects, "additionalProperties": False}
     properties["sink"] = {"description": properties["sink"].get("description", ""), **_ref("block.sink")}
     properties["sinks"] |= {"items": _ref("block.sink"), "minItems": 1}
@@ -50,6 +54,14 @@ def pipeline_schema(registry: Registry) -> Schema:
     properties["spark"] |= {"patternProperties": {r"^spark\.": _OPTION}, "additionalProperties": False}
     root["oneOf"] = [{"required": ["sink"]}, {"required": ["sinks"]}]
     return {"$schema": _DIALECT, **root, "title": "headrace pipeline"}
+
+
+def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:
+    """The schema of a plugin's block. PluginError when its options make none."""
+    with contain(f"{item} has options that no JSON Schema can say"):
+        made = config_schema(plugin.Config)
+        json.dumps(made)
+    return made
 
 
 def config_schema(model: type[Config]) -> Schema:
@@ -133,6 +145,15 @@ def _read_own_comments(cls: type) -> dict[str, str]:
     return comments
 
 
+def _collect_schemas(registry: Registry, kind: str) -> dict[str, Schema]:
+    """Those of all plugins of a kind that work, by name."""
+    found = {}
+    for name, plugin in registry.all(kind):
+        with suppress(PluginError):
+            found[name] = plugin_schema(registry.find(kind, name), plugin)
+    return found
+
+
 def _source(names: list[str]) -> Schema:
     """One source by its name, and beside it the formats of key and value."""
     blocks = {name: _options("source", name) for name in names}
@@ -171,7 +192,7 @@ def _embed(schema: Schema, name: str) -> Schema:
             return [walk(item) for item in value]
         if not isinstance(value, dict):
             return value
-        if isinstance(plugin_kind := value.get("x-plugin-block"), str):
+        if (plugin_kind := value.get("x-plugin-block")) in _KINDS:
             return {"description": value.get("description", ""), **_ref(f"block.{plugin_kind}")}
         if isinstance(target := value.get("$ref"), str):
             return {**value, "$ref": target.replace("#", f"#/$defs/{name}", 1)}

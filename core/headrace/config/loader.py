@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from headrace.config.model import NO_FORMAT, Block, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.errors import ConfigError, HeadraceError, PluginError
-from headrace.sdk.plugins import registry
+from headrace.sdk.plugins import Registry, contain, registry
+from headrace.sdk.secrets import SecretProvider
 
 if TYPE_CHECKING:
     from headrace.config.yaml_document import Document
@@ -30,7 +31,7 @@ class _Builder:
 
     def __init__(self, document: Document) -> None:
         self._registry = registry()
-        self._resolver = Resolver({**PROVIDERS, **dict(self._registry.all("secret"))})
+        self._resolver = Resolver(_Providers(self._registry))
         data = self._resolver.resolve(document.data if document.data is not None else {}, document.where)
         self._document = replace(document, data=data)
 
@@ -99,7 +100,8 @@ class _Builder:
     def _plugin(self, kind: str, block: Block, loc: tuple[Any, ...]) -> Any:
         name, config = next(iter(block.items()))
         try:
-            plugin: type[Plugin] = self._registry.get(kind, name)
+            registration = self._registry.find(kind, name)
+            plugin: type[Plugin] = self._registry.load(registration)
         except PluginError as error:
             error.at(self._document.where((*loc, name)))
             raise
@@ -110,6 +112,30 @@ class _Builder:
             if config.get(key) is not None:
                 config[key] = self._inner(inner, config[key], (*loc, name, key))
         try:
-            return plugin(plugin.Config.model_validate(config))
+            with contain(f"{registration} cannot be built", ValidationError, HeadraceError):
+                return plugin(plugin.Config.model_validate(config))
         except ValidationError as error:
             raise self._document.invalid(error, (*loc, name)) from None
+        except PluginError as error:
+            raise error.at(self._document.where((*loc, name))) from error.__cause__
+
+
+class _Providers(Mapping[str, SecretProvider]):
+    """Those that are always there, and those of plugins, which are imported when a reference names them."""
+
+    def __init__(self, plugins: Registry) -> None:
+        self._plugins = plugins
+        self._names = dict.fromkeys([*PROVIDERS, *plugins.names("secret")])
+
+    def __getitem__(self, name: str) -> SecretProvider:
+        provider: SecretProvider = PROVIDERS[name] if name in PROVIDERS else self._plugins.get("secret", name)
+        return provider
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -119,7 +119,8 @@ class PipelineConfig(Settings):
     tables: tuple[TableRule, ...] = ()
     #: In this order.
     transforms: tuple[Block, ...] = ()
-    #: Options of dialects, which know shapes of events, by their names. The events say which dialect reads them.
+    #: Options of dialects, which know shapes of events, by their names. The events say which dialect reads them; one of another
+    #: distribution is asked when it stands here.
     dialects: dict[str, dict[str, Any]] = Field(default_factory=dict)
     #: One sink.
     sink: Block | None = None

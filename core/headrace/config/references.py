@@ -116,21 +116,26 @@ class Resolver:
             )
             return ""
         try:
-            value = self.providers[provider](name)
-        except Exception as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are reported at once
+            value: object = self.providers[provider](name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are reported at once
             problems.append(f"${{{provider}:{written}}}: {_describe_error(error)}")
+            return ""
+        if not isinstance(value, str):
+            problems.append(f"${{{provider}:{written}}}: the provider gave no text but {type(value).__name__}")
             return ""
         self.redact.add(value)
         return value
 
 
-def _describe_error(error: Exception) -> str:
-    """Why a provider has no value, in a line."""
+def _describe_error(error: BaseException) -> str:
+    """Why a provider has no value, in a line. A text that is not meant for this may have the value in it."""
     if isinstance(error, HeadraceError):
         return f"{error.what}; {error.fix}" if error.fix else error.what
     if isinstance(error, LookupError):
         return str(error.args[0]) if error.args else "not found"
-    return f"{type(error).__name__}: {error}"
+    return f"the provider raised {type(error).__name__}; what that says is not shown, for the value may be in it"
 
 
 def _find_closing_brace(text: str, start: int) -> int | None:

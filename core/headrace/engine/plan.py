@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from headrace.config.settings import Settings
 from headrace.dead_letters.policy import DeadLetterPolicy
+from headrace.engine.dialect_choice import Strangers, find_strangers, recognises
 from headrace.engine.routing import Routes
 from headrace.engine.stored_table import read_stored
-from headrace.errors import DataError
+from headrace.errors import DataError, HeadraceError
 from headrace.runtime.session_builder import with_parts
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
@@ -50,6 +51,8 @@ class Plan:
     #: The table that keeps dead letters; None: files in the checkpoint.
     dead_letter_table: DeadLetterTable | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
+    #: Dialects that are installed and neither named nor at home: asked when no other knows a shape.
+    strangers: Strangers = field(default_factory=dict)
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -115,16 +118,27 @@ class Plan:
         """The first dialect that matches a topic's events. Raises why the topic could not be read; DataError without one."""
         if events.error is not None:
             raise events.error
-        if dialect := self._find_dialect(events.schema):
+        try:
+            dialect = self._find_dialect(events.schema)
+        except HeadraceError as error:
+            raise error.at(f"topic {events.topic}") from error.__cause__
+        if dialect:
             return dialect
         raise DataError(
             f"no dialect recognises its events: {', '.join(events.schema.names)}",
             where=f"topic {events.topic}",
-            fix="install a plugin that knows this shape, or leave the topic out of `tables:`",
+            fix="install a plugin that knows this shape and name it under `dialects:`, or leave the topic out of `tables:`",
         )
 
     def _find_dialect(self, schema: StructType) -> Dialect | None:
-        return next((dialect for dialect in self.dialects if dialect.matches(schema)), None)
+        if dialect := next((dialect for dialect in self.dialects if recognises(dialect, schema)), None):
+            return dialect
+        found = find_strangers(self.strangers, schema)
+        if len(found) > 1:
+            raise DataError(
+                f"its events are taken by {' and by '.join(found)}", fix="name the one that is meant under `dialects:`"
+            )
+        return next(iter(found.values()), None)
 
     def reason_owners(self, events: Events) -> dict[str, str]:
         """Reason → the plugin that rejects a record for it; under an empty text, for all others."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.decode import Records
+from headrace.engine.dialect_choice import find_strangers
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.seen_columns import SeenColumns
@@ -143,6 +144,12 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
+    for what, dialect in find_strangers(plan.strangers, events.schema).items():
+        if plan.dialect_of(events) is not dialect:
+            found = (
+                f"{what} takes events like these too, and is not asked; with `dialects: {{{dialect.name}: {{}}}}` it is"
+            )
+            items.append(CheckItem(name, found))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
 

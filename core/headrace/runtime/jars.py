@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,12 +18,12 @@ from headrace.errors import ConfigError
 from headrace.runtime import ivy
 from headrace.runtime.artefacts import Artefact, Fetcher, describe, has_classifier, hold_lock
 from headrace.runtime.jar_locks import Locks, find_locked
+from headrace.sdk.plugins import COORDINATE
 
 #: The settings of Spark's that decide where jars come from and which are left out.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")
 #: Of the cache: what locks name, as a Maven repository has it.
 _LOCKED = "maven"
-_COORDINATE = re.compile(r"[^:]+(:[^:]+){2}(:jar:[^:]+)?")
 
 
 def resolve_jars(
@@ -44,7 +43,7 @@ def resolve_jars(
     wanted = sorted(set(coordinates))
     if not wanted:
         return []
-    if wrong := [name for name in wanted if not _COORDINATE.fullmatch(name)]:
+    if wrong := [name for name in wanted if not COORDINATE.fullmatch(name)]:
         raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
     settings = _settings(conf)
     locked, wanted = _split(wanted, locks, settings)

@@ -40,7 +40,7 @@ def headrace_formats() -> Mapping[str, type[Format] | str]:  # type: ignore[empt
 
 @hookspec
 def headrace_dialects() -> Mapping[str, type[Dialect] | str]:  # type: ignore[empty-body]
-    """Shapes of events; chosen by what they recognise."""
+    """Shapes of events, by the name used under ``dialects:``; chosen by what they recognise."""
 
 
 @hookspec

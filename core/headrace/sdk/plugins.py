@@ -1,25 +1,39 @@
 """Which plugins there are: found through entry points, imported on first use.
 
-A broken distribution, a duplicate name or another API version hurts only who asks for that plugin by name.
+A broken distribution, a duplicate name or another API version hurts only who asks for that plugin by name. What is turned off by
+HEADRACE_DISABLE_PLUGINS is not even imported.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from headrace.errors import PluginError
+from headrace.errors import HeadraceError, PluginError
 from headrace.sdk import hookspecs
 from headrace.suggestions import did_you_mean
 
+if TYPE_CHECKING:
+    from headrace.sdk.plugin import Plugin
+
 GROUP = "headrace"
+#: The distribution whose names nobody else can take.
+OWN = "headrace"
+#: The variable that turns plugins off: names of plugins and of distributions, with commas.
+DISABLE = "HEADRACE_DISABLE_PLUGINS"
+#: A jar, as Maven and Spark write it.
+COORDINATE = re.compile(r"[^:\s]+(:[^:\s]+){2}(:jar:[^:\s]+)?")
 #: Kind → hook.
 KINDS = {
     "source": "headrace_sources",
@@ -33,7 +47,7 @@ KINDS = {
 }
 #: Kind → the class that its plugins derive from. Imported on use, for pydantic comes with it: the names alone are known
 #: without.
-_BASES = {
+BASES = {
     "source": "headrace.sdk.source:Source",
     "format": "headrace.sdk.format:Format",
     "dialect": "headrace.sdk.dialect:Dialect",
@@ -52,6 +66,31 @@ class Registration:
     target: Any
     distribution: str
 
+    def __str__(self) -> str:
+        return f"the {self.kind} {self.name!r} of {self.distribution}"
+
+    @property
+    def distribution_name(self) -> str:
+        return _name_of(self.distribution)
+
+    @property
+    def is_own(self) -> bool:
+        return self.distribution_name == OWN
+
+    @property
+    def has_name(self) -> bool:
+        """Whether a file or a command line could say its name."""
+        return self.name.replace("-", "_").replace(".", "_").isidentifier()
+
+    def peek(self) -> Any:
+        """The object itself, where its module is imported already; else None."""
+        if not isinstance(self.target, str):
+            return self.target
+        module, _, attribute = _split_path(self.target)
+        with suppress(Exception):
+            return getattr(sys.modules.get(module), attribute, None)
+        return None
+
 
 @dataclass(frozen=True)
 class Broken:
@@ -59,26 +98,45 @@ class Broken:
 
     entry_point: str
     distribution: str
-    error: Exception
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class Disabled:
+    """What HEADRACE_DISABLE_PLUGINS turned off: a plugin, or an entry point of a distribution, which has no ``kind``."""
+
+    kind: str | None
+    name: str
+    distribution: str
 
 
 class Registry:
-    """All registrations of this process."""
+    """All registrations of this process. ``disable``: names of plugins and distributions that are turned off."""
 
-    def __init__(self) -> None:
+    def __init__(self, disable: Collection[str] = ()) -> None:
         self._registrations: list[Registration] = []
+        self._disable = {normalize_name(name) for name in disable}
         self.broken: list[Broken] = []
+        self.disabled: list[Disabled] = []
 
     @classmethod
     def from_entry_points(cls) -> Registry:
         """Everything installed. One distribution that fails does not hide the others."""
-        registry = cls()
+        registry = cls([name for name in os.environ.get(DISABLE, "").split(",") if name.strip()])
         for entry_point in sorted(entry_points(group=GROUP), key=lambda e: (_distribution(e), e.name)):
-            try:
-                registry.register(entry_point.load(), _distribution(entry_point))
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises, it is recorded
-                registry.broken.append(Broken(entry_point.name, _distribution(entry_point), error))
+            registry._load_entry_point(entry_point, _distribution(entry_point))
         return registry
+
+    def _load_entry_point(self, entry_point: EntryPoint, distribution: str) -> None:
+        if normalize_name(_name_of(distribution)) in self._disable:
+            self.disabled.append(Disabled(None, entry_point.name, distribution))
+            return
+        try:
+            self.register(entry_point.load(), distribution)
+        except BaseException as error:
+            if _is_interrupt(error):
+                raise
+            self.broken.append(Broken(entry_point.name, distribution, error))
 
     def register(self, module: ModuleType | object, distribution: str) -> None:
         """Adds what the hooks of a module return. Raises when one is unknown or fails: then nothing is added."""
@@ -88,9 +146,13 @@ class Registry:
         manager.check_pending()
         found: list[Registration] = []
         for kind, hook in KINDS.items():
-            for mapping in getattr(manager.hook, hook)():
-                found += [Registration(kind, name, target, distribution) for name, target in mapping.items()]
-        self._registrations += found
+            for names in getattr(manager.hook, hook)():
+                found += [Registration(kind, name, target, distribution) for name, target in _read_names(hook, names)]
+        for item in found:
+            if normalize_name(item.name) in self._disable:
+                self.disabled.append(Disabled(item.kind, item.name, distribution))
+            else:
+                self._registrations.append(item)
 
     def names(self, kind: str) -> list[str]:
         return sorted({r.name for r in self._registrations if r.kind == kind})
@@ -98,53 +160,78 @@ class Registry:
     def registrations(self) -> Iterator[Registration]:
         yield from sorted(self._registrations, key=lambda r: (list(KINDS).index(r.kind), r.name, r.distribution))
 
+    def find(self, kind: str, name: str) -> Registration:
+        """Who has that name: headrace itself before others. PluginError when nobody has it."""
+        found = self._claims(kind, name)
+        if found:
+            return found[0]
+        for item in self.disabled:
+            if (item.kind, item.name) == (kind, name):
+                what = f"the {kind} {name!r} of {item.distribution} is turned off"
+                raise PluginError(what, fix=f"take it out of {DISABLE}")
+        raise PluginError(f"there is no {kind} {name!r}", fix=self._fix(kind, name))
+
     def get(self, kind: str, name: str) -> Any:
         """The class or function of that name, imported. PluginError says what is wrong with it."""
-        found = [r for r in self._registrations if r.kind == kind and r.name == name]
-        if not found:
-            raise PluginError(f"there is no {kind} {name!r}", fix=self._fix(kind, name))
-        if len(found) > 1:
-            who = " and ".join(r.distribution for r in found)
-            raise PluginError(f"the {kind} {name!r} is registered twice, by {who}", fix="uninstall one of them")
-        return self._load(found[0])
+        return self.load(self.find(kind, name))
 
     def all(self, kind: str) -> list[tuple[str, Any]]:
         """Every plugin of a kind that works, by name."""
         working = []
         for name in self.names(kind):
-            try:
+            with suppress(PluginError):
                 working.append((name, self.get(kind, name)))
-            except PluginError:
-                continue
         return working
 
-    def _load(self, registration: Registration) -> Any:
-        what = f"the {registration.kind} {registration.name!r} of {registration.distribution}"
-        if not registration.name.replace("-", "_").replace(".", "_").isidentifier():
-            raise PluginError(f"{what} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
-        target = registration.target
+    def load(self, item: Registration) -> Any:
+        """What was registered, imported and looked at. PluginError says what is wrong with it."""
+        if not item.has_name:
+            raise PluginError(f"{item} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
+        self._check_claim(item)
+        target = item.target
         if isinstance(target, str):
-            module, _, attribute = target.partition("|")[0].partition(":")
-            try:
+            module, _, attribute = _split_path(target)
+            with contain(f"{item} cannot be imported"):
                 target = getattr(importlib.import_module(module), attribute)
-            except Exception as error:
-                fix = (
-                    "pip install 'headrace[spark]'"
-                    if _lacks_pyspark(error)
-                    else "see the error above; reinstall or report it"
-                )
-                raise PluginError(f"{what} cannot be imported: {type(error).__name__}: {error}", fix=fix) from error
-        if registration.kind in _BASES:
-            _check_class(what, target, _BASES[registration.kind])
+        with contain(f"{item} cannot be looked at", PluginError):
+            _check_target(item, target)
         return target
+
+    def distribution_of(self, plugin: Plugin) -> str | None:
+        """The name of the distribution that registered a plugin's class; None when none did."""
+        return next((r.distribution_name for r in self._registrations if r.peek() is type(plugin)), None)
+
+    def _claims(self, kind: str, name: str) -> list[Registration]:
+        """All who registered a name, headrace itself first."""
+        found = (r for r in self._registrations if (r.kind, r.name) == (kind, name))
+        return sorted(found, key=lambda r: (not r.is_own, r.distribution))
+
+    def _check_claim(self, item: Registration) -> None:
+        """A name of headrace's own is headrace's; any other that two have is nobody's."""
+        claims = self._claims(item.kind, item.name)
+        if any(claim.is_own for claim in claims):
+            if not item.is_own:
+                raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
+            claims = [claim for claim in claims if claim.is_own]
+        if len(claims) > 1:
+            raise PluginError(
+                f"the {item.kind} {item.name!r} is registered twice, by {' and '.join(c.distribution for c in claims)}",
+                fix=f"uninstall one of them, or turn it off: {DISABLE}={claims[-1].distribution_name}",
+            )
 
     def _fix(self, kind: str, name: str) -> str:
         fix = did_you_mean(name, self.names(kind))
         if self.broken:
-            fix += "; not loaded: " + ", ".join(
-                f"{b.distribution} ({type(b.error).__name__}: {b.error})" for b in self.broken
-            )
+            fix += "; not loaded: " + ", ".join(f"{b.distribution} ({describe_error(b.error)})" for b in self.broken)
+        if away := sorted({item.distribution for item in self.disabled if item.kind is None}):
+            fix += f"; turned off by {DISABLE}: {', '.join(away)}"
         return fix
+
+    @property
+    def unknown_disabled(self) -> list[str]:
+        """What HEADRACE_DISABLE_PLUGINS names and nothing that is installed is called."""
+        met = {normalize_name(part) for item in self.disabled for part in (item.name, _name_of(item.distribution))}
+        return sorted(self._disable - met)
 
 
 @cache
@@ -153,26 +240,148 @@ def registry() -> Registry:
     return Registry.from_entry_points()
 
 
+@contextmanager
+def contain(what: str, *but: type[BaseException]) -> Iterator[None]:
+    """Whatever a plugin raises inside becomes a PluginError that begins with ``what``; ``but``: what stays as it is.
+
+    So does a user's Ctrl-C. An exit is none: a plugin may not end the program that looks at it.
+    """
+    try:
+        yield
+    except but:
+        raise
+    except BaseException as error:
+        if _is_interrupt(error):
+            raise
+        fix = (
+            "pip install 'headrace[spark]'" if _lacks_pyspark(error) else "see the error above; reinstall or report it"
+        )
+        raise PluginError(f"{what}: {describe_error(error)}", fix=fix) from error
+
+
+def describe_error(error: BaseException) -> str:
+    """Kind and text of an error that anybody may have written; headrace's own by their sentence."""
+    if isinstance(error, HeadraceError):
+        return error.what
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - an error without a text is still told
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def try_construction(item: Registration, plugin: type[Plugin]) -> None:
+    """Builds a plugin as its block would without options: nothing runs at construction. PluginError for what it raises."""
+    from pydantic import ValidationError
+
+    with contain(f"{item} cannot be built"):
+        try:
+            config = plugin.Config()
+        except ValidationError:  # some have to be given
+            config = plugin.Config.model_construct()
+        try:
+            plugin(config)
+        except AttributeError as error:
+            if error.obj is not config:  # else it reads one of those
+                raise
+
+
+def normalize_name(name: str) -> str:
+    """The one spelling of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether it is a user's Ctrl-C: nobody derives from that by chance."""
+    return type(error) is KeyboardInterrupt
+
+
 def _distribution(entry_point: EntryPoint) -> str:
-    return f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else "unknown"
+    try:
+        return f"{entry_point.dist.name} {entry_point.dist.version}"  # type: ignore[union-attr]
+    except Exception:  # noqa: BLE001 - its metadata are not there, or damaged
+        return "unknown"
 
 
-def _check_class(what: str, target: Any, base: str) -> None:
+def _name_of(distribution: str) -> str:
+    """The name in ``name version``."""
+    return distribution.partition(" ")[0]
+
+
+def _split_path(target: str) -> tuple[str, str, str]:
+    """``module:Name``; behind a ``|`` stands what a command does."""
+    return target.partition("|")[0].partition(":")
+
+
+def _read_names(hook: str, names: Any) -> Iterator[tuple[str, Any]]:
+    """What a hook returned; PluginError when it is not what hooks return."""
+    if not isinstance(names, Mapping):
+        raise PluginError(f"{hook} returns no mapping of names but {type(names).__name__}")
+    for name, target in names.items():
+        if not isinstance(name, str):
+            raise PluginError(f"{hook} returns a name that is no text but {type(name).__name__}: {name!r}")
+        yield name, target
+
+
+def _check_target(item: Registration, target: Any) -> None:
+    """Raises for what no plugin of its kind could be."""
+    if item.kind == "command":
+        import click
+
+        if not isinstance(target, click.Command):
+            raise PluginError(f"{item} is no click command", fix="report it to its author")
+    elif item.kind == "secret":
+        if not callable(target):
+            raise PluginError(f"{item} is no function: {target!r}", fix="register what takes a text and returns one")
+    else:
+        _check_class(item, target, BASES[item.kind])
+
+
+def _check_class(item: Registration, target: Any, base_path: str) -> None:
     from headrace.sdk.plugin import API_VERSION
 
-    module, _, name = base.partition(":")
-    if not (isinstance(target, type) and issubclass(target, getattr(importlib.import_module(module), name))):
-        raise PluginError(f"{what} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
+    module, _, name = base_path.partition(":")
+    base: type[Plugin] = getattr(importlib.import_module(module), name)
+    if not (isinstance(target, type) and issubclass(target, base)):
+        raise PluginError(f"{item} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
     version = getattr(target, "api_version", None)
     if version is None:
         raise PluginError(
-            f"{what} does not say which plugin API it was written for", fix=f"give it `api_version = {API_VERSION}`"
+            f"{item} does not say which plugin API it was written for", fix=f"give it `api_version = {API_VERSION}`"
         )
     if version != API_VERSION:
         raise PluginError(
-            f"{what} was written for plugin API {version}, this headrace has {API_VERSION}",
+            f"{item} was written for plugin API {version}, this headrace has {API_VERSION}",
             fix="upgrade the older one of the two",
         )
+    if lacking := sorted(getattr(target, "__abstractmethods__", ())):
+        raise PluginError(f"{item} is abstract: it lacks {', '.join(lacking)}", fix="write what it lacks")
+    if not isinstance(getattr(target, "name", None), str):
+        raise PluginError(f"{item} does not say its name", fix=f"give it `name = {item.name!r}`")
+    priority = getattr(target, "priority", 0)  # of a dialect
+    if not isinstance(priority, int):
+        raise PluginError(f"{item} has a priority that is no number: {priority!r}", fix="give it one")
+    _check_config(item, target, base)
+    _check_jars(item, target)
+
+
+def _check_config(item: Registration, target: Any, base: type[Plugin]) -> None:
+    config, wanted = target.Config, base.Config
+    if not (isinstance(config, type) and issubclass(config, wanted)):
+        fix = f"derive it from headrace.sdk.{wanted.__name__}"
+        raise PluginError(f"{item} has a Config that is no {wanted.__name__}: {config!r}", fix=fix)
+    if not all(isinstance(pattern, str) for pattern in config.passthrough):
+        raise PluginError(f"{item} has a passthrough of what is no text: {config.passthrough!r}", fix="name patterns")
+
+
+def _check_jars(item: Registration, target: Any) -> None:
+    for line, coordinates in target.jars.items():
+        if isinstance(coordinates, str):
+            raise PluginError(f"{item} names the jars of Spark {line} in one text", fix="write a tuple of coordinates")
+        for coordinate in coordinates:
+            if not (isinstance(coordinate, str) and COORDINATE.fullmatch(coordinate)):
+                what = f"{item} names a jar that is no Maven coordinate: {coordinate!r}"
+                raise PluginError(what, fix="write group:artifact:version")
 
 
 def _lacks_pyspark(error: BaseException) -> bool:

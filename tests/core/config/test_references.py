@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,8 +133,25 @@ def test_whatever_a_providers_client_raises_is_told_with_the_others() -> None:
 
     text = refusal("a: ${busy:x}\nb: ${broken:y}\nc: ${empty:z}\n", busy=busy, broken=fail, empty=empty)
     assert "a: ${busy:x}: the vault is sealed; unseal it" in text
-    assert "b: ${broken:y}: TimeoutError: no answer in 5 s" in text
+    assert "b: ${broken:y}: the provider raised TimeoutError; what that says is not shown" in text
+    assert "5 s" not in text
     assert "c: ${empty:z}: not found" in text
+
+
+@pytest.mark.parametrize(("value", "said"), [(None, "NoneType"), (b"pepper", "bytes"), (7, "int")])
+def test_a_provider_that_gives_no_text(value: Any, said: str) -> None:
+    text = refusal("a: ${vault:x}", vault=lambda _: value)
+    assert f"a: ${{vault:x}}: the provider gave no text but {said}" in text
+    assert "pepper" not in text
+
+
+def test_a_provider_may_not_end_the_program() -> None:
+    def leave(name: str) -> str:
+        raise SystemExit("pepper")
+
+    text = refusal("a: ${leave:x}", leave=leave)
+    assert "a: ${leave:x}: the provider raised SystemExit" in text
+    assert "pepper" not in text
 
 
 def test_a_value_is_a_secret_that_is_shown_as_it_was_written() -> None:

@@ -13,8 +13,9 @@ import pytest
 from headrace.errors import PluginError
 from headrace.sdk import plugins as registries
 from headrace.sdk.changes import Changes
+from headrace.sdk.config import Config
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Registry, registry
+from headrace.sdk.plugins import Registration, Registry, contain, registry, try_construction
 from headrace.sdk.transform import Transform
 
 
@@ -138,7 +139,8 @@ class TestRefused:
     def test_a_duplicate_names_both_distributions(self) -> None:
         found = registry_with(("shout", Shout), ("shout", Shout))
         assert refusal(found, "shout") == (
-            "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n  fix: uninstall one of them"
+            "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n"
+            "  fix: uninstall one of them, or turn it off: HEADRACE_DISABLE_PLUGINS=headrace-b"
         )
         assert found.all("transform") == []
 
@@ -229,6 +231,120 @@ class TestBroken:
 
     def test_a_hook_that_gives_no_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Installed(monkeypatch, odd=lambda: brings(["shout"]))  # type: ignore[arg-type]
-        assert "(AttributeError: 'list' object has no attribute 'items')" in refusal(
+        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names but list)" in refusal(
             Registry.from_entry_points(), "shout"
         )
+
+    def test_an_exit_is_recorded_and_a_users_interrupt_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def leave() -> object:
+            raise SystemExit("no licence")
+
+        def interrupt() -> object:
+            raise KeyboardInterrupt
+
+        Installed(monkeypatch, leaves=leave)
+        assert "headrace-leaves 0.1 (SystemExit: no licence)" in refusal(Registry.from_entry_points(), "shout")
+        Installed(monkeypatch, waits=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Registry.from_entry_points()
+
+
+class TestNames:
+    """Headrace's own names are headrace's."""
+
+    @staticmethod
+    def registry_with_own(**others: Any) -> Registry:
+        found = Registry()
+        found.register(brings({"shout": Shout}), "headrace 0.1.0")
+        for name, target in others.items():
+            found.register(brings({"shout": target}), f"{name} 1.0")
+        return found
+
+    def test_nobody_else_gets_one(self) -> None:
+        class Louder(Shout):
+            pass
+
+        found = self.registry_with_own(aaa=Louder, zzz="no_such_module:Louder")
+        assert found.get("transform", "shout") is Shout
+        assert found.all("transform") == [("shout", Shout)]
+        own = [item for item in found.registrations() if item.is_own]
+        for item in found.registrations():
+            if item not in own:
+                with pytest.raises(PluginError, match="is called like one of headrace's"):
+                    found.load(item)
+
+    def test_the_distribution_of_a_plugin_is_the_one_of_its_class(self) -> None:
+        class Louder(Shout):
+            pass
+
+        found = self.registry_with_own(aaa=Louder)
+        assert found.distribution_of(Shout()) == "headrace"
+        assert found.distribution_of(Louder()) == "aaa"
+        assert Registry().distribution_of(Shout()) is None
+
+
+class TestDisable:
+    def test_one_of_two_that_have_a_name(self) -> None:
+        found = Registry(disable=["headrace_B"])
+        found.register(brings({"shout": Shout}), "headrace-a 1.0")
+        found.disabled.clear()
+        assert found.get("transform", "shout") is Shout
+        assert found.unknown_disabled == ["headrace-b"]
+
+    def test_a_name(self) -> None:
+        found = Registry(disable=["shout"])
+        found.register(brings({"shout": Shout, "whisper": Shout}), "headrace-a 1.0")
+        assert found.names("transform") == ["whisper"]
+        assert refusal(found, "shout") == (
+            "the transform 'shout' of headrace-a 1.0 is turned off\n  fix: take it out of HEADRACE_DISABLE_PLUGINS"
+        )
+        assert found.unknown_disabled == []
+
+    def test_a_distribution(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def crash() -> object:
+            raise AssertionError("it was loaded")
+
+        monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", " Headrace.Bad,")
+        Installed(monkeypatch, bad=crash, good=lambda: brings({"shout": Shout}))
+        found = Registry.from_entry_points()
+        assert found.broken == []
+        assert refusal(found, "whisper") == (
+            "there is no transform 'whisper'\n"
+            "  fix: known here: shout; turned off by HEADRACE_DISABLE_PLUGINS: headrace-bad 0.1"
+        )
+
+
+class TestContain:
+    """What a plugin raises while headrace looks at it."""
+
+    @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), GeneratorExit("no"), StopIteration("no")])
+    def test_it_is_one_of_headraces(self, error: BaseException) -> None:
+        with pytest.raises(PluginError) as raised, contain("the sink 'x' cannot be built"):
+            raise error
+        assert raised.value.what == f"the sink 'x' cannot be built: {type(error).__name__}: no"
+        assert raised.value.__cause__ is error
+
+    def test_what_is_let_through(self) -> None:
+        with pytest.raises(KeyError), contain("x", KeyError):
+            raise KeyError("no")
+        with pytest.raises(KeyboardInterrupt), contain("x"):
+            raise KeyboardInterrupt
+
+    def test_a_constructor_may_read_what_has_to_be_given(self) -> None:
+        class Wide(Shout):
+            class Config(Config):
+                width: int
+
+            def __init__(self, config: Any = None, **options: Any) -> None:
+                super().__init__(config, **options)
+                self.half = self.config.width / 2
+
+        class Wrong(Wide):
+            def __init__(self, config: Any = None, **options: Any) -> None:
+                super().__init__({"width": 2})
+                self.half = self.wdith / 2  # type: ignore[attr-defined]
+
+        item = Registration("transform", "wide", Wide, "headrace-a 1.0")
+        try_construction(item, Wide)
+        with pytest.raises(PluginError, match="cannot be built: AttributeError: 'Wrong' object has no attribute"):
+            try_construction(item, Wrong)

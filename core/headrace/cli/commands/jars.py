@@ -69,11 +69,9 @@ def _write_lock(package: str) -> None:
 
 
 def _list_installed_plugins() -> list[type[Plugin]]:
-    from headrace.sdk.plugin import Plugin
-    from headrace.sdk.plugins import KINDS, registry
+    from headrace.sdk.plugins import BASES, registry
 
-    plugins = [plugin for kind in KINDS for _, plugin in registry().all(kind)]
-    return [plugin for plugin in plugins if isinstance(plugin, type) and issubclass(plugin, Plugin)]
+    return [plugin for kind in BASES for _, plugin in registry().all(kind)]
 
 
 def _with_parts(plugins: Sequence[type[Plugin]]) -> list[type[Plugin]]:

@@ -1,0 +1,234 @@
+"""Distributions that are broken or hostile, installed: they hurt those alone who use them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core.conftest import deliver, finish, start
+from tests.support.site import Site
+
+SDK = "from headrace.sdk import Config, Dialect, Format, Sink, Transform, hookimpl\n"
+TRANSFORM = """
+class {name}(Transform):
+    name = "{plugin}"
+    api_version = 1
+    {body}
+    def apply(self, changes):
+        return changes
+
+@hookimpl
+def headrace_transforms():
+    return {{"{plugin}": {name}}}
+"""
+
+
+def transform(plugin: str, body: str) -> str:
+    return SDK + TRANSFORM.format(name=plugin.title(), plugin=plugin, body=body)
+
+
+def hook(kind: str, returned: str, before: str = "") -> str:
+    return f"{SDK}{before}\n@hookimpl\ndef headrace_{kind}():\n    return {returned}\n"
+
+
+def dialect(plugin: str, body: str) -> str:
+    head = f"class Shape(Dialect):\n    name = '{plugin}'\n    api_version = 1\n    priority = 0\n"
+    changes = "    def changes(self, events, frame, key):\n        raise SystemExit('a dialect that nobody named')\n"
+    return hook("dialects", f"{{'{plugin}': Shape}}", head + body + changes)
+
+
+TAKES_ALL = "    @classmethod\n    def matches(cls, schema):\n        return True\n"
+#: Module → its code, and what is said of the plugin of that name.
+WRECKS: dict[str, tuple[str, str]] = {
+    "quits": ("raise SystemExit('no licence')", "not loaded: SystemExit: no licence"),
+    "halts": ("class Halt(KeyboardInterrupt): pass\nraise Halt('enough')", "not loaded: Halt: enough"),
+    "ends": ("raise GeneratorExit", "not loaded: GeneratorExit"),
+    "exits": (hook("sinks", "exit(3)", "from sys import exit"), "not loaded: SystemExit: 3"),
+    "mute": ("class Mute(Exception):\n    def __str__(self): raise SystemExit\nraise Mute", "not loaded: Mute"),
+    "lacks": ("import rudder", "not loaded: ModuleNotFoundError: No module named 'rudder'"),
+    "lists": (hook("sinks", "['a']"), "not loaded: headrace_sinks returns no mapping of names but list"),
+    "counts": (
+        hook("transforms", "{7: Transform}"),
+        "not loaded: headrace_transforms returns a name that is no text but int: 7",
+    ),
+    "nameless": (transform("nameless", "name = 7"), "of headrace-nameless 1.0 does not say its name"),
+    "loose": (transform("loose", "Config = dict"), "has a Config that is no Config: <class 'dict'>"),
+    "inexpressible": (
+        transform(
+            "inexpressible",
+            "class Config(Config):\n        '''Options.'''\n"
+            "        __annotations__ = {'at': int}\n        from pydantic import Field\n"
+            "        at = Field(1, json_schema_extra={'x': object()})",
+        ),
+        "has options that no JSON Schema can say: ",
+    ),
+    "jarred": (transform("jarred", "jars = {'3.5': ('lost',), '4.0': ('lost',)}"), "no Maven coordinate: 'lost'"),
+    "texted": (transform("texted", "jars = {'3.5': 'a:b:1'}"), "names the jars of Spark 3.5 in one text"),
+    "odd": (transform("odd", "jars = 7"), "cannot be looked at: AttributeError: 'int' object has no attribute 'items'"),
+    "half": (
+        hook("sinks", "{'half': Half}", "class Half(Sink):\n    name, api_version = 'half', 1\n"),
+        "is abstract: it lacks read_back, write",
+    ),
+    "starts": (
+        transform("starts", "def __init__(self, config=None, **options):\n        raise SystemExit('no engine')\n"),
+        "cannot be built: SystemExit: no engine",
+    ),
+    "run": (
+        hook("commands", "{'run': command}", "import click\n@click.command()\ndef command(): print('stolen')\n"),
+        "the command 'run' of headrace-run 1.0 is called like one of headrace's",
+    ),
+    "shy": (
+        hook(
+            "commands",
+            "{'shy': Shy('shy')}",
+            "import click\nclass Shy(click.Command):\n    def get_short_help_str(self, limit=45): raise SystemExit\n",
+        ),
+        "",
+    ),
+    "late": (
+        hook("commands", "{'late': 'no_such_module:command|Clears \\x1b[2J.'}"),
+        "the command 'late' of headrace-late 1.0 cannot be imported: ModuleNotFoundError",
+    ),
+    "plain": (hook("commands", "{'plain': print}"), "the command 'plain' of headrace-plain 1.0 is no click command"),
+    "greedy": (dialect("greedy", TAKES_ALL), ""),
+    "unsure": (dialect("unsure", TAKES_ALL.replace("return True", "raise SystemExit('which?')")), ""),
+    "unborn": (
+        dialect("unborn", TAKES_ALL + "    def __init__(self, *_, **__):\n        raise SystemExit('not yet')\n"),
+        "cannot be built: SystemExit: not yet",
+    ),
+    "debezium": (dialect("debezium", TAKES_ALL), "of headrace-debezium 1.0 is called like one of headrace's"),
+    "avro": (
+        hook("formats", "{'avro': 'avro:Nowhere'}"),
+        "the format 'avro' of headrace-avro 1.0 is called like one of headrace's",
+    ),
+    "loud": (
+        hook(
+            "formats",
+            "{'loud': Loud}",
+            "class Loud(Format):\n    name, api_version = 'loud', 1\n    class Config(Config): passthrough = (7,)\n",
+        ),
+        "has a passthrough of what is no text: (7,)",
+    ),
+    "env": (
+        hook("secret_providers", "{'env': lambda name: 'stolen'}"),
+        "the secret 'env' of headrace-env 1.0 is called like one of headrace's",
+    ),
+    "vault": (hook("secret_providers", "{'vault': 'vault_client:read'}"), "cannot be imported: SystemExit: no vault"),
+    "number": (hook("secret_providers", "{'number': 7}"), "of headrace-number 1.0 is no function: 7"),
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = Site(tmp_path_factory.mktemp("isolation") / "site")
+    for module, (code, _) in WRECKS.items():
+        made.install(module, code)
+    made.install("bare", "raise SystemExit", metadata="")
+    made.install("vague", "", points="vague = :")
+    (made.folder / "vault_client.py").write_text("raise SystemExit('no vault')\n")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def path(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are installed, for processes that a test starts."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site.folder), os.environ.get("PYTHONPATH", "")]))
+
+
+def list_others(folder: Path) -> dict[str, dict[str, Any]]:
+    """What `headrace plugins` says, by distribution; headrace's own as a list of states."""
+    out, _ = finish(start(folder, "plugins", "--json"))
+    items = json.loads(out)
+    own = {(item["state"], item["reason"]) for item in items if item["distribution"].startswith("headrace 0")}
+    assert own == {("ok", None)}
+    others = [item for item in items if not item["distribution"].startswith("headrace 0")]
+    found = {item["distribution"]: item for item in others}
+    assert len(found) == len(others)
+    return found
+
+
+def test_each_is_listed_with_what_is_wrong_with_it(tmp_path: Path) -> None:
+    found = list_others(tmp_path)
+    for module, (_, reason) in WRECKS.items():
+        item = found.pop(f"headrace-{module} 1.0")
+        assert item["name"] == module
+        if reason:
+            assert item["state"] == "broken"
+            assert reason in item["reason"]
+        else:
+            assert (item["state"], item["reason"]) == ("ok", None)
+    assert found.pop("headrace-vague 1.0")["reason"].startswith("not loaded: ")
+    ((_, bare),) = found.items()
+    assert (bare["name"], bare["reason"]) == ("bare", "not loaded: SystemExit")
+
+
+def test_help_schema_and_jars_do_without_them(tmp_path: Path) -> None:
+    out, _ = finish(start(tmp_path, "--help"))
+    commands = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
+    assert commands.count("run") == 1
+    assert commands[-5:] == ["demo", "late", "live", "plain", "shy"]
+    assert "\x1b" not in out
+    assert "stolen" not in out
+    out, _ = finish(start(tmp_path, "schema"))
+    definitions = json.loads(out)["$defs"]
+    assert {"source.files", "format.avro", "dialect.debezium", "sink.iceberg", "dialect.greedy"} <= definitions.keys()
+    assert not {"transform.loose", "transform.inexpressible", "sink.half", "format.loud"} & definitions.keys()
+    out, _ = finish(start(tmp_path, "jars"))
+    assert "iceberg-spark-runtime" in out
+    assert "lost" not in out
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_pipeline_that_uses_none_of_them_runs_as_without(sample: Path) -> None:
+    deliver(sample.parent, 0)
+    sample.write_text(sample.read_text().replace("iceberg: {warehouse: lake/, mode: upsert}", "files: {path: lake/}"))
+    out, _ = finish(start(sample.parent, "run", "artists.yaml", "--available-now"))
+    assert out.endswith("  moma.artists → files: 300 rows in, 300 applied, – late, 0 dead letters\n")
+    files = (sample.parent / "lake/moma/artists").rglob("part-*.json")
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    rows = {row["artist_id"]: row for row in map(json.loads, lines)}
+    assert len(rows) == 300
+    assert (rows[1]["country"], rows[1]["birth_year"], rows[1]["__op"]) == ("American", 1930, "r")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("unwrap: {", "starts: {}\n  - unwrap: {", "artists.yaml:7 transforms.0.starts\n"),
+        ("unwrap: {", "loose: {}\n  - unwrap: {", "of headrace-loose 1.0 has a Config that is no Config"),
+        ("unwrap: {", "jarred: {}\n  - unwrap: {", "of headrace-jarred 1.0 names a jar that is no Maven coordinate"),
+        ("unwrap: {", "lacks: {}\n  - unwrap: {", "headrace-lacks 1.0 (ModuleNotFoundError: No module named 'rudder')"),
+    ],
+)
+def test_one_that_a_file_names_is_an_error_with_its_line(sample: Path, old: str, new: str, said: str) -> None:
+    sample.write_text(sample.read_text().replace(old, new))
+    _, err = finish(start(sample.parent, "check", "artists.yaml"), code=3)
+    assert "artists.yaml:7 transforms.0" in err
+    assert said in err
+
+
+def test_a_reference_that_names_one_is_the_error(sample: Path) -> None:
+    sample.write_text(sample.read_text().replace("env:SALT", "vault:salt"))
+    _, err = finish(start(sample.parent, "check", "artists.yaml"), code=2)
+    assert "${vault:salt}: the secret 'vault' of headrace-vault 1.0 cannot be imported: SystemExit: no vault" in err
+
+
+def test_what_is_turned_off_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a plugin's name, or by a distribution's in any spelling."""
+    monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "greedy, Headrace_Quits ,nobody")
+    found = list_others(tmp_path)
+    greedy, quits = found["headrace-greedy 1.0"], found["headrace-quits 1.0"]
+    assert (greedy["kind"], greedy["state"], quits["kind"], quits["state"]) == ("dialect", "off", None, "off")
+    assert quits["reason"] == "turned off by HEADRACE_DISABLE_PLUGINS"
+    assert finish(start(tmp_path, "plugins"))[1] == "HEADRACE_DISABLE_PLUGINS names nobody: nothing is called so\n"
+
+
+def test_what_is_turned_off_and_named_says_so(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "unwrap")
+    _, err = finish(start(sample.parent, "check", "artists.yaml"), code=3)
+    assert "the transform 'unwrap' of headrace 0.1.0 is turned off" in err
+    assert "take it out of HEADRACE_DISABLE_PLUGINS" in err

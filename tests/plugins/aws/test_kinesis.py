@@ -243,6 +243,22 @@ def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spar
 
 
 @pytest.mark.one_spark
+def test_another_run_in_the_same_session_sees_what_came_since(
+    kinesis: Kinesis, stream: str, spark: SparkSession
+) -> None:
+    """Spark keeps what was read by the plan, and the next run's first look at a stream has the plan of this one's last."""
+    options = {"stream": stream, "endpoint.url": kinesis.endpoint_url}
+    first, second = (KinesisSource(options) for _ in range(2))
+    first.open(spark)
+    start = first.initial()
+    first.latest(start, None)
+    kinesis.put(stream, ("1", b"{}"))
+    second.open(spark)
+    end = second.latest(start, None)
+    assert second.read(spark, start, end).count() == 1
+
+
+@pytest.mark.one_spark
 def test_records_that_a_producer_put_together_come_apart(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -60,9 +60,12 @@ class Mark:
 
 
 def read_shards(
-    stream: Stream, tasks: Sequence[Sequence[Reading]], batches: Iterator[pa.RecordBatch]
+    stream: Stream,
+    tasks: Sequence[Sequence[Reading]],
+    batches: Iterator[pa.RecordBatch],
+    look: int,  # noqa: ARG001 - Spark keeps frames by what they are made of: another look must not be given what was kept of the first
 ) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow`` of a frame of task numbers: the records of the tasks' readings."""
+    """For ``mapInArrow`` of a frame of task numbers: the records of the tasks' readings. ``look``: another number each time."""
     with carry_errors():
         for batch in batches:
             for number in batch.column(0).to_pylist():

@@ -118,7 +118,8 @@ class KinesisSource(RangedSource):
         """The records and marks of some readings, read when first asked for and kept until the next range is looked for."""
         number = max(1, min(len(readings), spark.sparkContext.defaultParallelism))
         tasks = [readings[first::number] for first in range(number)]
-        frame = spark.range(0, number, 1, number).mapInArrow(partial(read_shards, self._stream, tasks), SCHEMA)
+        read = partial(read_shards, self._stream, tasks, look=time.time_ns())
+        frame = spark.range(0, number, 1, number).mapInArrow(read, SCHEMA)
         self._cached.append(frame.persist())
         return frame
 

@@ -50,6 +50,10 @@ class ConfigError(HeadraceError):
     exit_code = 2
 
 
+class LoginError(ConfigError):
+    """A server lets nobody in with this login. A run asks for the references of its file anew, and ends when they say the same."""
+
+
 class PluginError(HeadraceError):
     """A plugin is missing, broken, of another API version, or breaks its contract."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,7 @@ from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.loader import build
 from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
+from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
 from headrace.dead_letters import file_store
@@ -28,7 +29,7 @@ from headrace.engine.routing import Routes
 from headrace.engine.run_warnings import find_warnings
 from headrace.engine.start import start
 from headrace.engine.table_batch import check_capabilities
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, LoginError
 from headrace.progress.model import BatchProgress
 from headrace.progress.summary import Summary
 from headrace.runtime.reporter import Reporter
@@ -77,6 +78,8 @@ class Pipeline:
     settings: Settings = field(default_factory=Settings)
     #: Takes the pipeline's secrets out of texts.
     redact: Redaction = field(default_factory=Redaction, repr=False)
+    #: Of a file with references: how it is built again when a login is refused.
+    renewal: Renewal | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.sinks:
@@ -107,6 +110,7 @@ class Pipeline:
             settings=self.settings,
             dead_letter_table=choose_dead_letter_table(self.settings.dead_letters_table, self.sinks, self.name),
             redact=self.redact,
+            renewal=self.renewal,
         )
         for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
             self.redact.add(secret)
@@ -252,10 +256,18 @@ class Pipeline:
         with redact_errors(self.redact):
             check_capabilities(self.plan)
             spark = self._session(spark)
-            session = self._check_plugins(spark)
-            names_checked = preflight.find_names(self.plan, session)
-            pause = None if trigger is None else seconds_of(trigger)
-            return start(self.plan, spark, RunOptions(pause, on_progress, names_checked=names_checked))
+            options = RunOptions(None if trigger is None else seconds_of(trigger), on_progress)
+            try:
+                return self._begin(spark, options)
+            except LoginError:
+                if not self.plan.renew(spark):  # it may be hours since it was built
+                    raise
+                return self._begin(spark, options)
+
+    def _begin(self, spark: SparkSession, options: RunOptions) -> Query:
+        session = self._check_plugins(spark)
+        names_checked = preflight.find_names(self.plan, session)
+        return start(self.plan, spark, replace(options, names_checked=names_checked))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()

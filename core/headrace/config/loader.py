@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from headrace.config.model import NO_FORMAT, Block, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
+from headrace.config.renewal import Renewal
 from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.sdk.plugins import Registry, contain, registry
-from headrace.sdk.secrets import SecretProvider
+from headrace.sdk.secrets import SecretProvider, forget_answers
 
 if TYPE_CHECKING:
     from headrace.config.yaml_document import Document
@@ -32,8 +34,8 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self._registry = registry()
         self._resolver = Resolver(_Providers(self._registry))
-        data = self._resolver.resolve(document.data if document.data is not None else {}, document.where)
-        self._document = replace(document, data=data)
+        self._written = document.data if document.data is not None else {}
+        self._document = replace(document, data=self._resolver.resolve(self._written, document.where))
 
     def build(self, make: Callable[..., Built]) -> Built:
         try:
@@ -41,6 +43,15 @@ class _Builder:
         except HeadraceError as error:  # what a model refuses may have come from a reference
             error.redact(self._resolver.redact)
             raise
+
+    def _renew(self, make: Callable[..., Built]) -> Built | None:
+        """The pipeline with what its references say now; None when they say the same."""
+        forget_answers()
+        data = self._resolver.resolve(self._written, self._document.where)
+        if data == self._document.data:
+            return None
+        self._document = replace(self._document, data=data)
+        return self.build(make)
 
     def _build(self, make: Callable[..., Built]) -> Built:
         data = self._document.data
@@ -58,6 +69,7 @@ class _Builder:
             for key in PipelineConfig.FORMAT_KEYS
             if key in config.source
         }
+        references = self._resolver.references
         sinks = [
             self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i))
             for i, block in enumerate(config.all_sinks)
@@ -78,6 +90,7 @@ class _Builder:
                 spark=config.spark,
                 settings=config.settings,
                 redact=self._resolver.redact,
+                renewal=Renewal(sorted(references), partial(self._renew, make)) if references else None,
                 **formats,
             )
         except ConfigError as error:

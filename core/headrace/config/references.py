@@ -62,6 +62,8 @@ class Resolver:
 
     providers: Mapping[str, SecretProvider]
     redact: Redaction = field(default_factory=Redaction)
+    #: Those that were resolved, as they are written.
+    references: set[str] = field(default_factory=set)
 
     def resolve(self, data: Any, where: Where) -> Any:
         """Replaces every reference in ``data``; raises one ConfigError that names all that are missing."""
@@ -126,6 +128,7 @@ class Resolver:
             problems.append(f"${{{provider}:{written}}}: the provider gave no text but {type(value).__name__}")
             return ""
         self.redact.add(value)
+        self.references.add(f"${{{provider}:{written}}}")
         return value
 
 

@@ -17,6 +17,7 @@ from headrace.engine.error_translation import translate
 from headrace.engine.failure_policy import error_that_stops
 from headrace.engine.order_watch import OrderWatch
 from headrace.engine.plan import Plan
+from headrace.engine.renew_logins import has_other_logins
 from headrace.engine.replan import until_schemas_known
 from headrace.engine.routing import Target, route
 from headrace.engine.run_state import RunState
@@ -158,7 +159,9 @@ class BatchRunner:
         self._state.note_outcomes(outcomes, errors.keys() | set_aside.keys())
         if not errors:
             return None
-        error = error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
+        # The batch is planned again, with what is another source by now.
+        refused = next((e for e in errors.values() if self._has_other_logins(e)), None)
+        error = refused or error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
         if error is not None:
             return error
         found = {t.name: self._replay_ranges(t, context) for t in targets if t.name in errors}
@@ -168,6 +171,9 @@ class BatchRunner:
         for name, failure in errors.items():
             self.catch_up.set_aside(name, batch, ranges[name], failure, self._plan.redact(str(failure)))
         return None
+
+    def _has_other_logins(self, error: HeadraceError) -> bool:
+        return has_other_logins(self._plan, self._context.spark, error)
 
     def _replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
         """Where a table's records of a batch lie, to be read again; None when the source cannot."""
@@ -193,8 +199,10 @@ class BatchRunner:
         except RuleError as error:
             self._fail(error)
             raise
-        except Exception as error:
-            raise translate(error, self._plan) from error
+        except Exception as raised:
+            translated = translate(raised, self._plan)
+            self._has_other_logins(translated)  # then the next try is with these
+            raise translated from raised
 
     def _apply_missed(self, table: str, entry: BacklogEntry) -> tuple[TableProgress, ...]:
         self._pool.check_free(table)

@@ -30,6 +30,7 @@ class NativeQuery(Query):
 
     def _start_stream(self) -> StreamingQuery:
         source, pause = self._plan.source, self._options.pause
+        self._source = source
         assert isinstance(source, NativeSource)
         writer = source.stream(self._spark).writeStream.queryName(self._plan.name).foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", self.checkpoint.stream.path)

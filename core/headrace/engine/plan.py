@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +22,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Sink, Table
-from headrace.sdk.source import Source
+from headrace.sdk.source import RangedSource, Source
 from headrace.sdk.transform import Transform
 from headrace.spark.columns import name_fold
 
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
+    from headrace.config.renewal import Renewal
     from headrace.dead_letters.table_store import DeadLetterTable
     from headrace.spark.storage import Folder
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plan:
-    """Everything a run needs but a session."""
+    """Everything a run needs but a session. Nothing of it changes but the plugins that log in somewhere (``renew``)."""
 
     name: str
     source: Source
@@ -53,6 +55,25 @@ class Plan:
     redact: Callable[[str], str] = field(default=str, repr=False)
     #: Dialects that are installed and neither named nor at home: asked when no other knows a shape.
     strangers: Strangers = field(default_factory=dict)
+    #: How the pipeline is built again; None: its file has no references.
+    renewal: Renewal | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def renew(self, session: SparkSession) -> bool:
+        """Whether the references of the file say something else by now: the plugins that log in somewhere are then those made of it.
+
+        ``session``: in which a ranged source plans. Transforms stay: a salt is that with which a run began. Raises when the
+        references cannot be resolved any more.
+        """
+        with self._lock:
+            renewed = self.renewal.build() if self.renewal else None
+            if renewed is None:
+                return False
+            if isinstance(renewed.source, RangedSource):
+                renewed.source.open(session)
+            for name in ("source", "value_format", "key_format", "sinks", "dead_letter_table"):
+                setattr(self, name, getattr(renewed.plan, name))
+            return True
 
     @property
     def plugins(self) -> list[Plugin]:

@@ -16,10 +16,11 @@ from headrace.checkpoint.progress_log import KEPT_BATCHES
 from headrace.engine.batch import BatchRunner
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
+from headrace.engine.renew_logins import await_other_logins
 from headrace.engine.retry import Backoff
 from headrace.engine.run_state import RunState
 from headrace.engine.run_warnings import find_warnings
-from headrace.errors import HeadraceError, RetriableError
+from headrace.errors import HeadraceError, LoginError, RetriableError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
@@ -56,6 +57,8 @@ class Query(ABC):
 
     def __init__(self, plan: Plan, spark: SparkSession, options: RunOptions) -> None:
         self._plan, self._spark, self._options = plan, spark, options
+        #: The one that it reads from: when logins were refused, the plan has another.
+        self._source = plan.source
         self._state = RunState(plan.redact)
         self._progress: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
         self._in_batch, self._settling, self._is_settled = threading.Lock(), threading.Lock(), False
@@ -63,10 +66,11 @@ class Query(ABC):
         self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
         #: What its user should know before anything else; ``headrace run`` says it.
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
+        self._sessions = Sessions(spark, plan.sql_conf)
         self._runner = BatchRunner(
             plan,
             self.checkpoint,
-            Sessions(spark, plan.sql_conf),
+            self._sessions,
             self._record,
             fail=self._fail,
             names_checked=options.names_checked,
@@ -146,16 +150,32 @@ class Query(ABC):
                 if self._state.is_stopping() and self._state.error is None:
                     return None
                 error = self._state.error or translate(raised, self._plan)
-            # A source that never answered is more likely named wrongly than away: the user looks at the screen then.
-            can_wait = self._options.is_continuous and self._state.has_answered
-            if not (can_wait and isinstance(error, RetriableError)):
-                self._state.fail(error)
+            if not self._can_go_on(error, pauses):
                 return None
+
+    def _can_go_on(self, error: HeadraceError, pauses: Backoff) -> bool:
+        """Whether it is worth another try, for which it has waited; else why the run ends is noted."""
+        # A source that never answered is more likely named wrongly than away: the user looks at the screen then.
+        can_wait = self._options.is_continuous and self._state.has_answered
+        if can_wait and isinstance(error, RetriableError):
             if self._state.source_error is None:
                 pauses.reset()
             self._state.note_source_error(error)
-            if self._wake.wait(pauses.next()):
-                return None
+            return not self._wake.wait(pauses.next())
+        if isinstance(error, LoginError):
+            self._state.note_source_error(error)
+            if self._has_other_logins(error, is_patient=can_wait):
+                return True
+            if self._wake.is_set():  # told to end before it was known
+                return False
+        self._state.fail(error)
+        return False
+
+    def _has_other_logins(self, refused: LoginError, *, is_patient: bool) -> bool:
+        if self._source is not self._plan.source:  # a table was refused as well, and has them
+            return True
+        session = self._sessions.of("ranged")
+        return await_other_logins(self._plan, session, refused, self._wake.wait, is_patient=is_patient)
 
     def _fail(self, error: HeadraceError) -> None:
         """Ends the run from a thread of its own, which the run's end waits for."""

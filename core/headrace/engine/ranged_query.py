@@ -14,7 +14,6 @@ from headrace.engine.query import Query, RunOptions, StopRequestedError
 from headrace.engine.retry import retry
 from headrace.errors import HeadraceError
 from headrace.sdk.source import Offset, RangedSource
-from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,20 +29,20 @@ class RangedQuery(Query):
 
     def __init__(self, plan: Plan, spark: SparkSession, options: RunOptions) -> None:
         super().__init__(plan, spark, options)
-        assert isinstance(plan.source, RangedSource)
-        self._source = plan.source
         self._log = OffsetLog(self.checkpoint.folder.folder("ranged"))
-        self._session = Sessions(spark, plan.sql_conf).of("ranged")
-        self._source.open(self._session)
+        self._session = self._sessions.of("ranged")
+        assert isinstance(plan.source, RangedSource)
+        plan.source.open(self._session)
         self._thread.start()
 
     def _follow(self) -> None:
-        source, log, limit = self._source, self._log, getattr(self._source.config, "limit", None)
-        pause = self._options.pause
+        self._source = source = self._plan.source
+        assert isinstance(source, RangedSource)
+        log, limit, pause = self._log, getattr(source.config, "limit", None), self._options.pause
         if pause is None:
             self._ask(source.prepare_for_trigger_available_now)
         if log.last_applied is not None:  # a crash may have come before the source heard of it
-            self._commit(log.last_applied)
+            self._commit(source, log.last_applied)
         while not self._state.is_stopping():
             began = time.monotonic()
             batch = log.next(
@@ -54,17 +53,17 @@ class RangedQuery(Query):
                 span = batch.start, batch.end
                 self._apply(self._ask(partial(source.read, self._session, *span)), batch.id, span)
                 log.commit(batch)
-                self._commit(batch.end)
+                self._commit(source, batch.end)
             elif pause is None:
                 return
             if pause is not None:
                 rest = pause - (time.monotonic() - began)
                 self._wake.wait(max(rest, 0 if batch else _MIN_PAUSE_SECONDS))
 
-    def _commit(self, end: Offset) -> None:
+    def _commit(self, source: RangedSource, end: Offset) -> None:
         """Tells the source what it may forget: nothing, while a table that is set aside has to read it again."""
         if not self._runner.catch_up.errors:
-            self._ask(partial(self._source.commit, end))
+            self._ask(partial(source.commit, end))
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         """What the source answers; it is asked again while it says that this is worth a try."""

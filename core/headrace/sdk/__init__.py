@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         DataError as DataError,
         FatalError as FatalError,
         HeadraceError as HeadraceError,
+        LoginError as LoginError,
         PluginError as PluginError,
         RetriableError as RetriableError,
     )
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.reject_reason import RejectReason as RejectReason
     from headrace.sdk.schema_log import SchemaLog as SchemaLog, Subject as Subject
-    from headrace.sdk.secrets import SecretProvider as SecretProvider
+    from headrace.sdk.secrets import SecretProvider as SecretProvider, keep_answer as keep_answer
     from headrace.sdk.sink import (
         MARK_SEARCH_DEPTH as MARK_SEARCH_DEPTH,
         Batch as Batch,
@@ -98,7 +99,7 @@ if TYPE_CHECKING:
 
 #: Module → its names. Imported on first use: a module of hooks needs neither pydantic nor Spark.
 _NAMES = {
-    "errors": "ConfigError DataError FatalError HeadraceError PluginError RetriableError",
+    "errors": "ConfigError DataError FatalError HeadraceError LoginError PluginError RetriableError",
     "http_client": "Answer AnswerTooLargeError RedirectError send",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
@@ -115,7 +116,7 @@ _NAMES = {
     "sdk.positions": "PLACE_ORDER SORTABLE position sortable tombstone_position",
     "sdk.reject_reason": "RejectReason",
     "sdk.schema_log": "SchemaLog Subject",
-    "sdk.secrets": "SecretProvider",
+    "sdk.secrets": "SecretProvider keep_answer",
     "sdk.sink": "Batch Capabilities MARK_SEARCH_DEPTH Sink SinkConfig Table TableMode WriteResult",
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",

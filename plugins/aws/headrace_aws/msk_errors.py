@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, HeadraceError, RetriableError, full_text
+from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError, full_text
 from headrace_aws.clients import PLACES
 
 _CLIENT = "software.amazon.msk.auth.iam"
@@ -32,7 +32,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     (
         r"(?P<said>User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
-        ConfigError,
+        LoginError,
         "{who} cannot be assumed: {said}",
         "let the role's trust policy name who runs this, with `external.id` where it asks for one, and allow sts:AssumeRole",
     ),
@@ -99,7 +99,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         # By AWS_MSK_IAM with the id of a request before it, by OAUTHBEARER as JSON.
         r'SaslAuthenticationException: (?:\[[\w-]+\]: |\{"status":")?(?P<said>[^\n"]*)',
-        ConfigError,
+        LoginError,
         "the broker lets {who} not in: {said}",
         "correct key, secret and session token, which may have expired, or allow kafka-cluster:Connect on the cluster",
     ),

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
-from headrace.sdk import did_you_mean
+from headrace.sdk import did_you_mean, keep_answer
 from headrace_aws.clients import error_code, explain_error, make_client
 
-#: Seconds for which a value is kept.
-KEPT_SECONDS = 300.0
 _ARN = re.compile(
     r"(arn:[\w-]+:(?:secretsmanager|ssm):(?P<region>[\w-]+):\d*:(?:secret:[^:]+|parameter[^:]+))(?::(?P<key>.*))?"
 )
@@ -26,14 +22,14 @@ _ARN = re.compile(
 def from_secrets_manager(reference: str) -> str:
     """A secret of Secrets Manager, whole or one key of its JSON. LookupError when it has none."""
     name, key, region = _parse(reference)
-    text = _keep(f"secretManager:{name}", lambda: _read_secret(name, region))
+    text = keep_answer(f"secretManager:{name}", lambda: _read_secret(name, region))
     return _pick(text, key, name) if key else text
 
 
 def from_parameter_store(reference: str) -> str:
     """A parameter of the Systems Manager, decrypted. LookupError when there is none."""
     _, _, region = _parse(reference)
-    return _keep(f"ssm:{reference}", lambda: _read_parameter(reference, region))
+    return keep_answer(f"ssm:{reference}", lambda: _read_parameter(reference, region))
 
 
 def _parse(reference: str) -> tuple[str, str, str | None]:
@@ -94,17 +90,3 @@ def _parse_object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return values if isinstance(values, dict) else None
-
-
-_kept: dict[str, tuple[float, str]] = {}
-_lock = threading.Lock()
-
-
-def _keep(reference: str, read: Callable[[], str]) -> str:
-    """What was read of a reference in the last minutes, else what is read now."""
-    with _lock:
-        until, value = _kept.get(reference, (0.0, ""))
-        if time.monotonic() >= until:
-            value = read()
-            _kept[reference] = (time.monotonic() + KEPT_SECONDS, value)
-        return value

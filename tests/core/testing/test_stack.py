@@ -199,6 +199,13 @@ def test_a_wrong_password_is_refused(sasl_kafka: Kafka, mechanism: str) -> None:
         login(sasl_kafka, mechanism, sasl_username=sasl_kafka.sasl.username, sasl_password="guessed")
 
 
+def test_a_password_is_changed(sasl_kafka: Kafka) -> None:
+    sasl_kafka.create_topic("public")
+    for password in ("first", "second"):
+        sasl_kafka.change_password("alice", password)
+        assert "public" in login(sasl_kafka, "SCRAM-SHA-512", sasl_username="alice", sasl_password=password)
+
+
 def test_postgres_runs_as_an_ordinary_user_and_wants_the_password(postgres: Postgres) -> None:
     assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
     assert postgres.query("show wal_level") + postgres.query("show synchronous_commit") == [("logical",), ("on",)]

@@ -14,10 +14,10 @@ import boto3
 import moto
 import pytest
 
-from headrace import ConfigError
+from headrace import ConfigError, Pipeline
 from headrace.config.references import Resolver
 from headrace.sdk.plugins import registry
-from headrace_aws import secrets
+from headrace.sdk.secrets import KEPT_SECONDS, forget_answers
 
 HIDDEN = "canary-4711"
 
@@ -25,7 +25,7 @@ HIDDEN = "canary-4711"
 @pytest.fixture(autouse=True)
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Credentials and a region, and nothing of this machine's own."""
-    monkeypatch.setattr(secrets, "_kept", {})
+    forget_answers()
     for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
@@ -82,9 +82,18 @@ def test_a_secret_is_asked_for_once_in_five_minutes(stored: str, monkeypatch: py
     assert resolve("${secretManager:plain}") == HIDDEN
     boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
     assert resolve("${secretManager:plain}") == HIDDEN
-    later = time.monotonic() + secrets.KEPT_SECONDS + 1
+    later = time.monotonic() + KEPT_SECONDS + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert resolve("${secretManager:plain}") == "rotated"
+
+
+def test_a_pipeline_whose_login_was_refused_does_not_wait_for_it(stored: str, tmp_path: Path) -> None:
+    console = {"name": "orders", "sink": {"console": {}}, "checkpoint": str(tmp_path / "checkpoint")}
+    built = Pipeline.from_dict({**console, "source": {"files": {"path": "${secretManager:plain}", "format": "json"}}})
+    boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
+    assert resolve("${secretManager:plain}") == HIDDEN
+    assert built.plan.renew(None)  # type: ignore[arg-type]  # a session is for sources that plan ranges
+    assert built.plan.source.config.path == "rotated"
 
 
 def test_what_is_not_there(stored: str) -> None:

@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from headrace.engine.decode import RecordDecoder, Records
-from headrace.errors import ConfigError, DataError, RetriableError
+from headrace.errors import ConfigError, DataError, LoginError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
@@ -512,7 +512,7 @@ def test_logins(fake_registry: PlayedRegistry, session: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "kind", "says"),
     [
-        (401, "who are you", ConfigError, "answers 401 Unauthorized: who are you"),
+        (401, "who are you", LoginError, "answers 401 Unauthorized: who are you"),
         (404, "", DataError, "answers 404 Not Found"),
         (500, "", RetriableError, "answers 500 Internal Server Error"),
         (200, "<html>", ConfigError, "what answers is no schema registry"),

@@ -91,6 +91,13 @@ class Kafka(Server):
         assert self._with_sasl, "Kafka(sasl=True)"
         return Sasl(f"{self.host}:{self._sasl_port}", "headrace", "headrace-secret", self.folder / "kafka.pem")
 
+    def change_password(self, user: str, password: str) -> None:
+        """A new password for a user of SCRAM-SHA-512, or a new user. Connections that are open stay so; ``sasl`` stays as it was."""
+        credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        admin = self._admin()
+        changed = UserScramCredentialUpsertion(user, credential, password.encode())
+        admin.alter_user_scram_credentials([changed])[user].result(_TIMEOUT)
+
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         admin = self._admin()
@@ -194,7 +201,8 @@ class Kafka(Server):
         if not self.log_says("Kafka Server started"):
             return False
         if self._with_sasl and not self._scram_known:
-            self._know_scram()
+            self.change_password(self.sasl.username, self.sasl.password)
+            self._scram_known = True
         return True
 
     def _settings(self) -> dict[str, str]:
@@ -249,13 +257,6 @@ class Kafka(Server):
             "ssl.keystore.location": str(self.folder / "kafka.p12"),
             "ssl.keystore.password": certificates.PASSWORD,
         }
-
-    def _know_scram(self) -> None:
-        credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        user = UserScramCredentialUpsertion(self.sasl.username, credential, self.sasl.password.encode())
-        admin = self._admin()
-        admin.alter_user_scram_credentials([user])[self.sasl.username].result(_TIMEOUT)
-        self._scram_known = True
 
     @property
     def _client(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from headrace.sdk import (
     ConfigError,
     DataError,
     HeadraceError,
+    LoginError,
     RedirectError,
     RetriableError,
     send,
@@ -238,7 +239,7 @@ def _explain_refusal(answer: Answer, address: str) -> HeadraceError:
     what = f"the schema registry answers {answer.status} {answer.reason}" + (f": {text}" if text else "")
     if answer.status in (401, 403):
         fix = "correct `basic.auth.user.info`, `bearer.auth.token` or the certificate"
-        return ConfigError(what, where=address, fix=fix)
+        return LoginError(what, where=address, fix=fix)
     if answer.status == 404:
         fix = "look whether the records were written with this registry; nothing of this batch was written"
         return DataError(what, where=address, fix=fix)

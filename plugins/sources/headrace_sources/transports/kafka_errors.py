@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError, full_text
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError, full_text
 
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:
@@ -34,7 +34,7 @@ _DATA_LOSS: tuple[type[HeadraceError], str, str] = (
 _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"SaslAuthenticationException|Authentication failed|invalid credentials",
-        ConfigError,
+        LoginError,
         "the broker refused the login",
         "correct the user and password in `kafka.sasl.jaas.config`, or `kafka.sasl.mechanism`",
     ),

@@ -128,9 +128,9 @@ class _EventLoader:
         """A broker's records in the columns of an events frame, key and value still undecoded."""
         from pyspark.sql import functions as F
 
-        headers = [F.col("headers").alias(E.HEADERS)] if "headers" in frame.columns else []  # with ids, sometimes
+        optional = {"headers": E.HEADERS, "timestamp": E.TIMESTAMP}  # headers: with ids of schemas, sometimes
         return frame.select(
-            *headers,
+            *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
             E.take_body("value").alias(E.VALUE),
             *([E.take_body("key").alias(E.KEY)] if self.key else []),
             F.col("partition").cast("int").alias(E.PARTITION),

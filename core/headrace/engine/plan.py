@@ -15,6 +15,7 @@ from headrace.engine.routing import Routes
 from headrace.engine.stored_table import read_stored
 from headrace.errors import DataError, HeadraceError
 from headrace.runtime.session_builder import with_parts
+from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.format import Format
@@ -102,6 +103,11 @@ class Plan:
         """Whether a tombstone may remove a row: from a sink that keeps one row per key."""
         modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
         return self.removes_rows and not modes.isdisjoint((None, "upsert"))
+
+    @property
+    def stores_tombstones(self) -> bool:
+        """Whether a sink that appends is given tombstones."""
+        return any(TOMBSTONE in sink.record_columns() for sink in self.sinks)
 
     @property
     def hides_values(self) -> bool:

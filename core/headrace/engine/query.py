@@ -20,6 +20,7 @@ from headrace.engine.renew_logins import await_other_logins
 from headrace.engine.retry import Backoff
 from headrace.engine.run_state import RunState
 from headrace.engine.run_warnings import find_warnings
+from headrace.engine.sink_writer import Tender
 from headrace.errors import HeadraceError, LoginError, RetriableError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
@@ -67,6 +68,7 @@ class Query(ABC):
         #: What its user should know before anything else; ``headrace run`` says it.
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._sessions = Sessions(spark, plan.sql_conf)
+        self._tender = Tender(plan, self.checkpoint.id, self._sessions)
         self._runner = BatchRunner(
             plan,
             self.checkpoint,
@@ -141,6 +143,8 @@ class Query(ABC):
 
     def _run(self) -> None:
         pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        if not self._tend():
+            return None
         while True:
             try:
                 return self._follow()
@@ -176,6 +180,31 @@ class Query(ABC):
             return True
         session = self._sessions.of("ranged")
         return await_other_logins(self._plan, session, refused, self._wake.wait, is_patient=is_patient)
+
+    def _tend(self) -> bool:
+        """Lets sinks do what is due, and again later where the run goes on; False when that failed."""
+        try:
+            with self._in_batch:
+                pause = self._tender.tend()
+        except HeadraceError as error:
+            self._state.fail(error)
+            return False
+        if self._options.is_continuous and pause is not None:
+            threading.Thread(target=self._keep_tending, args=(pause,), name="headrace-tend", daemon=True).start()
+        return True
+
+    def _keep_tending(self, pause: float | None) -> None:
+        while pause is not None and not self._wake.wait(pause) and self.is_active:
+            try:
+                with self._in_batch:
+                    if self._state.is_stopping():
+                        return
+                    pause = self._tender.tend()
+            except RetriableError:  # the next time, then
+                continue
+            except HeadraceError as error:
+                self._fail(error)
+                return
 
     def _fail(self, error: HeadraceError) -> None:
         """Ends the run from a thread of its own, which the run's end waits for."""

@@ -12,6 +12,8 @@ from headrace.engine.retry import retry
 from headrace.engine.stored_table import read_stored
 from headrace.engine.table_batch import TableBatch
 from headrace.errors import HeadraceError
+from headrace.sdk.changes import POSITION, TOMBSTONE
+from headrace.sdk.positions import is_tombstone
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
@@ -72,6 +74,7 @@ class SinkWriter:
     def _write(self, job: TableBatch, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
         table, session = job.table, self._session(job.table.name, sink, str(number))
         rows = frame if number == 0 else move_to_session(frame, session)
+        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, job)
         batch = Batch(job.marks.pipeline, job.marks.batch, "append" if mode == "changelog" else mode)
 
         def write() -> WriteResult:
@@ -85,3 +88,31 @@ class SinkWriter:
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")
+
+
+def _keep_for_sink(rows: DataFrame, sink: Sink, job: TableBatch) -> DataFrame:
+    """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
+    from pyspark.sql import functions as F
+
+    wanted = set(sink.record_columns())
+    if job.keeps_tombstones and TOMBSTONE not in wanted:
+        rows = rows.where(~is_tombstone(F.col(POSITION)))
+    return rows.drop(*(job.record_columns - wanted))
+
+
+class Tender:
+    """Lets sinks do what is due though no rows come."""
+
+    def __init__(self, plan: Plan, pipeline: str, sessions: Sessions) -> None:
+        self._plan, self._pipeline, self._session = plan, pipeline, sessions.of("batch")
+
+    def tend(self) -> float | None:
+        """The seconds until a sink wants to be asked again; None when none does. Tries again what is worth it."""
+        pauses = [self._tend(sink) for sink in self._plan.sinks]
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+    def _tend(self, sink: Sink) -> float | None:
+        def translate_with_place(raised: Exception) -> HeadraceError:
+            return translate(raised, self._plan, sink).at(f"sink {sink.name}")
+
+        return retry(lambda: sink.tend(self._session, self._pipeline), translate_with_place)

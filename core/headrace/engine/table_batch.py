@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.reserved_names import refuse_reserved_names
 from headrace.errors import ConfigError, DataError
-from headrace.sdk.changes import NEW_KEY, SNAPSHOT, UNAVAILABLE, Changes
+from headrace.sdk.changes import HEADERS, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
 from headrace.sdk.sink import Sink, Table, TableMode
 
@@ -98,8 +98,18 @@ class TableBatch:
         )
 
     @property
+    def record_columns(self) -> frozenset[str]:
+        """What sinks want to know of the records that appended rows are from."""
+        return frozenset(c for sink, mode in self.modes.items() if mode != "upsert" for c in sink.record_columns())
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        """Whether a sink that appends is given tombstones."""
+        return TOMBSTONE in self.record_columns
+
+    @property
     def has_tombstones(self) -> bool:
-        """Whether rows may be tombstones, which no sink is given."""
+        """Whether what is upserted may be tombstones, which no such sink is given."""
         return self.position_parts is not None
 
     @property
@@ -165,6 +175,33 @@ def check_capabilities(plan: Plan) -> None:
                 where=f"sink {sink.name}",
                 fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
             )
+    for sink in plan.sinks:
+        _check_record_columns(plan, sink)
+
+
+def _check_record_columns(plan: Plan, sink: Sink) -> None:
+    """ConfigError when a sink stores what the source's records have not, or what transforms do not reach."""
+    columns = set(sink.record_columns())
+    if not columns:
+        return
+    if not plan.source.yields_records:
+        raise ConfigError(
+            f"it stores records by their offsets, and the source {plan.source.name!r} reads files, whose records have none",
+            where=f"sink {sink.name}",
+            fix="use it for a source of records, or another sink",
+        )
+    if plan.transforms and RAW in columns:
+        raise ConfigError(
+            "it stores values as they came, and transforms do not reach into them",
+            where=f"sink {sink.name}",
+            fix="choose a format of rows, or leave out `transforms:`",
+        )
+    if plan.hides_values and columns & {RAW_KEY, HEADERS}:
+        raise ConfigError(
+            "it stores keys or headers as they came, and what hides values does not reach into them",
+            where=f"sink {sink.name}",
+            fix="store decoded keys and no headers, or hide nothing",
+        )
 
 
 def _unavailable_columns(changes: Changes, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from headrace.engine.upsert_steps import (
     deduplicate,
     drop_before_truncate,
     drop_late_after_delete,
+    keep_for_upsert,
     tombstones_alone,
 )
 from headrace.errors import DataError
@@ -84,11 +85,11 @@ class TableWriter:
         if not job.columns:
             return self._reject_all(target, job, state, started)
         self._check_modes(job, state)
-        changes = changes if job.has_tombstones else drop_tombstones(changes)
+        changes = changes if job.has_tombstones or job.keeps_tombstones else drop_tombstones(changes)
         counter = RowCounter(
             job.modes.values(),
             snapshot_epoch=marks.epoch if job.has_snapshots else None,
-            has_tombstones=job.has_tombstones,
+            has_tombstones=job.has_tombstones or job.keeps_tombstones,
         )
         removed: Mapping[Sink, Removed] = {}
         with ExitStack() as scope:
@@ -120,7 +121,7 @@ class TableWriter:
     ) -> Iterator[tuple[DataFrame, DataFrame]]:
         """What is left of the accepted rows to be upserted; and the latest row of each key, or its tombstone."""
         read_stored = partial(self._sinks.read_stored, job.upsert_sinks[0], job.table)
-        rows = drop_before_truncate(rows, state)
+        rows = drop_before_truncate(keep_for_upsert(rows, job), state)
         with carry_values_to_new_keys(rows, job, state, read_stored) as carried:
             latest = counter.count_upserts(deduplicate(carried, job))
             with drop_late_after_delete(changes_alone(latest, job), job, state) as upserts:
@@ -171,7 +172,7 @@ class TableWriter:
             target,
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
-            tombstones=self._plan.applies_tombstones and self._has_one_table(target),
+            tombstones=self._plan.stores_tombstones or (self._plan.applies_tombstones and self._has_one_table(target)),
         )
 
     def _has_one_table(self, target: Target) -> bool:

@@ -17,7 +17,18 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.table_batch import TableBatch
-from headrace.sdk.changes import DELETED, ERROR, KEY_CHANGE_POSITION, NEW_KEY, OP, POSITION, TOPIC, UNAVAILABLE
+from headrace.sdk.changes import (
+    DELETED,
+    ERROR,
+    KEY_CHANGE_POSITION,
+    NEW_KEY,
+    OP,
+    POSITION,
+    RAW,
+    TOMBSTONE,
+    TOPIC,
+    UNAVAILABLE,
+)
 from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import OPERATION, TableMode
 from headrace.spark.columns import quote_name
@@ -48,8 +59,11 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
         names.append(OP)
     if set(job.modes.values()) - {"upsert"}:
         names.append(TOPIC)
+    names += [name for name in changes.columns if name in job.record_columns - {TOPIC}]
+    marks = [F.col(RAW).isNull().alias(TOMBSTONE)] if job.keeps_tombstones else []
     return changes.where(F.col(ERROR).isNull()).select(
         *[F.col(quote_name(name)) for name in names],
+        *marks,
         F.col(DELETED),
         *[in_epoch(F.col(name), job.marks.epoch).alias(name) for name in positions],
     )
@@ -62,6 +76,14 @@ def changes_alone(rows: DataFrame, job: TableBatch) -> DataFrame:
     return rows.where(~is_tombstone(F.col(POSITION))) if job.has_tombstones else rows
 
 
+def keep_for_upsert(rows: DataFrame, job: TableBatch) -> DataFrame:
+    """The accepted rows without what is there for sinks that append: columns of records, and tombstones that remove no row."""
+    from pyspark.sql import functions as F
+
+    rows = rows.drop(*job.record_columns)
+    return rows.where(~is_tombstone(F.col(POSITION))) if job.keeps_tombstones and not job.has_tombstones else rows
+
+
 def tombstones_alone(rows: DataFrame) -> DataFrame:
     """Of the deduplicated rows the tombstones: those of keys of which the batch has nothing else."""
     from pyspark.sql import functions as F
@@ -71,14 +93,14 @@ def tombstones_alone(rows: DataFrame) -> DataFrame:
 
 def append_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
-    return _name_records(_without_key_changes(changes_alone(rows, job), job)).drop(OP)
+    return _name_records(_without_key_changes(_appendable(rows, job), job), job).drop(OP)
 
 
 def changelog_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
     from pyspark.sql import functions as F
 
-    rows = _name_records(_without_key_changes(changes_alone(rows, job), job))
+    rows = _name_records(_without_key_changes(_appendable(rows, job), job), job)
     return rows.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
 
 
@@ -130,6 +152,10 @@ def cache_rows(frames: Mapping[TableMode, DataFrame], job: TableBatch) -> Iterat
             frame.unpersist()
 
 
+def _appendable(rows: DataFrame, job: TableBatch) -> DataFrame:
+    return rows if job.keeps_tombstones else changes_alone(rows, job)
+
+
 def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The rows without what only upserts need; names of unavailable values stay where every table takes new columns."""
     if not job.unavailable:
@@ -139,11 +165,13 @@ def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
     return rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
 
 
-def _name_records(rows: DataFrame) -> DataFrame:
+def _name_records(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The rows with positions that no other record of the whole source has: a row that is appended has no other name.
 
-    A position orders the changes of one key, and two topics may have records of one position. Drops TOPIC.
+    A position orders the changes of one key, and two topics may have records of one position. Drops TOPIC, unless a sink
+    wants it.
     """
     from pyspark.sql import functions as F
 
-    return rows.withColumn(POSITION, F.concat(POSITION, F.lit("/"), TOPIC)).drop(TOPIC)
+    rows = rows.withColumn(POSITION, F.concat(POSITION, F.lit("/"), TOPIC))
+    return rows if TOPIC in job.record_columns else rows.drop(TOPIC)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RedirectError as RedirectError,
         send as send,
     )
+    from headrace.schema.file_types import check_names as check_names, widen_small_ints as widen_small_ints
     from headrace.schema.projection import is_same_type as is_same_type, project as project
     from headrace.schema.promotion import (
         add_missing_fields as add_missing_fields,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "errors": "ConfigError DataError FatalError HeadraceError LoginError PluginError RetriableError",
     "http_client": "Answer AnswerTooLargeError RedirectError send",
+    "schema.file_types": "check_names widen_small_ints",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
     "sdk.auth": "Auth AuthProvider jaas_config",

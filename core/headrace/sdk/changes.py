@@ -36,11 +36,15 @@ SNAPSHOT = PREFIX + "snapshot"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
+TIMESTAMP = PREFIX + "timestamp"  # timestamp: the record's own; only where the transport has one
 FILE = PREFIX + "file"
 PLACE = PREFIX + "place"
 RAW = PREFIX + "raw"
 RAW_KEY = PREFIX + "raw_key"  # binary: the key as it arrived; only where the transport has one
 HEADERS = PREFIX + "headers"  # array<struct<key: string, value: binary>>: likewise
+TOMBSTONE = (
+    PREFIX + "tombstone"
+)  # boolean: the record has no value; only in rows that a sink is given (``Sink.record_columns``)
 
 IMAGES = ("before", "after")
 

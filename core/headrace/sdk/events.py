@@ -20,6 +20,7 @@ VALUE = (
 KEY = "key"  # struct: the decoded key; absent where the transport carries none
 PARTITION = "partition"  # int
 OFFSET = "offset"  # bigint: the record's offset, or the first offset of its file
+TIMESTAMP = "timestamp"  # timestamp: the record's own; absent where the transport has none
 FILE = "file"  # string: the file, null for a record of a broker
 PLACE = "place"  # string: sorts as the records lie in the source; no two records of a topic have the same
 ERROR = "error"  # string: why the body, or some of it, could not be decoded, else null

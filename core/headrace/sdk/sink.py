@@ -12,6 +12,8 @@ from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
 #: What a sink is asked to do with a batch.
@@ -111,6 +113,22 @@ class Sink(Plugin, ABC):
     #: Names that the format or its readers have for themselves, in any case: a table with such a column is refused, as is one
     #: with a column that begins with one of ``hidden_prefixes``.
     reserved_columns: ClassVar[tuple[str, ...]] = ()
+
+    def record_columns(self) -> Collection[str]:
+        """What it wants to know of the record that an appended row is from, beside the row's own columns.
+
+        Of ``headrace.sdk.changes``: TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, RAW, RAW_KEY and TOMBSTONE; those that the
+        source has not are absent. With TOMBSTONE it is given tombstones too, as rows of nulls. HEADERS, RAW and RAW_KEY are the record
+        as it came: a pipeline whose transforms hide values is refused.
+        """
+        return ()
+
+    def tend(self, spark: SparkSession, pipeline: str) -> float | None:
+        """Does what is due without new rows; the seconds until it wants to be asked again, None for never.
+
+        Asked when a run begins and, as often as it says, between the batches of one that goes on. ``pipeline``: as in ``Batch``.
+        """
+        return None
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         """Raises ConfigError for a table that it could not keep right with its options. Nothing was read or written yet."""

@@ -108,6 +108,18 @@ class Folder:
         names = [str(status.getPath().getName()) for status in files.listStatus(path)]
         return sorted(name for name in names if not name.startswith((".", "_")))
 
+    def list_files(self) -> list[str]:
+        """The paths from here of all files in it and below, those left out that are hidden; empty when the folder is not there."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self.path)
+        files = path.getFileSystem(self._conf)
+        if not files.exists(path):
+            return []
+        found, paths = files.listFiles(path, True), list[str]()
+        while found.hasNext():
+            file = str(found.next().getPath().toString())
+            paths.append(file[len(self.path) + 1 :])
+        return sorted(path for path in paths if not path.rpartition("/")[2].startswith((".", "_")))
+
     def exists(self) -> bool:
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         return bool(path.getFileSystem(self._conf).exists(path))
@@ -130,7 +142,8 @@ class Folder:
         old, new = self._path(name), self._jvm.org.apache.hadoop.fs.Path(path)
         files = old.getFileSystem(self._conf)
         files.mkdirs(new.getParent())
-        files.rename(old, new)
+        if not files.rename(old, new):
+            raise OSError(f"{old.toString()} could not be moved to {path}")
 
     def delete(self, name: str) -> None:
         path = self._path(name)

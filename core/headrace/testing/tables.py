@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import pickle
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from headrace.errors import HeadraceError
-from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.changes import DELETED, OFFSET, PARTITION, POSITION, TOMBSTONE, TOPIC
 from headrace.sdk.sink import Batch, Mode, Sink, Table, WriteResult
 from headrace.spark.columns import quote_name
 
@@ -53,7 +54,24 @@ class Target:
         return "upsert" if self.sink.capabilities.upsert else "append"
 
     def frame(self, schema: str, *rows: Row) -> DataFrame:
-        return self.session.createDataFrame(list(rows), f"{schema}, {POSITION} string, {DELETED} boolean")
+        return self._frame(schema, rows, self.batch + 1)
+
+    def _frame(self, schema: str, rows: Sequence[Row], batch: int) -> DataFrame:
+        """The rows, and of the records that they are from what the sink wants to know: a batch has the same whenever it comes."""
+        partition = crc32(self.pipeline.encode()) % 1000
+        values: dict[str, tuple[str, Callable[[int], Any]]] = {
+            TOPIC: ("string", lambda _: self.name),
+            PARTITION: ("int", lambda _: partition),
+            OFFSET: ("bigint", lambda number: batch * 1000 + number),
+            TOMBSTONE: ("boolean", lambda _: False),
+        }
+        wanted = {name: values[name] for name in values if name in self.sink.record_columns()}
+        columns = [
+            f"{schema}, {POSITION} string, {DELETED} boolean",
+            *(f"{name} {kind}" for name, (kind, _) in wanted.items()),
+        ]
+        data = [(*row, *(value(number) for _, value in wanted.values())) for number, row in enumerate(rows)]
+        return self.session.createDataFrame(data, ", ".join(columns))
 
     def write(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
         """Write the next batch."""
@@ -69,7 +87,7 @@ class Target:
         """Write the last batch again, as a new process does after a crash."""
         sink = pickle.loads(pickle.dumps(self.sink))  # noqa: S301 - our own
         batch = Batch(self.pipeline, self.batch, mode or self.mode)
-        result = sink.write(self.table, self.frame(schema, *rows), batch)
+        result = sink.write(self.table, self._frame(schema, rows, self.batch), batch)
         assert isinstance(result, WriteResult)
         return result
 

@@ -21,11 +21,13 @@ from headrace.sdk import (
     Table,
     WriteResult,
     add_missing_fields,
+    check_names,
     is_same_type,
     project,
     promote,
+    widen_small_ints,
 )
-from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
+from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
 

@@ -25,11 +25,13 @@ from headrace.sdk import (
     Table,
     TableMode,
     WriteResult,
+    check_names,
     project,
     qualify_path,
+    widen_small_ints,
 )
 from headrace_sinks.as_of import millis
-from headrace_sinks.file_formats import ANCIENT_DATES, check_names, widen_small_ints
+from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.stored_files import explain_missing_file

@@ -28,10 +28,10 @@ _PHYSICAL_TABLE = "__dbz__physicalTableIdentifier"
 
 
 def record_columns(topic: str, frame: DataFrame) -> list[Column]:
-    """The record as it came and where from, for dead letters."""
+    """The record as it came and where from, for dead letters and for sinks that store records."""
     from pyspark.sql import functions as F
 
-    optional = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS}
+    optional = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS, E.TIMESTAMP: C.TIMESTAMP}
     return [
         *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
         F.lit(topic).alias(C.TOPIC),

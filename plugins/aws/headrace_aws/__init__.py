@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: streams of Kinesis, secrets, the login at MSK: ``from headrace_aws import KinesisSource, MskIam``."""
+"""Built-in plugins for AWS: streams of Kinesis, the sink of objects, secrets, the login at MSK: ``from headrace_aws import KinesisSource, S3Sink``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from headrace.sdk import hookimpl
 if TYPE_CHECKING:
     from headrace_aws.kinesis.source import KinesisSource as KinesisSource
     from headrace_aws.msk_iam import MskIam as MskIam
+    from headrace_aws.s3.sink import S3Sink as S3Sink
 
 _SOURCES = {"kinesis": "headrace_aws.kinesis.source:KinesisSource"}
+_SINKS = {"s3": "headrace_aws.s3.sink:S3Sink"}
 _LOGINS = {"msk-iam": "headrace_aws.msk_iam:MskIam"}
 _SECRETS = {
     "secretManager": "headrace_aws.secrets:from_secrets_manager",
@@ -20,7 +22,7 @@ _SECRETS = {
 #: Class → its module, imported on first use.
 _MODULES = {
     class_name: module
-    for paths in (_SOURCES, _LOGINS)
+    for paths in (_SOURCES, _SINKS, _LOGINS)
     for module, _, class_name in (path.partition(":") for path in paths.values())
 }
 
@@ -29,6 +31,12 @@ _MODULES = {
 def headrace_sources() -> dict[str, str]:
     """Transports."""
     return _SOURCES
+
+
+@hookimpl
+def headrace_sinks() -> dict[str, str]:
+    """Where objects are kept."""
+    return _SINKS
 
 
 @hookimpl

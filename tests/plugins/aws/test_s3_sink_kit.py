@@ -1,0 +1,35 @@
+"""What every sink has to keep, of the sink ``s3``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.testing.sinks import SinkConformance
+from headrace_aws.s3.sink import S3Sink
+
+pytestmark = pytest.mark.spark
+
+
+class TestAvro(SinkConformance):
+    sink_class = S3Sink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder), "flush.size": 1}
+
+
+class TestJson(SinkConformance):
+    sink_class = S3Sink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder), "flush.size": 1, "format": "json"}
+
+
+class TestParquet(SinkConformance):
+    sink_class = S3Sink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"path": str(folder), "flush.size": 1, "format": "parquet"}

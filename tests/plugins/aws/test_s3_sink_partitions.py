@@ -1,0 +1,243 @@
+"""Where objects lie, and when they are complete by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+from tests.support.s3_records import TOPIC, Orders, Record, order
+
+from headrace import DataError
+from headrace.spark.sessions import Sessions
+from headrace_aws.s3.joda import translate_pattern
+from headrace_aws.s3.sink import S3Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+#: 2015-07-17 22:30:00 UTC, which is half past midnight of the next day in Prague.
+LATE = round(datetime(2015, 7, 17, 22, 30, tzinfo=UTC).timestamp() * 1000)
+HOUR = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def session(clones: Sessions) -> SparkSession:
+    return clones.of("s3")
+
+
+@pytest.fixture
+def orders(tmp_path: Path, session: SparkSession) -> Callable[..., Orders]:
+    def make(schema: str = "id int, name string", **options: Any) -> Orders:
+        return Orders(tmp_path, session, {"flush.size": 100, "format": "json", **options}, schema)
+
+    return make
+
+
+def ids(table: Orders) -> dict[str, list[int]]:
+    """Folder and first offset of each object → the orders in it."""
+    found = {}
+    for name, rows in table.objects().items():
+        folder, _, file = name.removeprefix(f"{TOPIC}/").rpartition("/")
+        found[f"{folder} {int(file.split('+')[-1].split('.')[0])}"] = [row["id"] for row in rows]
+    return found
+
+
+def test_objects_by_columns_are_complete_together(orders: Callable[..., Orders]) -> None:
+    table = orders(
+        "id int, name string, place struct<city: string, no: int>, ok boolean",
+        **{"flush.size": 4, "partitioner": "field", "partition.field.name": "name, place.city,ok"},
+    )
+    brno: dict[str, Any] = {"place": {"city": "Brno", "no": 1}, "ok": True}
+    rows: list[dict[str, Any]] = [
+        {"id": 0, "name": "a", **brno},
+        {"id": 1, "name": None, "place": None, "ok": False},
+        {"id": 2, "name": "a", **brno},
+        {"id": 3, "name": "Žďár a/b:c ?%#", **brno},
+        {"id": 4, "name": "a", **brno},
+    ]
+    table.write(*[Record(row["id"], row) for row in rows])
+    assert ids(table) == {
+        "name=a/place.city=Brno/ok=true 0": [0, 2],
+        "name=null/place.city=null/ok=false 1": [1],
+        "name=Žďár a%2Fb:c ?%#/place.city=Brno/ok=true 3": [3],
+    }
+    table.options["partition.field.name"] = "nam"
+    with pytest.raises(DataError, match=r"no column 'nam', which `partition.field.name` names.*\n.*name"):
+        table.write(Record(5, rows[0]))
+
+
+@pytest.mark.parametrize(
+    ("options", "folders"),
+    [
+        (
+            {"partitioner": "daily", "timezone": "Europe/Prague"},
+            ["year=2015/month=07/day=18 0", "year=2015/month=07/day=17 1"],
+        ),
+        (
+            {"partitioner": "hourly"},
+            ["year=2015/month=07/day=17/hour=22 0", "year=2015/month=07/day=17/hour=20 1"],
+        ),
+        (
+            {
+                "partitioner": "time-based",
+                "path.format": "'at'_YYYY-MM-dd/EEE/HHmm",
+                "partition.duration.ms": 900_000,
+                "timezone": "Asia/Kathmandu",  # five hours and three quarters
+            },
+            ["at_2015-07-18/Sat/0415 0", "at_2015-07-18/Sat/0215 1"],
+        ),
+    ],
+    ids=lambda value: value.get("partitioner", "") if isinstance(value, dict) else "",
+)
+def test_objects_by_the_records_times(
+    orders: Callable[..., Orders], options: dict[str, Any], folders: list[str]
+) -> None:
+    table = orders(**{"flush.size": 3, "timestamp.extractor": "Record", **options})
+    table.write(order(0, time=LATE), order(1, time=LATE - 2 * HOUR), order(2, time=LATE + 1000))
+    assert ids(table) == dict(zip(folders, [[0, 2], [1]], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "value"),
+    [
+        ("bigint", LATE),
+        ("string", "2015-07-18T00:30:00+02:00"),
+        ("timestamp", "2015-07-17T22:30:00Z"),
+        ("date", "2015-07-17"),
+    ],
+)
+def test_the_time_of_a_record_may_be_a_column(orders: Callable[..., Orders], sql_type: str, value: Any) -> None:
+    table = orders(
+        f"id int, after struct<made: {sql_type}>",
+        **{
+            "flush.size": 1,
+            "partitioner": "daily",
+            "timestamp.extractor": "RecordField",
+            "timestamp.field": "after.made",
+        },
+    )
+    table.write(Record(0, {"id": 0, "after": {"made": value}}))
+    assert ids(table) == {"year=2015/month=07/day=17 0": [0]}
+
+
+def test_a_record_without_its_time_is_told(orders: Callable[..., Orders]) -> None:
+    table = orders(**{"partitioner": "daily", "timestamp.extractor": "RecordField", "timestamp.field": "name"})
+    with pytest.raises(Exception, match="headrace-s3") as caught:
+        table.write(order(0, "2015-07-17"), order(1, "soon"))
+    error = table.sink.explain(caught.value)
+    assert isinstance(error, DataError)
+    assert f"topic {TOPIC}, partition 0, offset 1: the record has no time in `timestamp.field` name" in str(error)
+    table.options = {"flush.size": 1, "partitioner": "daily", "timestamp.extractor": "Record"}
+    with pytest.raises(Exception, match="has no time of its own"):
+        table.write(order(0, time=None))
+
+
+def test_when_it_is_written(orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace_aws.s3.records.time.time", lambda: LATE / 1000)
+    table = orders(**{"flush.size": 1, "partitioner": "hourly"})
+    table.write(order(0))
+    assert ids(table) == {"year=2015/month=07/day=17/hour=22 0": [0]}
+
+
+def test_objects_are_complete_when_a_younger_record_comes(orders: Callable[..., Orders]) -> None:
+    table = orders(**{"rotate.interval.ms": 60, "timestamp.extractor": "Record"})
+    table.write(order(0, time=1000), order(1, time=900), order(2, time=1059))
+    assert ids(table) == {}
+    table.write(order(3, time=1060), order(4, time=1100))
+    assert ids(table) == {"partition=0 0": [0, 1, 2]}
+    # A longer interval counts from the first record that waits, and not from when it was set.
+    table.options["rotate.interval.ms"] = 200
+    table.write(order(5, time=1259))
+    assert ids(table) == {"partition=0 0": [0, 1, 2]}
+    table.write(order(6, time=1260), order(7, time=1400))
+    assert ids(table) == {"partition=0 0": [0, 1, 2], "partition=0 3": [3, 4, 5]}
+    table.options["rotate.interval.ms"] = 10
+    table.write(order(8, time=1401))
+    assert ids(table)["partition=0 6"] == [6, 7]
+
+
+def test_another_hour_completes_the_last(orders: Callable[..., Orders]) -> None:
+    table = orders(**{"partitioner": "hourly", "rotate.interval.ms": 10 * HOUR, "timestamp.extractor": "Record"})
+    table.write(order(0, time=LATE), order(1, time=LATE + HOUR), order(2, time=LATE + HOUR), order(3, time=LATE))
+    assert ids(table) == {
+        "year=2015/month=07/day=17/hour=22 0": [0],
+        "year=2015/month=07/day=17/hour=23 1": [1, 2],
+    }
+
+
+def test_the_clock_completes_what_waits_though_nothing_comes(
+    orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [LATE]
+    monkeypatch.setattr(S3Sink, "_now", staticmethod(lambda: clock[0]))
+    table = orders(**{"rotate.schedule.interval.ms": HOUR})
+    table.write(order(0), order(1), order(0, partition=1))
+    clock[0] += 29 * 60_000
+    assert table.tend() == 60  # until eleven
+    table.write(order(2))
+    assert ids(table) == {}
+    clock[0] += 60_000
+    assert table.tend() == 3600
+    assert ids(table) == {"partition=0 0": [0, 1, 2], "partition=1 0": [0]}
+    assert table.tend() == 3600  # nothing waits, and no empty object is made
+    # what comes after an hour has passed begins the next object
+    table.write(order(3))
+    clock[0] += HOUR
+    table.write(order(4))
+    assert ids(table)["partition=0 3"] == [3]
+    # another interval is of what waits, too: the next multiple of it after that began to wait
+    table.options["rotate.schedule.interval.ms"] = 6 * HOUR
+    clock[0] = LATE + 4 * HOUR  # half past two
+    table.tend()
+    assert "partition=0 4" not in ids(table)
+    table.options["rotate.schedule.interval.ms"] = -1
+    assert table.tend() is None
+    table.options["rotate.schedule.interval.ms"] = 2 * HOUR
+    table.tend()
+    assert ids(table)["partition=0 4"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "java"),
+    [
+        ("'year'=YYYY/'month'=MM", "'year'=yyyy/'month'=MM"),
+        ("yyyy/DDD/HH-mm-ss.SSS a hh", "yyyy/DDD/HH-mm-ss.SSS a hh"),
+        ("'it''s' MMM", "'it''s' MMM"),
+        ("[YY]", "'['yy']'"),
+    ],
+)
+def test_patterns_of_joda_time(pattern: str, java: str) -> None:
+    assert translate_pattern(pattern, "en-GB") == java
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"flush.size": 0}, "flush.size"),
+        ({"partitioner": "field"}, "`partitioner: field` and `partition.field.name` need each other"),
+        ({"partition.field.name": "id"}, "need each other"),
+        ({"partitioner": "time-based", "path.format": "YYYY"}, "needs `path.format` and `partition.duration.ms`"),
+        ({"partitioner": "daily", "path.format": "YYYY"}, "are of `partitioner: time-based`"),
+        ({"partitioner": "time-based", "path.format": "xxxx/ww", "partition.duration.ms": 1}, "'xxxx', which is not"),
+        ({"partitioner": "time-based", "path.format": "'x", "partition.duration.ms": 1}, "a quote that does not end"),
+        (
+            {"partitioner": "time-based", "path.format": "MMM", "partition.duration.ms": 1, "locale": "cs-CZ"},
+            "is not English",
+        ),
+        ({"timezone": "Prague"}, "no time zone 'Prague'"),
+        ({"behavior.on.null.values": "write"}, "needs `store.kafka.keys: true`"),
+        ({"topics.dir": "a/../b"}, "`topics.dir`"),
+        ({"format.class": "io.confluent.connect.s3.format.avro.AvroFormat"}, "unknown key"),
+        ({"format": "bytes", "partitioner": "field", "partition.field.name": "id"}, "bytes have no columns"),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        S3Sink({"path": "s3a://bucket", "flush.size": 1, **options})

@@ -1,0 +1,226 @@
+"""Pipelines into the sink ``s3``: Confluent's own objects made again, keys and headers, deletes, masks, and what is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pytest
+from tests.support.record_log import LogRecord, RecordLog, append
+from tests.support.s3_records import read_object, read_objects
+
+from headrace import ConfigError, DataError, Pipeline
+from headrace_aws.s3.sink import S3Sink
+from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.transports.files import FilesSource
+from headrace_transforms import Mask, Unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+REAL = Path(__file__).parents[2] / "data/msk_demo"
+TOPIC = "shop.public.people"
+#: Avro's types → Connect's, as JsonConverter names them.
+CONNECT = {"int": "int32", "long": "int64", "string": "string", "boolean": "boolean", "double": "double"}
+NAMES = ("Ada", "Grac", "Edsger")
+
+
+def pipeline(folder: Path, *, limit: Any = None, transforms: Any = (), **options: Any) -> Pipeline:
+    """From ``folder/log.jsonl`` to ``folder/bucket``."""
+    sink = S3Sink({"path": str(folder / "bucket"), "flush.size": 2, **options})
+    source = RecordLog(path=str(folder / "log.jsonl"), limit=limit)
+    json_format = JsonFormat()
+    return Pipeline("bronze", source, [sink], str(folder / "checkpoint"), value=json_format, transforms=transforms)
+
+
+def envelope(offset: int, op: str, name: str | None, before: str | None = None) -> LogRecord:
+    """A change of a person whose id is the offset's tens."""
+    images = {
+        image: text and {"id": offset // 10, "name": text} for image, text in (("before", before), ("after", name))
+    }
+    source = {"connector": "postgresql", "lsn": offset, "ts_ms": 1000 + offset, "table": "people"}
+    value = {**images, "source": source, "op": op, "ts_ms": 2000 + offset}
+    return LogRecord(TOPIC, offset, {"id": offset // 10}, value, time=offset, headers={"trace": b"t%d" % offset})
+
+
+def tombstone(offset: int) -> LogRecord:
+    return LogRecord(TOPIC, offset, {"id": offset // 10}, None, time=offset)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A folder with a log: two inserts, an update, and a delete with its tombstone."""
+    changes = [envelope(0, "c", "Ada"), envelope(10, "u", "Grace", "Gracie"), envelope(20, "c", "Edsger")]
+    append(tmp_path / "log.jsonl", [*changes, envelope(21, "d", None, "Edsger"), tombstone(22)])
+    return tmp_path
+
+
+def connect_schema(schema: Any, field: str | None = None) -> dict[str, Any]:
+    """A schema of Avro as Connect has it in JSON."""
+    optional = isinstance(schema, list)
+    schema = next(kind for kind in schema if kind != "null") if isinstance(schema, list) else schema
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "record":
+        fields = [connect_schema(f["type"], f["name"]) for f in schema["fields"]]
+        made: dict[str, Any] = {"type": "struct", "fields": fields, "name": schema["name"]}
+    else:
+        made = {"type": CONNECT[kind]}
+    return {**made, "optional": optional, **({"field": field} if field else {})}
+
+
+def types_of(schema: Any) -> Any:
+    """Names and types of an Avro schema, without which of them may be null and what records are called."""
+    if isinstance(schema, list):
+        return types_of(next(kind for kind in schema if kind != "null"))
+    if isinstance(schema, dict) and schema["type"] == "record":
+        return {field["name"]: types_of(field["type"]) for field in schema["fields"]}
+    return schema["type"] if isinstance(schema, dict) else schema
+
+
+@pytest.mark.parametrize("shape", ["flat", "envelope"])
+def test_the_connectors_own_objects_are_made_again(shape: str, tmp_path: Path, spark: SparkSession) -> None:
+    files = sorted((REAL / shape / "topics").rglob("*.avro"))
+    topics = {file.parents[1].name: 0 for file in files}
+    records = []
+    for file in files:
+        topic = file.parents[1].name
+        with file.open("rb") as opened:
+            reader = fastavro.reader(opened)
+            schema = connect_schema(fastavro.schema.expand_schema(reader.writer_schema))
+            for row in reader:
+                records.append(LogRecord(topic, topics[topic], None, {"schema": schema, "payload": row}))
+                topics[topic] += 1
+    append(tmp_path / "log.jsonl", records)
+    pipeline(tmp_path, limit=1000, **{"flush.size": 300}).run(spark)
+    theirs = {str(file.relative_to(REAL / shape)): file for file in files}
+    root = tmp_path / "bucket"
+    ours = {str(f.relative_to(root)): f for f in (root / "topics").rglob("*") if f.is_file() and f.suffix == ".avro"}
+    assert ours.keys() == theirs.keys()
+    for name, file in theirs.items():
+        assert read_object(ours[name]) == read_object(file)
+        with file.open("rb") as one, ours[name].open("rb") as other:
+            expected, found = fastavro.reader(one), fastavro.reader(other)
+            assert types_of(fastavro.schema.expand_schema(found.writer_schema)) == types_of(
+                fastavro.schema.expand_schema(expected.writer_schema)
+            )
+            assert found.metadata["avro.codec"] == expected.metadata["avro.codec"]
+
+
+def test_tombstones_are_left_out(people: Path, spark: SparkSession) -> None:
+    pipeline(people).run(spark)
+    objects = read_objects(people / "bucket")
+    assert [[row["op"] for row in rows] for rows in objects.values()] == [["c", "u"], ["c", "d"]]
+    assert objects[f"{TOPIC}/partition=0/{TOPIC}+0+0000000020.avro"][1]["before"] == {"id": 2, "name": "Edsger"}
+
+
+def test_keys_headers_and_tombstones_are_objects(people: Path, spark: SparkSession) -> None:
+    options = {"store.kafka.keys": True, "store.kafka.headers": True, "keys.format": "json", "headers.format": "json"}
+    pipeline(people, **options, **{"behavior.on.null.values": "write", "flush.size": 5}).run(spark)
+    objects = read_objects(people / "bucket")
+    here, gone = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000", f"{TOPIC}/tombstone/{TOPIC}+0+0000000022"
+    assert objects.keys() == {
+        *(f"{here}{ending}" for ending in (".avro", ".keys.json", ".headers.json")),
+        *(f"{gone}{ending}" for ending in (".keys.json", ".headers.json")),
+    }
+    assert objects[f"{here}.keys.json"] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 2}]
+    assert objects[f"{here}.headers.json"] == [[{"key": "trace", "value": f"t{n}"}] for n in (0, 10, 20, 21)]
+    assert objects[f"{gone}.keys.json"] == [{"id": 2}]
+    assert objects[f"{gone}.headers.json"] == [[]]
+    assert [row["op"] for row in objects[f"{here}.avro"]] == ["c", "u", "c", "d"]
+    read = pipeline(people).read(TOPIC, spark=spark)
+    assert read.count() == 4
+
+
+def test_a_tombstone_may_be_an_error(people: Path, spark: SparkSession) -> None:
+    with pytest.raises(DataError, match=rf"topic {TOPIC}, partition 0, offset 22: the record has no value"):
+        pipeline(people, **{"behavior.on.null.values": "fail"}).run(spark)
+
+
+def test_a_key_that_is_not_there_is_told(tmp_path: Path, spark: SparkSession) -> None:
+    append(tmp_path / "log.jsonl", [LogRecord(TOPIC, 0, None, {"id": 1})])
+    with pytest.raises(DataError, match="no key"):
+        pipeline(tmp_path, **{"store.kafka.keys": True}).run(spark)
+
+
+def test_values_as_they_came(tmp_path: Path, spark: SparkSession) -> None:
+    values = [b'{"id": 1,  "name": "a"}', b'{"name": null, "id": 2}', '{"id": 3, "name": "ž"}'.encode()]
+    append(tmp_path / "log.jsonl", [LogRecord(TOPIC, n, b'{"k": %d}' % n, v) for n, v in enumerate(values)])
+    options = {"format": "bytes", "s3.compression.type": "gzip", "store.kafka.keys": True, "keys.format": "bytes"}
+    pipeline(tmp_path, **options, **{"flush.size": 3}).run(spark)
+    here = f"{TOPIC}/partition=0/{TOPIC}+0+0000000000"
+    objects = read_objects(tmp_path / "bucket")
+    assert objects == {f"{here}.bin.gz": values, f"{here}.keys.bin.gz": [b'{"k": %d}' % n for n in range(3)]}
+    rows = pipeline(tmp_path, **options).read(TOPIC, spark=spark).collect()
+    assert [bytes(row["value"]) for row in rows] == values
+
+
+@pytest.mark.parametrize("flatten", [False, True], ids=["envelopes", "rows"])
+def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten: bool) -> None:
+    mask = Mask(columns={"name": {"replacement": "***"}})
+    transforms = [*([Unwrap({"delete.tombstone.handling.mode": "rewrite"})] if flatten else []), mask]
+    pipeline(people, transforms=transforms, **{"flush.size": 3, "store.kafka.keys": True}).run(spark)
+    objects = read_objects(people / "bucket")
+    assert len(objects) == 2, "an object of values, and one of keys; the fourth record waits"
+    (rows,) = [rows for name, rows in objects.items() if ".keys" not in name]
+    assert [(row if flatten else row["after"])["name"] for row in rows] == ["***"] * 3
+    for file in (people / "bucket").rglob("*"):
+        if file.is_file():
+            assert not [name for name in NAMES if name.encode() in file.read_bytes()], file
+
+
+@pytest.mark.parametrize(
+    ("options", "transforms", "text"),
+    [
+        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "headers as they came"),
+        (
+            {"store.kafka.keys": True, "keys.format": "bytes"},
+            [Mask(columns={"name": {"nullify": True}})],
+            "what hides values does not reach into them",
+        ),
+        ({"format": "bytes"}, [Unwrap({"delete.tombstone.handling.mode": "drop"})], "transforms do not reach"),
+        ({}, [Unwrap()], "cannot remove the rows that the database deletes"),
+    ],
+)
+def test_what_transforms_do_not_reach_is_refused(
+    people: Path, spark: SparkSession, options: dict[str, Any], transforms: list[Any], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        pipeline(people, transforms=transforms, **options).check(spark)
+
+
+@pytest.mark.parametrize("format", ["bytes", "avro"])
+def test_records_of_files_are_refused(tmp_path: Path, spark: SparkSession, format: str) -> None:  # noqa: A002
+    sink = S3Sink({"path": str(tmp_path / "bucket"), "flush.size": 1, "format": format})
+    source = FilesSource(path=str(REAL / "flat"), format="avro")
+    with pytest.raises(ConfigError, match="the source 'files' reads files, whose records have none"):
+        Pipeline("bronze", source, [sink], str(tmp_path / "checkpoint")).check(spark)
+
+
+def test_a_topic_that_is_idle_is_written_by_the_clock(people: Path, spark: SparkSession) -> None:
+    run = pipeline(people, **{"flush.size": 100, "rotate.schedule.interval.ms": 500})
+    query = run.start(spark, "1 second")
+    try:
+        deadline = time.monotonic() + 60
+        while not (objects := read_objects(people / "bucket")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        query.stop()
+    assert query.exception is None
+    assert [row["op"] for rows in objects.values() for row in rows] == ["c", "u", "c", "d"]
+    assert len(query.recent_progress) == 1, "no batch came after the first"
+
+
+def test_what_waits_survives_a_new_start(people: Path, spark: SparkSession) -> None:
+    options = {"flush.size": 3, "format": "json"}
+    pipeline(people, limit=2, **options).run(spark)
+    append(people / "log.jsonl", [envelope(30, "c", "Barbara"), envelope(40, "c", "Leslie")])
+    pipeline(people, limit=1, **options).run(spark)
+    objects = read_objects(people / "bucket")
+    assert [[row["source"]["lsn"] for row in rows] for rows in objects.values()] == [
+        [0, 10, 20],
+        [21, 30, 40],
+    ]

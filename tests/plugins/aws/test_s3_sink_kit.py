@@ -1,4 +1,4 @@
-"""What every sink has to keep, of the sink ``s3``."""
+"""What every sink has to keep, of the sink ``s3``; test_s3_sink.py reads the other formats."""
 
 from __future__ import annotations
 
@@ -19,17 +19,3 @@ class TestAvro(SinkConformance):
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "flush.size": 1}
-
-
-class TestJson(SinkConformance):
-    sink_class = S3Sink
-
-    def config(self, folder: Path) -> Mapping[str, Any]:
-        return {"path": str(folder), "flush.size": 1, "format": "json"}
-
-
-class TestParquet(SinkConformance):
-    sink_class = S3Sink
-
-    def config(self, folder: Path) -> Mapping[str, Any]:
-        return {"path": str(folder), "flush.size": 1, "format": "parquet"}

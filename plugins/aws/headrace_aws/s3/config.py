@@ -38,8 +38,8 @@ class S3SinkConfig(SinkConfig):
     parquet_codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field("snappy", alias="parquet.codec")
     #: Of ``bytes``: how objects' names end, before ``.gz``.
     bytes_extension: str = Field(".bin", alias="format.bytearray.extension", min_length=1)
-    #: Of ``bytes``: what follows each record.
-    bytes_separator: str = Field("\n", alias="format.bytearray.separator", min_length=1)
+    #: Of ``bytes``: what follows each record. Default: a newline.
+    bytes_separator: str | None = Field(None, alias="format.bytearray.separator", min_length=1)
 
     #: Records of one topic partition after which its objects are complete.
     flush_size: int = Field(alias="flush.size", gt=0)

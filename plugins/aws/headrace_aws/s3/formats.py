@@ -21,6 +21,7 @@ _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 _PARQUET_NAMES = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4", "zstd": ".zstd"}
 #: Avro's name of a codec → Spark's.
 _AVRO_CODECS = {"null": "uncompressed"}
+_NEWLINE = "\n"
 _GZIP = {"none": "", "gzip": ".gz"}
 #: What is stored of a record → what the names of its objects have before the format's ending.
 _KINDS = {VALUE: "", RECORD_KEY: ".keys", HEADERS: ".headers"}
@@ -72,7 +73,7 @@ def write_files(records: DataFrame, kind: str, folder: str, config: S3SinkConfig
 def reader_options(config: S3SinkConfig) -> dict[str, str]:
     """What Spark's reader has to know of values' objects."""
     if config.format == "bytes":
-        return {"lineSep": config.bytes_separator}
+        return {"lineSep": config.bytes_separator or _NEWLINE}
     # A column may be called as Spark calls what it cannot parse.
     return (
         {"columnNameOfCorruptRecord": "_headrace_corrupt", "timestampFormat": _MICROSECONDS}
@@ -88,7 +89,7 @@ def _writer_options(file_format: str, spark_format: str, config: S3SinkConfig) -
         return {"compression": config.parquet_codec}
     options: dict[str, str] = {"compression": config.compression}
     if file_format == "bytes":
-        options["lineSep"] = config.bytes_separator
+        options["lineSep"] = config.bytes_separator or _NEWLINE
     if spark_format == "json":
         # A value that is null is a value: left out, a reader takes the column for one that is not there.
         options |= {"ignoreNullFields": "false", "timestampFormat": _MICROSECONDS}

@@ -154,6 +154,22 @@ def test_values_of_all_types_come_back(orders: Callable[..., Orders], format: st
     assert target.rows() == [dict(zip(VALUES, map(plain, row), strict=True)) for row in rows]
 
 
+def test_what_waited_as_rows_does_not_become_bytes(orders: Callable[..., Orders]) -> None:
+    table = orders()
+    table.write(order(0))
+    table.options["format"] = "bytes"
+    with pytest.raises(DataError, match="records wait that were not taken for the format 'bytes' of their values"):
+        table.write(order(1, raw=b"1"))
+    # keys are stored of records that come from now on
+    table.options |= {"format": "avro", "store.kafka.keys": True}
+    table.write(order(1, key={"id": 1}), order(2, key={"id": 2}))
+    assert {name.partition("+0+")[2]: len(rows) for name, rows in table.objects().items()} == {
+        "0000000000.avro": 1,
+        "0000000001.avro": 2,
+        "0000000001.keys.avro": 2,
+    }
+
+
 def test_another_schema_begins_other_objects(orders: Callable[..., Orders]) -> None:
     table = orders(**{"flush.size": 3})
     table.write(order(0), order(0, partition=1))

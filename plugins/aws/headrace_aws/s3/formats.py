@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import check_names
+from headrace.sdk import DataError, check_names
 from headrace_aws.s3.config import S3SinkConfig
 from headrace_aws.s3.records import HEADERS, RECORD_KEY, VALUE
 
@@ -34,6 +34,25 @@ def list_kinds(config: S3SinkConfig) -> dict[str, str]:
         kinds[RECORD_KEY] = config.keys_format
     if config.store_headers:
         kinds[HEADERS] = config.headers_format
+    return kinds
+
+
+def find_kinds(records: DataFrame, config: S3SinkConfig) -> list[str]:
+    """What is to be stored of staged records: they may have been staged before the options said so.
+
+    DataError where they wait as rows and are to be bytes, or the other way round.
+    """
+    kinds = []
+    for kind, file_format in list_kinds(config).items():
+        if kind not in records.columns:
+            continue
+        if kind != HEADERS and (records.schema[kind].dataType.typeName() == "binary") != (file_format == "bytes"):
+            raise DataError(
+                f"records wait that were not taken for the format {file_format!r} of their {kind}s",
+                where="sink s3",
+                fix="write the format that it was before, or begin with a new checkpoint and another `topics.dir`",
+            )
+        kinds.append(kind)
     return kinds
 
 

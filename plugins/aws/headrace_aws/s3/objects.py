@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from headrace.sdk import Folder
 from headrace_aws.s3.config import S3SinkConfig
-from headrace_aws.s3.formats import OBJECT, list_kinds, name_ending, write_files
+from headrace_aws.s3.formats import OBJECT, find_kinds, name_ending, write_files
 from headrace_aws.s3.records import ENCODED, OFFSET, ORDER, PARTITION, TOMBSTONE, TOPIC, VALUE
 from headrace_aws.s3.rotation import Span, literal_rows
 from headrace_aws.s3.state import State
@@ -33,7 +33,7 @@ def write_objects(
     for schema in sorted({span.schema for span in spans}):
         part = [span for span in spans if span.schema == schema]
         records = _read_spans(session, work, part, topics, state)
-        for kind in list_kinds(config):
+        for kind in find_kinds(records, config):
             folder = f"{OBJECTS}/{name}/{schema}/{kind}"
             rows = records.where(~F.col(TOMBSTONE)) if kind == VALUE else records
             write_files(rows.sortWithinPartitions(*OBJECT, OFFSET, ORDER), kind, f"{work.path}/{folder}", config)

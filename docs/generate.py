@@ -33,6 +33,7 @@ KINDS = {
     "dialect": "Dialects",
     "sink": "Sinks",
     "auth": "Auth providers",
+    "catalog": "Catalogs",
 }
 HEAD = """\
 # All options

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.sdk import hookspecs
 from headrace.sdk.auth import AuthProvider
+from headrace.sdk.catalog import Catalog, CatalogTable
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import API_VERSION, Plugin
@@ -45,7 +46,7 @@ def test_every_hook_is_there(hook: str) -> None:
     "contract",
     [
         *(Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform),
-        *(Sink, Capabilities, Batch, WriteResult, AuthProvider),
+        *(Sink, Capabilities, Batch, WriteResult, AuthProvider, Catalog, CatalogTable),
     ],
 )
 def test_every_part_of_a_contract_is_mentioned(contract: type) -> None:

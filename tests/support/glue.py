@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,25 @@ class Glue(AwsServer):
         """boto3's client."""
         return self.open_client(service)
 
+    def tables(self, database: str) -> dict[str, dict[str, Any]]:
+        """What it has in a database, by name."""
+        found = self.client().get_tables(DatabaseName=database)["TableList"]
+        return {table["Name"]: table for table in found}
+
+    def partitions(self, database: str, table: str) -> dict[tuple[str, ...], dict[str, Any]]:
+        """A table's partitions by their values."""
+        pages = self.client().get_paginator("get_partitions").paginate(DatabaseName=database, TableName=table)
+        return {tuple(one["Values"]): one for page in pages for one in page["Partitions"]}
+
+    def places(self, database: str, table: str) -> dict[tuple[str, ...], str]:
+        """Where a table's partitions are."""
+        found = self.partitions(database, table)
+        return {values: one["StorageDescriptor"]["Location"] for values, one in found.items()}
+
+    def count_versions(self, database: str, table: str) -> int:
+        """How often a table was put down."""
+        return len(self.client().get_table_versions(DatabaseName=database, TableName=table)["TableVersions"])
+
     def fetch(self) -> None:
         """Nothing to fetch: it is a package of the extra ``test``."""
 
@@ -37,3 +58,40 @@ class Glue(AwsServer):
             return request("GET", f"{self.endpoint_url}/moto-api/data.json")[0] == 200
         except OSError:
             return False
+
+
+class Refusing(ThreadingHTTPServer):
+    """Answers every question with one refusal of Glue's."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.body = b""
+        #: What was asked: the operation, and its parameters.
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def endpoint_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def refuse(self, code: str, message: str) -> None:
+        self.body = json.dumps({"__type": code, "Message": message}).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Refusing
+
+    def do_POST(self) -> None:
+        parameters = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.headers["X-Amz-Target"].partition(".")[2], parameters))
+        self.send_response(400)
+        self.send_header("Content-Type", "application/x-amz-json-1.1")
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def column_types(described: Mapping[str, Any]) -> dict[str, str]:
+    """Column → type, of a table or a partition of Glue's."""
+    return {column["Name"]: column["Type"] for column in described["StorageDescriptor"]["Columns"]}

@@ -21,7 +21,7 @@ from headrace.sdk.plugins import Registration, Registry, contain
 Schema = dict[str, Any]
 
 #: Kinds of plugins that have a block in the file.
-_KINDS = ("source", "format", "transform", "dialect", "sink", "auth")
+_KINDS = ("source", "format", "transform", "dialect", "sink", "auth", "catalog")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^${}]*\}"}
 #: The type of an option that is passed on.

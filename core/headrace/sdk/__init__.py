@@ -1,6 +1,6 @@
 """All that a plugin is made of: what its author imports, and nothing of headrace beside it.
 
-Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``) and a hook that registers it.
+Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``, ``Catalog``) and a hook that registers it.
 The modules ``changes`` and ``events`` name the columns that travel between them.
 """
 
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
         union_schemas as union_schemas,
     )
     from headrace.sdk.auth import Auth as Auth, AuthProvider as AuthProvider, jaas_config as jaas_config
+    from headrace.sdk.catalog import (
+        Catalog as Catalog,
+        CatalogTable as CatalogTable,
+        Partitions as Partitions,
+        Storage as Storage,
+        Sync as Sync,
+    )
     from headrace.sdk.changes import (
         DELETED as DELETED,
         ERROR as ERROR,
@@ -106,6 +113,7 @@ _NAMES = {
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",
     "sdk.auth": "Auth AuthProvider jaas_config",
+    "sdk.catalog": "Catalog CatalogTable Partitions Storage Sync",
     "sdk.changes": "Changes DELETED ERROR IMAGES KEY POSITION PREFIX",
     "sdk.config": "Config option_text",
     "sdk.dialect": "Dialect",

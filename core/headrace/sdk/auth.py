@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import registry
+from headrace.sdk.plugin import Plugin, build_plugin
 
 
 class AuthProvider(Plugin, ABC):
@@ -53,16 +53,9 @@ def _quote(value: str) -> str:
     return '"' + "".join(c if c >= " " else f"\\{ord(c):03o}" for c in escaped) + '"'
 
 
-def _build(block: Any) -> Any:
-    if isinstance(block, str):
-        block = {block: {}}
-    if not isinstance(block, Mapping):
-        return block
-    if len(block) != 1:
-        raise ValueError(f"name exactly one auth provider, not {', '.join(map(repr, block)) or 'none'}")
-    ((name, config),) = block.items()
-    return registry().get("auth", name)(config)
-
-
 #: The type of the field of a source's config that names one: ``auth: Auth = None``.
-Auth = Annotated[AuthProvider | None, BeforeValidator(_build), Field(json_schema_extra={"x-plugin-block": "auth"})]
+Auth = Annotated[
+    AuthProvider | None,
+    BeforeValidator(partial(build_plugin, "auth", "auth provider")),
+    Field(json_schema_extra={"x-plugin-block": "auth"}),
+]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import click
 
     from headrace.sdk.auth import AuthProvider
+    from headrace.sdk.catalog import Catalog
     from headrace.sdk.dialect import Dialect
     from headrace.sdk.format import Format
     from headrace.sdk.secrets import SecretProvider
@@ -56,6 +57,11 @@ def headrace_sinks() -> Mapping[str, type[Sink] | str]:  # type: ignore[empty-bo
 @hookspec
 def headrace_auth_providers() -> Mapping[str, type[AuthProvider] | str]:  # type: ignore[empty-body]
     """Ways to log in to a source, by the name used under ``auth:``."""
+
+
+@hookspec
+def headrace_catalogs() -> Mapping[str, type[Catalog] | str]:  # type: ignore[empty-body]
+    """Where engines look up tables of files, by the name used under ``sync:``."""
 
 
 @hookspec

@@ -42,6 +42,7 @@ KINDS = {
     "transform": "headrace_transforms",
     "sink": "headrace_sinks",
     "auth": "headrace_auth_providers",
+    "catalog": "headrace_catalogs",
     "secret": "headrace_secret_providers",
     "command": "headrace_commands",
 }
@@ -54,6 +55,7 @@ BASES = {
     "transform": "headrace.sdk.transform:Transform",
     "sink": "headrace.sdk.sink:Sink",
     "auth": "headrace.sdk.auth:AuthProvider",
+    "catalog": "headrace.sdk.catalog:Catalog",
 }
 
 

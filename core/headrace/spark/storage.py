@@ -99,14 +99,14 @@ class Folder:
             raise
         out.close()
 
-    def names(self) -> list[str]:
-        """The names of files and folders in it, hidden ones left out; empty when the folder is not there."""
+    def names(self, *, hidden: bool = False) -> list[str]:
+        """The names of files and folders in it; empty when the folder is not there. ``hidden``: those too that readers pass over."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         files = path.getFileSystem(self._conf)
         if not files.exists(path):
             return []
         names = [str(status.getPath().getName()) for status in files.listStatus(path)]
-        return sorted(name for name in names if not name.startswith((".", "_")))
+        return sorted(name for name in names if hidden or not name.startswith((".", "_")))
 
     def list_files(self) -> list[str]:
         """The paths from here of all files in it and below, those left out that are hidden; empty when the folder is not there."""

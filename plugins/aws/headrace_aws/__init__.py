@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: streams of Kinesis, the sink of objects, secrets, the login at MSK: ``from headrace_aws import KinesisSource, S3Sink``."""
+"""Built-in plugins for AWS: streams of Kinesis, objects of S3, secrets, MSK's login, Glue's catalog: ``from headrace_aws import S3Sink``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import hookimpl
 
 if TYPE_CHECKING:
+    from headrace_aws.glue.catalog import GlueCatalog as GlueCatalog
     from headrace_aws.kinesis.source import KinesisSource as KinesisSource
     from headrace_aws.msk_iam import MskIam as MskIam
     from headrace_aws.s3.sink import S3Sink as S3Sink
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _SOURCES = {"kinesis": "headrace_aws.kinesis.source:KinesisSource"}
 _SINKS = {"s3": "headrace_aws.s3.sink:S3Sink"}
 _LOGINS = {"msk-iam": "headrace_aws.msk_iam:MskIam"}
+_CATALOGS = {"glue": "headrace_aws.glue.catalog:GlueCatalog"}
 _SECRETS = {
     "secretManager": "headrace_aws.secrets:from_secrets_manager",
     "ssm": "headrace_aws.secrets:from_parameter_store",
@@ -22,7 +24,7 @@ _SECRETS = {
 #: Class → its module, imported on first use.
 _MODULES = {
     class_name: module
-    for paths in (_SOURCES, _SINKS, _LOGINS)
+    for paths in (_SOURCES, _SINKS, _LOGINS, _CATALOGS)
     for module, _, class_name in (path.partition(":") for path in paths.values())
 }
 
@@ -49,6 +51,12 @@ def headrace_secret_providers() -> dict[str, str]:
 def headrace_auth_providers() -> dict[str, str]:
     """Logins at brokers of AWS's."""
     return _LOGINS
+
+
+@hookimpl
+def headrace_catalogs() -> dict[str, str]:
+    """Catalogs of AWS's."""
+    return _CATALOGS
 
 
 def __getattr__(name: str) -> Any:

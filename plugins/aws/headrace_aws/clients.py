@@ -26,6 +26,8 @@ _BUSY = (
     "ProvisionedThroughputExceeded",
     "InternalServiceError",
     "InternalServerError",
+    "ConcurrentModification",
+    "OperationTimeout",
 )
 
 
@@ -141,7 +143,10 @@ def _explain_refusal(error: Exception, action: str, where: str) -> HeadraceError
         fix = "look at the access key, its secret and its session token: they belong together"
         return ConfigError(f"AWS lets nobody in with these credentials: {code}", where=where, fix=fix)
     if code.startswith(_DENIED):
-        return ConfigError(f"access denied: {error}", where=where, fix=f"allow {action} to this role or user")
+        fix = f"allow {action} to this role or user"
+        if "Lake Formation" in str(error):  # where it watches over a catalog, IAM's permissions do not suffice
+            fix = "grant it to this role or user in Lake Formation"
+        return ConfigError(f"access denied: {error}", where=where, fix=fix)
     status = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code.startswith(_BUSY) or status >= 500:
         return RetriableError(f"AWS is busy: {error}", where=where, fix="try again; nothing is lost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import quote
 
@@ -11,13 +11,16 @@ from headrace.sdk import (
     POSITION,
     Batch,
     Capabilities,
+    Catalog,
     ConfigError,
     DataError,
     Folder,
     HeadraceError,
+    Plugin,
     SchemaLog,
     Sink,
     SinkConfig,
+    Sync,
     Table,
     WriteResult,
     add_missing_fields,
@@ -28,6 +31,7 @@ from headrace.sdk import (
     widen_small_ints,
 )
 from headrace_sinks.file_formats import ANCIENT_DATES
+from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored
 
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_BATCH, _CORRUPT = "_headrace_batch", "_headrace_corrupt"
+_CORRUPT = "_headrace_corrupt"
 #: Beside the batches, where readers do not look: the columns of all of them, so that they need not be guessed.
 _SCHEMAS, _SUBJECT = "_headrace", "table"
 #: Spark's own default cuts a time at milliseconds.
@@ -57,6 +61,8 @@ class FilesSinkConfig(SinkConfig):
     #: The folder in which every table has one.
     path: str
     format: Literal["json", "avro", "parquet"] = "json"
+    #: A catalog in which engines look the tables up. Each batch is a partition there.
+    sync: Sync = None
 
 
 class FilesSink(Sink):
@@ -73,6 +79,9 @@ class FilesSink(Sink):
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
 
+    def parts(self) -> Sequence[Plugin]:
+        return [self.config.sync] if self.config.sync else []
+
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink files", Folder(spark, self.config.path).probe()
 
@@ -84,7 +93,10 @@ class FilesSink(Sink):
         schema = self._widen(stored, rows.schema)
         schemas.remember(_SUBJECT, schema)
         writer = project(rows, schema).write.format(self.config.format).options(**self._options())
-        writer.mode("overwrite").save(f"{folder.path}/{_folder_name(folder, batch)}")
+        name = _folder_name(folder, batch)
+        writer.mode("overwrite").save(f"{folder.path}/{name}")
+        if self.config.sync:
+            self._register(self.config.sync, table, rows.sparkSession, name)
         return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -104,6 +116,18 @@ class FilesSink(Sink):
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return explain_missing_file(error, self.config.path)
+
+    def _register(self, catalog: Catalog, table: Table, spark: SparkSession, name: str) -> None:
+        """Has a catalog know the table with the batch in the folder ``name``."""
+        folder = Folder(spark, self._path(table))
+
+        def read_schema() -> StructType:
+            schema = SchemaLog(folder.folder(_SCHEMAS)).get(_SUBJECT)
+            assert schema is not None, "it has a batch"
+            return schema
+
+        kept = FilesTable(spark, folder, self.config.format, self._options(), read_schema)
+        catalog.register(table.name, kept.describe, kept.locate([name]), kept.list_partitions)
 
     def _widen(self, stored: StructType | None, incoming: StructType) -> StructType:
         """The table's schema with what the batch adds. DataError for a type that the files there could not be read with."""
@@ -137,9 +161,9 @@ class FilesSink(Sink):
 
 def _folder_name(folder: Folder, batch: Batch) -> str:
     """The name of a batch's folder in its table's."""
-    older = f"{_BATCH}={batch.pipeline[:8]}-{batch.id:010d}"
+    older = f"{BATCH}={batch.pipeline[:8]}-{batch.id:010d}"
     # Names once had eight characters of the id: a batch that was written so, and is repeated, replaces that folder.
     # A replay has the id of its pipeline and more, and is never meant by a name that is cut.
     if "/" not in batch.pipeline and folder.folder(older).exists():
         return older
-    return f"{_BATCH}={quote(batch.pipeline, safe='')}-{batch.id:010d}"
+    return f"{BATCH}={quote(batch.pipeline, safe='')}-{batch.id:010d}"

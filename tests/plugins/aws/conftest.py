@@ -1,14 +1,62 @@
+"""Glue, as moto plays it, and sessions for the sink of objects."""
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
+from tests.support.glue import Glue, Refusing
 
 from headrace.spark.sessions import Sessions
+from headrace_aws.glue import client
 from headrace_aws.s3.sink import S3Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def glue() -> Iterator[Glue]:
+    with Glue() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def refusal_server() -> Iterator[Refusing]:
+    with Refusing() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def glue_login(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and a region, and not where Glue is."""
+    for name, value in glue.environment.items():
+        if name != "AWS_ENDPOINT_URL":
+            monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def database() -> str:
+    return f"db_{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operations that Glue is asked for."""
+    operations: list[str] = []
+    ask = client.GlueClient._ask
+
+    def note(self: client.GlueClient, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
+        operations.append(operation)
+        return ask(self, operation, what, **parameters)
+
+    monkeypatch.setattr(client.GlueClient, "_ask", note)
+    return operations
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from tests.support.glue import Glue
+from tests.support.glue import Glue, Refusing
 
 from headrace import ConfigError, HeadraceError, RetriableError
 from headrace.engine.retry import retry
@@ -157,39 +155,6 @@ def test_the_jar_comes_with_the_catalog() -> None:
     assert jars(type="hive") == jars(type="rest") == jars() == []
 
 
-class Refusing(ThreadingHTTPServer):
-    """Answers every question with one refusal of Glue's."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.body = b""
-
-    def refuse(self, code: str, message: str) -> None:
-        self.body = json.dumps({"__type": code, "Message": message}).encode()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Refusing
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(400)
-        self.send_header("Content-Type", "application/x-amz-json-1.1")
-        self.send_header("Content-Length", str(len(self.server.body)))
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, *_: Any) -> None: ...
-
-
-@pytest.fixture(scope="module")
-def refusal_server() -> Iterator[Refusing]:
-    with Refusing() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
 def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
     target = catalog.target(name=name)
     error = target.refusal(lambda: target.write(PEOPLE, put(1, 1, "a")))
@@ -227,7 +192,7 @@ def test_a_refusal_says_what_to_do(
     open_catalog: OpenCatalog, refusal_server: Refusing, code: str, message: str, said: str
 ) -> None:
     refusal_server.refuse(code, message)
-    catalog = open_catalog(f"http://127.0.0.1:{refusal_server.server_port}")
+    catalog = open_catalog(refusal_server.endpoint_url)
     error = refusal(catalog)
     assert isinstance(error, ConfigError)
     assert said in str(error)
@@ -245,7 +210,7 @@ def test_a_service_that_is_busy_is_asked_again(
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
     system.setProperty("aws.maxAttempts", "1")  # AWS's clients wait longer each time
     try:
-        error = refusal(open_catalog(f"http://127.0.0.1:{refusal_server.server_port}"))
+        error = refusal(open_catalog(refusal_server.endpoint_url))
     finally:
         system.clearProperty("aws.maxAttempts")
     assert isinstance(error, RetriableError)

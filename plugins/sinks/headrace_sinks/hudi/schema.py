@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def read_schema(spark: SparkSession, path: str) -> StructType | None:
-    """A table's columns in Spark's types, as its newest commit has them, without Hudi's own; None before its first commit."""
+def read_schema(spark: SparkSession, path: str, *, hudis_own: bool = False) -> StructType | None:
+    """A table's columns in Spark's types, as its newest commit has them; None before its first commit.
+
+    ``hudis_own``: with those that Hudi adds to each table.
+    """
     from pyspark.sql.types import StructType
 
     jvm: Any = spark._jvm  # noqa: SLF001
     resolver = jvm.org.apache.hudi.common.table.TableSchemaResolver(timeline.open_table(spark, path))
-    schema = resolver.getTableSchemaIfPresent(False)
+    schema = resolver.getTableSchemaIfPresent(hudis_own)
     if not schema.isPresent():
         return None
     convert = jvm.org.apache.hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -19,9 +20,11 @@ from headrace.sdk import (
     DataError,
     Folder,
     HeadraceError,
+    Plugin,
     RetriableError,
     Sink,
     SinkConfig,
+    Sync,
     Table,
     TableMode,
     WriteResult,
@@ -33,6 +36,7 @@ from headrace.sdk import (
 from headrace_sinks.as_of import millis
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import schema, timeline
+from headrace_sinks.hudi.catalog import HudiTable
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
@@ -60,6 +64,8 @@ class HudiConfig(SinkConfig):
     #: The folder in which every table has one.
     path: str
     table_type: Literal["MERGE_ON_READ", "COPY_ON_WRITE"] = Field("MERGE_ON_READ", alias="table.type")
+    #: A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
+    sync: Sync = None
 
 
 class HudiSink(Sink):
@@ -77,6 +83,9 @@ class HudiSink(Sink):
         "4.0": "no Hudi bundle for Spark 4 is published where jars are resolved from"
     }
     jvm_class = "org.apache.hudi.DefaultSource"
+
+    def parts(self) -> Sequence[Plugin]:
+        return [self.config.sync] if self.config.sync else []
 
     def session_conf(self) -> dict[str, str]:
         return {
@@ -106,6 +115,7 @@ class HudiSink(Sink):
         exists = Folder(spark, f"{path}/.hoodie").exists()
         last = timeline.last_commit(spark, path, batch) if exists else None
         if last is not None and last.mark == batch.mark:
+            self._register(spark, table, path, last)
             return WriteResult(version=last.instant, skipped=True)
         if not exists and (
             deferred := defer_creation(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
@@ -118,6 +128,7 @@ class HudiSink(Sink):
         commit = timeline.last_commit(spark, path, batch)
         if commit is None:
             return WriteResult()
+        self._register(spark, table, path, commit)
         return WriteResult(upserted=commit.upserted, bytes=commit.bytes, version=commit.instant)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -190,6 +201,17 @@ class HudiSink(Sink):
 
     def _path(self, spark: SparkSession, table: Table) -> str:
         return "/".join([qualify_path(spark, self.config.path), *table.parts])
+
+    def _register(self, spark: SparkSession, table: Table, path: str, commit: timeline.Commit) -> None:
+        """Has a catalog know the table as it is after a commit."""
+        if self.config.sync is None:
+            return
+        hudi = HudiTable(spark, path)
+        for suffix in hudi.suffixes:
+            describe = partial(hudi.describe, suffix)
+            self.config.sync.register(
+                table.name + suffix, describe, hudi.locate(commit.partitions), hudi.list_partitions
+            )
 
     def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
         options = {

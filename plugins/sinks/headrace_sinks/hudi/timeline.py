@@ -25,6 +25,8 @@ class Commit:
     bytes: int
     #: Rows inserted or updated; None for appended log files, where rows that turn out to be late count too.
     upserted: int | None
+    #: The partitions that it wrote to, as folders in the table's; an empty text where a table has none.
+    partitions: tuple[str, ...] = ()
 
 
 def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
@@ -40,6 +42,7 @@ def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
                 upserted=int(metadata.fetchTotalInsertRecordsWritten() + metadata.fetchTotalUpdateRecordsWritten())
                 if writes_whole_files
                 else None,
+                partitions=tuple(str(path) for path in metadata.getPartitionToWriteStats()),
             )
     return None
 

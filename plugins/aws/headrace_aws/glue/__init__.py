@@ -1,0 +1,1 @@
+"""Tables of files in the Data Catalog of AWS Glue."""

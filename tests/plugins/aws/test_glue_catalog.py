@@ -1,0 +1,171 @@
+"""What is written down in Glue's catalog, which moto plays, by several at once and under odd names.
+
+moto refuses nobody, and Lake Formation is not to be had: refusals come from a server that answers what AWS documents.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from tests.support.glue import Glue, Refusing, column_types
+
+from headrace import ConfigError, HeadraceError, RetriableError
+from headrace.sdk import CatalogTable, Storage
+from headrace_aws import GlueCatalog
+from headrace_aws.glue.client import GlueClient
+
+pytestmark = pytest.mark.usefixtures("glue_login")
+
+
+class Storehouse:
+    """Tables in memory that several pipelines write, each commit with a column and a partition of its own."""
+
+    def __init__(self) -> None:
+        self.columns, self.partitions = ["id"], dict[tuple[str, ...], str]()
+        self._lock = threading.Lock()
+        #: What happens once a pipeline has read the table, and before it says so.
+        self.after_reading: Callable[[], None] = lambda: None
+
+    def commit(self, column: str) -> dict[tuple[str, ...], str]:
+        with self._lock:
+            self.columns.append(column)
+            written: dict[tuple[str, ...], str] = {(column,): f"s3://lake/t/{column}"}
+            self.partitions |= written
+        return written
+
+    def register(self, catalog: GlueCatalog, name: str, written: dict[tuple[str, ...], str] | None = None) -> None:
+        catalog.register(name, self._describe, written or {}, lambda: dict(self.partitions))
+
+    def _describe(self) -> CatalogTable:
+        from pyspark.sql.types import IntegerType, StructField, StructType
+
+        with self._lock:
+            schema = StructType([StructField(column, IntegerType()) for column in self.columns])
+        self.after_reading()
+        return CatalogTable("s3a://lake/t", schema, Storage("parquet", "in", "out", "serde"), ("part",))
+
+
+@pytest.mark.parametrize(
+    ("name", "database", "place"),
+    [
+        ("shop.orders", None, ("shop", "orders")),
+        ("Shop.Public.Order-Lines", None, ("shop", "public_order_lines")),
+        ("Shop.Orders", "My-Lake", ("my_lake", "shop_orders")),
+        ("orders", "lake", ("lake", "orders")),
+        ("shop.žluťoučký kůň", None, ("shop", "_lu_ou_k__k__")),
+        ("shop." + "x" * 300, None, ("shop", "x" * 255)),
+    ],
+)
+def test_names(glue: Glue, name: str, database: str | None, place: tuple[str, str]) -> None:
+    Storehouse().register(GlueCatalog({"endpoint": glue.endpoint_url, "database": database}), name)
+    table = glue.client().get_table(DatabaseName=place[0], Name=place[1])["Table"]
+    assert column_types(table) == {"id": "int"}
+
+
+@pytest.mark.parametrize("moment", ["before Glue is asked", "after the table was read"])
+def test_the_slower_of_two_puts_nothing_back(
+    glue: Glue, database: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, name = Storehouse(), f"{database}.t"
+    slow, quick = (GlueCatalog({"endpoint": glue.endpoint_url}) for _ in range(2))
+    store.register(slow, name)
+
+    def overtake() -> None:
+        patch.undo()
+        store.after_reading = lambda: None
+        store.register(quick, name, store.commit("quick"))
+
+    ask = GlueClient.get_table
+
+    def look(self: GlueClient, database: str, table: str) -> dict[str, Any] | None:
+        if moment == "before Glue is asked":
+            overtake()
+        else:
+            store.after_reading = overtake
+        return ask(self, database, table)
+
+    written = store.commit("slow")
+    with monkeypatch.context() as patch:
+        patch.setattr(GlueClient, "get_table", look)
+        store.register(slow, name, written)
+    assert column_types(glue.tables(database)["t"]).keys() == {"id", "slow", "quick"}
+    assert glue.places(database, "t") == store.partitions
+
+
+def test_two_pipelines_on_one_table_lose_nothing(glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace_aws.glue.catalog._PAUSE", 0.02)
+    store, start = Storehouse(), threading.Barrier(3)
+
+    def work(pipeline: str) -> None:
+        catalog = GlueCatalog({"endpoint": glue.endpoint_url})
+        for number in range(4):
+            start.wait(60)
+            store.register(catalog, f"{database}.t", store.commit(f"{pipeline}{number}"))
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(work, name) for name in ("left", "right", "middle")]:
+            done.result()
+    table = glue.tables(database)["t"]
+    assert column_types(table).keys() == set(store.columns)
+    assert table["StorageDescriptor"]["Location"] == "s3://lake/t"
+    assert glue.places(database, "t") == store.partitions
+    found = glue.partitions(database, "t").values()
+    assert all(column_types(one).keys() == set(store.columns) for one in found)
+
+
+def test_more_partitions_than_one_request_takes(glue: Glue, database: str, questions: list[str]) -> None:
+    store, catalog = Storehouse(), GlueCatalog({"endpoint": glue.endpoint_url})
+    store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(230)}
+    store.register(catalog, f"{database}.t")
+    assert questions.count("batch_create_partition") == 3
+    assert len(glue.partitions(database, "t")) == 230
+    store.partitions = {(str(number),): f"s3://lake/t/{number}" for number in range(170)}
+    store.columns.append("name")
+    store.register(catalog, f"{database}.t")
+    assert [questions.count(f"batch_{what}_partition") for what in ("create", "update", "delete")] == [3, 2, 3]
+    assert len(glue.partitions(database, "t")) == 170
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind", "said"),
+    [
+        (
+            "AccessDeniedException",
+            "User: arn:aws:iam::1:user/a is not authorized to perform: glue:GetTable on resource: kit",
+            ConfigError,
+            "is not authorized to perform: glue:GetTable on resource: kit\n  fix: allow glue:GetTable to this role or user",
+        ),
+        (
+            "AccessDeniedException",
+            "Insufficient Lake Formation permission(s): Required Describe on kit",
+            ConfigError,
+            "Required Describe on kit\n  fix: grant it to this role or user in Lake Formation",
+        ),
+        ("ExpiredTokenException", "The security token is expired", ConfigError, "the session token has expired"),
+        ("ThrottlingException", "Rate exceeded", RetriableError, "AWS is busy: "),
+        ("OperationTimeoutException", "The operation timed out.", RetriableError, "AWS is busy: "),
+        ("GlueEncryptionException", "no key", ConfigError, "see what glue:GetTable says of GlueEncryptionException"),
+        ("ConcurrentModificationException", "changed", RetriableError, "others keep changing it: "),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    refusal_server: Refusing,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    message: str,
+    kind: type[HeadraceError],
+    said: str,
+) -> None:
+    monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)  # boto3 waits longer each time
+    monkeypatch.setattr("headrace_aws.glue.catalog._PAUSE", 0.0)
+    refusal_server.refuse(code, message)
+    catalog = GlueCatalog({"endpoint": refusal_server.endpoint_url, "catalog.id": "111122223333"})
+    with pytest.raises(kind) as caught:
+        Storehouse().register(catalog, "kit.people")
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("AWS Glue, table kit.people: ")
+    assert refusal_server.asked[-1][1]["CatalogId"] == "111122223333"

@@ -48,7 +48,7 @@ class AvroConfig(RegistryConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
-    #: AWS Glue: its region, where boto3 does not know it, and another address, as of a VPC endpoint.
+    #: AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it, and another address, as of a VPC endpoint.
     region: str | None = None
     endpoint: str | None = None
     #: A file with the schema of all records, where they are bare Avro.

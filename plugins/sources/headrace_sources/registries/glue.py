@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
@@ -11,11 +12,13 @@ _LOGIN_CODES = ("AccessDenied", "UnrecognizedClient", "InvalidSignature", "Expir
 
 
 class GlueRegistry:
-    """The registry of a region, with the credentials that boto3 finds (environment, profile, role)."""
+    """The registry of a region, with the region and the credentials that boto3 finds (environment, profile, role)."""
 
     def __init__(self, region: str | None, endpoint: str | None) -> None:
         self._region, self._endpoint = region, endpoint
         self._client: Any = None
+        #: A version of a schema stays what it is, whatever topics have it.
+        self._schemas: dict[str, str] = {}
 
     def avro(self, id: str) -> str:  # noqa: A002 - the registries' word
         """The Avro schema of a version: ``glue/<version id>``.
@@ -28,10 +31,12 @@ class GlueRegistry:
                 f"a record's schema has the id {id}, which is none of AWS Glue's",
                 fix="set `registry:` to the address of the registry that the records were written with",
             )
+        if version in self._schemas:
+            return self._schemas[version]
         answer = self._ask("get_schema_version", SchemaVersionId=version)
         if answer["DataFormat"] != "AVRO":
             raise DataError(f"the schema is {answer['DataFormat']}, and not AVRO", where=f"AWS Glue, version {version}")
-        return str(answer["SchemaDefinition"])
+        return self._schemas.setdefault(version, str(answer["SchemaDefinition"]))
 
     def size(self) -> str:
         """How many registries it shows to this login, in words."""
@@ -58,7 +63,9 @@ def _make_client(region: str | None, endpoint: str | None) -> Any:
 
     # It follows no redirect.
     limits = Config(connect_timeout=SILENCE, read_timeout=SILENCE, retries={"total_max_attempts": len(PAUSES) + 1})
-    return boto3.client("glue", region_name=region, endpoint_url=endpoint, config=limits)
+    # Containers of AWS have the variable AWS_REGION, which boto3 does not know. A session of its own reads again who it is.
+    region = region or os.environ.get("AWS_REGION")
+    return boto3.Session().client("glue", region_name=region, endpoint_url=endpoint, config=limits)
 
 
 def _explain(error: Exception, version: str) -> HeadraceError:
@@ -66,7 +73,9 @@ def _explain(error: Exception, version: str) -> HeadraceError:
 
     where = f"AWS Glue, version {version}" if version else "AWS Glue"
     if isinstance(error, NoRegionError):
-        return ConfigError("no region is named", where=where, fix="add `region: eu-west-1` beside `registry: glue`")
+        return ConfigError(
+            "no region is named", where=where, fix="add `region: eu-west-1` beside `registry: glue`, or set AWS_REGION"
+        )
     code = error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
     if isinstance(error, NoCredentialsError | PartialCredentialsError) or code.startswith(_LOGIN_CODES):
         fix = "give boto3 credentials that may call glue:GetSchemaVersion: a role, a profile, or AWS_ACCESS_KEY_ID"

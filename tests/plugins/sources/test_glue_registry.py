@@ -1,0 +1,65 @@
+"""AWS Glue's schema registry, played by moto: in which region it is asked, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import moto
+import pytest
+
+from headrace import ConfigError, DataError
+from headrace_sources.registries.glue import GlueRegistry
+
+SCHEMA = '{"type": "string"}'
+
+
+@pytest.fixture(autouse=True)
+def version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """A schema's version in Ireland. Who asks for it has keys, and no region."""
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    config = tmp_path / "config"
+    config.write_text("[profile ireland]\nregion = eu-west-1\n[profile ohio]\nregion = us-east-2\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    with moto.mock_aws():
+        glue = boto3.client("glue", region_name="eu-west-1")
+        glue.create_registry(RegistryName="shop")
+        registry = {"RegistryId": {"RegistryName": "shop"}, "SchemaName": "row", "Compatibility": "NONE"}
+        yield glue.create_schema(**registry, DataFormat="AVRO", SchemaDefinition=SCHEMA)["SchemaVersionId"]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"AWS_REGION": "eu-west-1"},
+        {"AWS_DEFAULT_REGION": "eu-west-1"},
+        {"AWS_PROFILE": "ireland"},
+        {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-2", "AWS_PROFILE": "ohio"},
+    ],
+)
+def test_the_region_of_the_environment(
+    version: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert GlueRegistry(None, None).avro(f"glue/{version}") == SCHEMA
+    with pytest.raises(DataError, match="it has no such schema"):
+        GlueRegistry("us-east-2", None).avro(f"glue/{version}")
+
+
+def test_no_region(version: str) -> None:
+    with pytest.raises(ConfigError, match=r"no region is named\n  fix: add `region: eu-west-1` .* or set AWS_REGION"):
+        GlueRegistry(None, None).avro(f"glue/{version}")
+
+
+def test_a_version_is_asked_for_once(version: str) -> None:
+    registry = GlueRegistry("eu-west-1", None)
+    assert registry.avro(f"glue/{version}") == SCHEMA
+    boto3.client("glue", region_name="eu-west-1").delete_registry(RegistryId={"RegistryName": "shop"})
+    assert registry.avro(f"glue/{version}") == SCHEMA
+    with pytest.raises(DataError, match="it has no such schema"):
+        GlueRegistry("eu-west-1", None).avro(f"glue/{version}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
-from headrace.sdk import ConfigError, HeadraceError, RetriableError
+from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
 
 #: Seconds until a service that does not answer is away, and how often it is asked.
 _SILENCE, _ATTEMPTS = 10, 4
@@ -31,10 +30,10 @@ _BUSY = (
 )
 
 
-def open_session(service: str, *, profile: str | None = None, keys: Mapping[str, str] | None = None) -> Any:
+def open_session(service: str, *, profile: str | None = None) -> Any:
     """A session of boto3 of its own, for that of the module keeps the credentials that it found first.
 
-    ``keys``: credentials as boto3 names them. ConfigError when there is no boto3 or no such profile.
+    ConfigError when there is no boto3 or no such profile.
     """
     try:
         import boto3
@@ -43,7 +42,7 @@ def open_session(service: str, *, profile: str | None = None, keys: Mapping[str,
     from botocore.exceptions import BotoCoreError
 
     try:
-        return boto3.Session(profile_name=profile, **(keys or {}))
+        return boto3.Session(profile_name=profile)
     except BotoCoreError as error:
         raise explain_error(error, service, where=f"AWS {service}") from error
 
@@ -90,10 +89,15 @@ def make_client(
 
 
 def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError:
-    """What an error of boto3 means. ``action``: what was asked, as policies write it: ``ssm:GetParameter``."""
+    """What an error of boto3 means. ``action``: what was asked, as policies write it: ``ssm:GetParameter``.
+
+    One in words stays what it is: a role that is assumed on the way could not be.
+    """
     from botocore.exceptions import ClientError
     from botocore.parsers import ResponseParserError
 
+    if isinstance(error, HeadraceError):
+        return error
     if isinstance(error, ClientError):
         return _explain_refusal(error, action, where)
     # KeyError: a part of the answer is missing. Neither's text is shown, for it may have the answer in it.
@@ -108,6 +112,11 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
 def error_code(error: Exception) -> str:
     """AWS's name for a refusal: ``ResourceNotFoundException``; empty when it is none."""
     return str(_answer(error).get("Error", {}).get("Code", ""))
+
+
+def is_denied(error: Exception) -> bool:
+    """Whether AWS knows who asks, and does not allow it."""
+    return error_code(error).startswith(_DENIED)
 
 
 def _answer(error: Exception) -> dict[str, Any]:
@@ -138,11 +147,11 @@ def _describe_missing(error: Exception) -> tuple[str, str] | None:
 def _explain_refusal(error: Exception, action: str, where: str) -> HeadraceError:
     code = error_code(error)
     if code.startswith(_EXPIRED):
-        return ConfigError("the session token has expired", where=where, fix="log in again, or give it a role")
+        return LoginError("the session token has expired", where=where, fix="log in again, or give it a role")
     if code.startswith(_UNKNOWN_LOGIN):
         fix = "look at the access key, its secret and its session token: they belong together"
-        return ConfigError(f"AWS lets nobody in with these credentials: {code}", where=where, fix=fix)
-    if code.startswith(_DENIED):
+        return LoginError(f"AWS lets nobody in with these credentials: {code}", where=where, fix=fix)
+    if is_denied(error):
         fix = f"allow {action} to this role or user"
         if "Lake Formation" in str(error):  # where it watches over a catalog, IAM's permissions do not suffice
             fix = "grant it to this role or user in Lake Formation"

@@ -6,6 +6,7 @@ import re
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError, full_text
 from headrace_aws.clients import PLACES
+from headrace_aws.identity import FIX_TRUST
 
 _CLIENT = "software.amazon.msk.auth.iam"
 
@@ -34,7 +35,7 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         r"(?P<said>User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
         LoginError,
         "{who} cannot be assumed: {said}",
-        "let the role's trust policy name who runs this, with `external.id` where it asks for one, and allow sts:AssumeRole",
+        FIX_TRUST,
     ),
     (
         r"(?P<said>ExpiredToken\w*|The security token included in the request is expired)",

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field
 
-from headrace.sdk import AuthProvider, Config, ConfigError, HeadraceError, jaas_config
+from headrace.sdk import AuthProvider, ConfigError, HeadraceError, jaas_config
 from headrace_aws.clients import find_region
 from headrace_aws.identity import Identity
+from headrace_aws.identity_config import ARN, IdentityConfig
 from headrace_aws.msk_brokers import ask_brokers
 from headrace_aws.msk_errors import explain_login
 from headrace_aws.msk_token import sign_token
@@ -33,39 +34,20 @@ _LOGINS = {
         },
     ),
 }
-_ARN = r"arn:aws[\w-]*"
 _BROKER_REGION = re.compile(r"\.([a-z]{2,4}(?:-[a-z]+)+-\d)\.(?:vpce\.)?amazonaws\.com")
 
 
-class MskIamConfig(Config):
+class MskIamConfig(IdentityConfig):
     """Login at MSK with IAM. Without `profile` and `role.arn`: as whom AWS knows the process, on the driver and on executors."""
 
     #: The cluster's region. Default: that of `cluster.arn`, of the brokers' names, of the environment.
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$")
-    #: A profile of `~/.aws`, on every machine.
-    profile: str | None = Field(None, min_length=1)
-    #: A role to assume.
-    role_arn: str | None = Field(None, alias="role.arn", pattern=rf"^{_ARN}:iam::\d{{12}}:role/.+$")
-    #: What the role's trust asks for.
-    external_id: SecretStr | None = Field(None, alias="external.id")
-    #: The session's name in CloudTrail. It stays the same: a broker refuses one that changes on an open connection.
-    session_name: str = Field("headrace", alias="session.name", pattern=r"^[\w+=,.@-]{2,64}$")
-    #: The region that is asked for the role. Default: the cluster's.
-    sts_region: str | None = Field(None, alias="sts.region")
     #: The cluster, provisioned or serverless: AWS is asked for its brokers, and `bootstrap.servers` may be left out.
-    cluster_arn: str | None = Field(None, alias="cluster.arn", pattern=rf"^{_ARN}:kafka:[\w-]+:\d{{12}}:cluster/.+$")
+    cluster_arn: str | None = Field(None, alias="cluster.arn", pattern=rf"^{ARN}:kafka:[\w-]+:\d{{12}}:cluster/.+$")
     #: Which of the cluster's brokers: those of its own network, the public ones, those of multi-VPC connections.
     network: Literal["private", "public", "vpc"] = "private"
     #: Of SASL. Both are MSK's; the second is what clients in other languages use.
     mechanism: Literal["AWS_MSK_IAM", "OAUTHBEARER"] = "AWS_MSK_IAM"
-
-    @model_validator(mode="after")
-    def _one_identity(self) -> MskIamConfig:
-        if self.profile and self.role_arn:
-            raise ValueError("has `profile` and `role.arn`: write either; a profile may have `role_arn` itself")
-        if self.external_id and not self.role_arn:
-            raise ValueError("has `external.id` and no `role.arn`")
-        return self
 
 
 class MskIam(AuthProvider):
@@ -102,7 +84,7 @@ class MskIam(AuthProvider):
             login = {
                 "awsRoleArn": config.role_arn,
                 "awsRoleSessionName": config.session_name,
-                "awsRoleExternalId": _reveal(config.external_id),
+                "awsRoleExternalId": self._identity(servers).external_id,
                 "awsStsRegion": config.sts_region or region,
             }
         if login:  # else AWS's client goes on as somebody else when this one fails
@@ -129,15 +111,8 @@ class MskIam(AuthProvider):
         return explain_login(error, who, f"auth {self.name}")
 
     def _identity(self, servers: str) -> Identity:
-        config = self.config
-        return Identity(
-            self._region(servers),
-            profile=config.profile,
-            role_arn=config.role_arn,
-            external_id=_reveal(config.external_id),
-            session_name=config.session_name,
-            sts_region=config.sts_region,
-        )
+        identity: Identity = self.config.identity(self._region(servers))
+        return identity
 
     def _region(self, servers: str) -> str:
         """The block's, the cluster's, that in the brokers' names, the environment's."""
@@ -149,7 +124,3 @@ class MskIam(AuthProvider):
             fix = "add `region: eu-west-1`, or set AWS_REGION"
             raise ConfigError(f"no region is named, and {servers} carries none", where=f"auth {self.name}", fix=fix)
         return region
-
-
-def _reveal(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None

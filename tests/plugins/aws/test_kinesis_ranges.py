@@ -8,7 +8,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
@@ -19,6 +19,7 @@ from botocore.stub import ANY, Stubber
 from hypothesis import given, settings, strategies as st
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_aws.identity import Identity
 from headrace_aws.kinesis import reading
 from headrace_aws.kinesis.aggregation import MAGIC, split
 from headrace_aws.kinesis.config import KinesisConfig
@@ -574,7 +575,9 @@ def test_a_shard_that_stays_busy_can_be_tried_again(
 
 def test_options() -> None:
     arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/shop.public.orders"
-    assert Stream.of(arn, None, None) == replace(STREAM, name="shop.public.orders", region="eu-central-1", arn=arn)
+    assert Stream.of(KinesisConfig(stream=arn)) == Stream(
+        "shop.public.orders", "eu-central-1", arn=arn, identity=Identity("eu-central-1")
+    )
     with pytest.raises(ValueError, match="need each other"):
         KinesisConfig(stream="orders", **{"starting.position": "AT_TIMESTAMP"})
     with pytest.raises(ValueError, match="says no time zone"):

@@ -288,9 +288,9 @@ def test_a_token_for_clients_in_python(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_role_that_cannot_be_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     cluster.answer = "AccessDenied"
-    with pytest.raises(ConfigError, match=f"role {ROLE}: access denied") as refused:
+    with pytest.raises(ConfigError, match=f"role {ROLE}: it cannot be assumed") as refused:
         MskIam({"role.arn": ROLE, "external.id": "hush-4711"}).token(BROKERS)
-    assert "allow sts:AssumeRole to this role or user" in str(refused.value)
+    assert "let the role's trust policy name who runs this" in str(refused.value)
     assert "hush-4711" not in str(refused.value)
     (asked,) = cluster.asked
     assert (asked["RoleSessionName"], asked["ExternalId"], asked["region"]) == ("headrace", "hush-4711", "eu-west-1")

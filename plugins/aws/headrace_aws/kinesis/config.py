@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from headrace.sdk import Config
+from headrace_aws.identity_config import IdentityConfig
 from headrace_aws.kinesis.places import Place
 
 
@@ -17,7 +17,7 @@ def _check_zone(time: datetime) -> datetime:
     return time
 
 
-class KinesisConfig(Config):
+class KinesisConfig(IdentityConfig):
     """An Amazon Kinesis stream."""
 
     #: Its name, or its ARN.

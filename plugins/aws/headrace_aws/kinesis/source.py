@@ -47,7 +47,7 @@ class KinesisSource(RangedSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._stream = Stream.of(self.config.stream, self.config.region, self.config.endpoint_url)
+        self._stream = Stream.of(self.config)
         self._planner: Planner | None = None
         self._spark: SparkSession | None = None
         #: The records of the marks that were read last, and as the range that they are.

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import ConfigError, DataError, HeadraceError
 from headrace_aws.clients import error_code, explain_error, make_client
+from headrace_aws.identity import Identity
 from headrace_aws.kinesis.places import Place, Shard
+
+if TYPE_CHECKING:
+    from headrace_aws.kinesis.config import KinesisConfig
 
 _ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>[\w.-]+)")
 
@@ -24,13 +28,14 @@ class Stream:
     region: str | None = None
     endpoint: str | None = None
     arn: str | None = None
+    identity: Identity = field(default_factory=Identity)
 
     @classmethod
-    def of(cls, name: str, region: str | None, endpoint: str | None) -> Stream:
+    def of(cls, config: KinesisConfig) -> Stream:
         """By its name or its ARN, which says the region."""
-        if match := _ARN.fullmatch(name):
-            return cls(match["name"], region or match["region"], endpoint, name)
-        return cls(name, region, endpoint)
+        match = _ARN.fullmatch(config.stream)
+        name, region = (match["name"], config.region or match["region"]) if match else (config.stream, config.region)
+        return cls(name, region, config.endpoint_url, config.stream if match else None, config.identity(region))
 
     @property
     def where(self) -> str:
@@ -43,7 +48,8 @@ class Stream:
 
     def make_client(self) -> Any:
         """A client that asks once: who reads several shards goes on with another one meanwhile."""
-        return make_client("kinesis", self.region, endpoint=self.endpoint, attempts=1)
+        session = self.identity.open_session("kinesis")
+        return make_client("kinesis", self.region, session, endpoint=self.endpoint, attempts=1)
 
     def explain(self, error: Exception, operation: str) -> HeadraceError:
         """An error of ``operation``, in words."""

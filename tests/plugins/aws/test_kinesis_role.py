@@ -1,0 +1,262 @@
+"""Kinesis as a profile or a role, on the driver and on executors.
+
+The stand-in for Kinesis takes whoever asks: a door before it sees who that is. STS is moto's, which takes any keys as well and says to whom
+those that it gave belong; when keys end and what is refused, moto does not know: there botocore's Stubber and a server here answer.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from pydantic import ValidationError
+from tests.plugins.aws.test_kinesis import job, row, rows
+from tests.support.glue import Glue
+from tests.support.waiting import stop_at_end, until, until_tables
+
+from headrace import ConfigError
+from headrace.errors import LoginError
+from headrace.testing.stack import Kinesis
+from headrace_aws import identity
+from headrace_aws.identity import Identity
+from headrace_aws.kinesis.source import KinesisSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+ROLE = "arn:aws:iam::123456789012:role/reader"
+SECRET = "hush-4711"
+AS_ROLE = {"role.arn": ROLE, "external.id": SECRET, "session.name": "orders"}
+DENIED = "User: arn:aws:iam::123456789012:user/etl is not authorized to perform: sts:AssumeRole on resource: " + ROLE
+
+
+@pytest.fixture(scope="module")
+def kinesis() -> Iterator[Kinesis]:
+    with Kinesis() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def sts() -> Iterator[Glue]:
+    with Glue() as server:
+        yield server
+
+
+class Door:
+    """Hands on what comes for Kinesis, and keeps who came with which key and token."""
+
+    def __init__(self, kinesis: Kinesis) -> None:
+        self.keys: dict[str, str | None] = {}
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                match = re.search(r"Credential=(\w+)/", self.headers["Authorization"])
+                assert match
+                door.keys[match[1]] = self.headers["X-Amz-Security-Token"]
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                connection = http.client.HTTPConnection(kinesis.host, kinesis.port, timeout=30)
+                connection.request("POST", self.path, body, dict(self.headers))
+                answer = connection.getresponse()
+                content = answer.read()
+                self.send_response(answer.status)
+                for name in ("Content-Type", "Date", "x-amzn-RequestId"):
+                    if value := answer.headers[name]:
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def endpoint_url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def door(kinesis: Kinesis) -> Iterator[Door]:
+    door = Door(kinesis)
+    yield door
+    door.server.shutdown()
+    door.server.server_close()
+
+
+class Refuses:
+    """STS, which lets nobody assume anything."""
+
+    def __enter__(self) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                error = f"<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>{DENIED}</Message></Error>"
+                self.send_response(403)
+                self.end_headers()
+                self.wfile.write(f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>".encode())
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Environment:
+    """Variables of this process, and of those of executors, which have the environment that their JVM was started with."""
+
+    def __init__(self, spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
+        self._executors, self._patch = spark.sparkContext.environment, patch
+
+    def set(self, variables: Mapping[str, str], *, driver: bool = True) -> None:
+        for name, value in variables.items():
+            if driver:
+                self._patch.setenv(name, value)
+            self._patch.setitem(self._executors, name, value)
+
+
+@pytest.fixture(autouse=True)
+def environment(
+    kinesis: Kinesis, sts: Glue, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Environment:
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    made = Environment(spark, monkeypatch)
+    made.set(kinesis.environment)
+    made.set({"AWS_ENDPOINT_URL_STS": sts.endpoint_url, "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")})
+    return made
+
+
+@pytest.fixture
+def stream(kinesis: Kinesis) -> str:
+    name = f"shop{uuid.uuid4().hex[:8]}.public.orders"
+    kinesis.create_stream(name)
+    kinesis.put(name, row(1, "a"), row(2, "b"))
+    return name
+
+
+def test_driver_and_executors_read_as_the_role(
+    kinesis: Kinesis, sts: Glue, door: Door, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": door.endpoint_url, **AS_ROLE})
+    with stop_at_end(pipeline.start(spark, "100 ms")) as query:
+        until(lambda: query.last_progress or not query.is_active, "the first batch")
+        kinesis.put(stream, row(1, "A"))
+        until_tables(query, lambda: (rows(pipeline, spark, stream), {1: "A", 2: "b"}), "the next row")
+    assert query.exception is None
+    assert len(door.keys) > 1  # the driver's, and an executor's
+    for key, token in door.keys.items():
+        who = boto3.client(
+            "sts", sts.region, aws_access_key_id=key, aws_secret_access_key="unknown", aws_session_token=token
+        )
+        assert who.get_caller_identity()["Arn"] == "arn:aws:sts::123456789012:assumed-role/reader/orders"
+    source = pipeline.plan.source
+    assert isinstance(source, KinesisSource)
+    assert SECRET not in repr(source.config) + repr(source._stream) + repr(pipeline)
+
+
+def test_driver_and_executors_read_as_the_profile(
+    kinesis: Kinesis, door: Door, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    (tmp_path / "credentials").write_text("[etl]\naws_access_key_id = AKIDETL\naws_secret_access_key = x\n")
+    pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": door.endpoint_url, "profile": "etl"})
+    pipeline.run(spark)
+    assert rows(pipeline, spark, stream) == {1: "a", 2: "b"}
+    assert door.keys == {"AKIDETL": None}
+
+
+@pytest.mark.parametrize("driver", [True, False])
+def test_a_role_that_cannot_be_assumed_is_said_and_not_its_external_id(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, environment: Environment, driver: bool
+) -> None:
+    pipeline = job(kinesis, stream, tmp_path, AS_ROLE)
+    with Refuses() as endpoint:
+        environment.set({"AWS_ENDPOINT_URL_STS": endpoint}, driver=driver)
+        with pytest.raises(LoginError) as caught:
+            pipeline.run(spark)
+    assert str(caught.value) == (
+        f"role {ROLE}: it cannot be assumed: An error occurred (AccessDenied) when calling the AssumeRole operation: {DENIED}\n"
+        "  fix: let the role's trust policy name who runs this, with `external.id` where it asks for one, and allow sts:AssumeRole"
+    )
+
+
+def test_a_profile_that_is_not_there(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="there is no profile 'etl'") as caught:
+        job(kinesis, stream, tmp_path, {"profile": "etl"}).run(spark)
+    assert "`profile` of the block" in str(caught.value)
+
+
+class StubbedSts:
+    """Answers of STS, one after the other."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        client = boto3.client("sts", "eu-west-1", aws_access_key_id="AKID", aws_secret_access_key="x")
+        self.answers = Stubber(client)
+        self.answers.activate()
+        patch.setattr(identity, "make_client", lambda *_: client)
+
+    def give(self, key: str, **left: int) -> None:
+        keys = {"AccessKeyId": key * 16, "SecretAccessKey": SECRET, "SessionToken": "t"}
+        asked = {"RoleArn": ROLE, "RoleSessionName": "headrace", "ExternalId": "x-1"}
+        until_then = datetime.now(UTC) + timedelta(**left)
+        self.answers.add_response("assume_role", {"Credentials": {**keys, "Expiration": until_then}}, asked)
+
+
+def test_keys_are_renewed_before_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    sts = StubbedSts(monkeypatch)
+    credentials = Identity("eu-west-1", role_arn=ROLE, external_id="x-1").open_session("kinesis").get_credentials()
+    for key, left in (("A", 5), ("B", 9), ("C", 60)):  # botocore wants ten minutes
+        sts.give(key, minutes=left)
+        assert credentials.get_frozen_credentials().access_key == key * 16
+    assert credentials.get_frozen_credentials().access_key == "C" * 16
+    sts.answers.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("ExpiredTokenException", f"role {ROLE}: the session token has expired"),
+        ("InvalidClientTokenId", f"role {ROLE}: AWS lets nobody in with these credentials: InvalidClientTokenId"),
+        ("ValidationError", f"role {ROLE}: AWS refuses: "),
+    ],
+)
+def test_what_ends_a_role_in_mid_run(monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
+    sts = StubbedSts(monkeypatch)
+    source = KinesisSource(stream="orders", region="eu-west-1", **{"role.arn": ROLE, "external.id": "x-1"})
+    client = source._stream.make_client()
+    sts.answers.add_client_error("assume_role", code, "no")
+    with pytest.raises(ConfigError) as caught:
+        client.list_shards(StreamName="orders")
+    assert str(source._stream.explain(caught.value, "ListShards")).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"profile": "etl", "role.arn": ROLE}, "has `profile` and `role.arn`"),
+        ({"external.id": "x"}, "has `external.id` and no `role.arn`"),
+        ({"role.arn": "reader"}, "role.arn"),
+        ({"session.name": "a b"}, "session.name"),
+    ],
+)
+def test_options_that_contradict(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        KinesisSource(stream="orders", **options)

@@ -36,6 +36,11 @@ def format_duration(seconds: float | None) -> str:
     return f"{value:.1f} y"
 
 
+def format_lag(records: int | None, seconds: float | None) -> str:
+    """How many records wait; where that is not known, by how much time the table is behind."""
+    return format_duration(seconds) if records is None else format_count(records)
+
+
 def format_size(value: int) -> str:
     """``41.2 kB``, ``3.0 MB``."""
     return f"{value / 1e3:.1f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"

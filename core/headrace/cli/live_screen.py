@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.formatting import UNKNOWN, escape_controls, format_count, format_duration
+from headrace.cli.formatting import UNKNOWN, escape_controls, format_count, format_duration, format_lag
 from headrace.cli.run_log import describe_backlog, describe_failure, describe_totals, list_hints
 from headrace.cli.run_totals import TableTotal, Totals
 from headrace.cli.table_output import make_table, make_text
@@ -125,7 +125,11 @@ def _live_cells(total: TableTotal, status: TableStatus | None, *, wide: bool) ->
     texts = []
     if wide:
         texts.append(
-            UNKNOWN if status is None else describe_backlog(status) if is_failing else format_count(status.lag)
+            UNKNOWN
+            if status is None
+            else describe_backlog(status)
+            if is_failing
+            else format_lag(status.lag, status.lag_seconds)
         )
         texts.append(format_count(round(status.rows_per_second) if status else None))
     texts.append(format_duration(None if is_failing else total.latency))

@@ -251,13 +251,15 @@ class BatchRunner:
     def _with_lags(
         self, tables: tuple[TableProgress, ...], targets: Sequence[Target], context: SourceContext
     ) -> tuple[TableProgress, ...]:
-        """The progress with the records that wait. Not worth a failure: a source that is away says so when it is read."""
+        """The progress with what waits, in records or in time. Not worth a failure: a source that is away says so when it is read."""
         try:
-            lags = self._plan.source.lag(context)
+            lags, times = self._plan.source.lag(context), self._plan.source.lag_ms(context)
         except Exception:  # noqa: BLE001
             return tables
-        known = {t.name: sum(lags[topic] for topic in t.topics) for t in targets if lags.keys() >= set(t.topics)}
-        return tuple(replace(progress, lag=known.get(progress.table)) for progress in tables)
+        topics = {target.name: target.topics for target in targets}
+        records = {name: sum(lags[topic] for topic in of) for name, of in topics.items() if lags.keys() >= set(of)}
+        behind = {name: max(times[topic] for topic in of) for name, of in topics.items() if times.keys() >= set(of)}
+        return tuple(replace(p, lag=records.get(p.table), lag_ms=behind.get(p.table)) for p in tables)
 
     def _record(
         self, batch: int, started: datetime, clock: float, tables: tuple[TableProgress, ...], *others: Any

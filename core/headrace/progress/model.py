@@ -53,6 +53,8 @@ class TableProgress(TableCounts):
     seconds: float = 0.0
     #: Records that waited in the source when the batch was done.
     lag: int | None = None
+    #: Milliseconds by which the batch was behind the newest record then, of sources that know this instead.
+    lag_ms: int | None = None
     #: The batch had been applied before: a crash came between the write and its mark.
     skipped: bool = False
     error: str | None = None
@@ -61,7 +63,8 @@ class TableProgress(TableCounts):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields in the order of the file."""
-        return {name: getattr(self, name) for name in _FIELDS_IN_FILE}
+        fields = {name: getattr(self, name) for name in _FIELDS_IN_FILE}
+        return fields if self.lag_ms is None else {**fields, "lag_ms": self.lag_ms}
 
 
 #: The order in which a table's progress stands in the checkpoint.

@@ -125,8 +125,7 @@ def _whole_seconds(time: str) -> str:
 
 def _lag_seconds(progress: TableProgress, age: float) -> float | None:
     """``age``: seconds since the batch ended."""
-    if progress.lag == 0:
+    if progress.lag == 0 or progress.lag_ms == 0:
         return 0.0
-    if progress.lag is None or progress.latency_ms is None:
-        return None
-    return round(progress.latency_ms / 1000 + age, 1)
+    behind = progress.lag_ms if progress.lag is None else progress.latency_ms
+    return None if behind is None else round(behind / 1000 + age, 1)

@@ -86,6 +86,10 @@ class Source(Plugin, ABC):
         """Topic → records that are there and that came after the batch. Asked when a batch is done; empty when not known."""
         return {}
 
+    def lag_ms(self, context: SourceContext) -> Mapping[str, int]:
+        """Topic → milliseconds by which the batch is behind the newest record. Asked as ``lag`` is, for sources that know this instead."""
+        return {}
+
     def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         """Each topic that is there now, and what reads a few of its records: like ``records``, before there is a batch."""
         return {}

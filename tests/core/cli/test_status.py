@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -38,6 +39,14 @@ def test_a_table_that_fails_for_minutes_does_not_look_current(capsys: pytest.Cap
     assert re.split(" {2,}", customers) == ["customers", "iceberg", "31 batches", "0", "–", "#812, 14 min ago"]
     assert re.fullmatch(r"orders +iceberg +0 +\d+ +0\.9 s +#2104, [\d.]+ s ago", orders)
     assert why == f"customers: fails since {SINCE}, 31 batches wait for it: table customers: full"
+
+
+def test_the_lag_is_a_time_where_a_source_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    behind = replace(progress_of("orders"), lag=None, lag_ms=90_000)
+    batches = [batch(0, 14, behind)]  # since then nobody has read
+    _print(measure_tables(batches), Summary.of("shop", batches), "shop.yaml")
+    _, orders = capsys.readouterr().out.splitlines()
+    assert re.split(" {2,}", orders)[:3] == ["orders", "iceberg", "15 min"]
 
 
 def test_what_waits_is_a_dash_where_nobody_knows_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,13 +27,19 @@ def test_a_file_is_written_as_it_was_byte_by_byte() -> None:
     assert BatchProgress.from_json(FILE).json() == FILE
 
 
+def test_a_lag_that_is_a_time_is_in_the_file() -> None:
+    batch = BatchProgress("shop", 7, "2026-01-02T03:04:05.000+00:00", 2.5, (replace(ORDERS, lag_ms=4000),))
+    assert '"note": null, "lag_ms": 4000}' in batch.json()
+    assert BatchProgress.from_json(batch.json()) == batch
+
+
 def test_what_was_left_out_is_in_the_file() -> None:
     counted = replace(BatchProgress.from_json(FILE), left_out={"tx": 3})
     assert BatchProgress.from_json(counted.json()) == counted
 
 
 def test_every_field_is_in_the_file() -> None:
-    assert sorted(ORDERS.to_dict()) == sorted(field.name for field in fields(TableProgress))
+    assert sorted(replace(ORDERS, lag_ms=1).to_dict()) == sorted(field.name for field in fields(TableProgress))
 
 
 def test_counts_are_added_one_by_one() -> None:

@@ -46,6 +46,14 @@ def test_records_that_wait_make_a_table_older_by_the_second() -> None:
     assert (state.lag, state.lag_seconds) == (7, 11.5)
 
 
+def test_a_source_may_know_the_time_and_not_the_records() -> None:
+    behind = replace(table(100, None), lag_ms=4000)
+    (state,) = measure_tables([batch(0, 12, behind)], now=NOW)
+    assert (state.lag, state.lag_seconds) == (None, 14.0)
+    (state,) = measure_tables([batch(0, 12, replace(behind, lag_ms=0))], now=NOW)
+    assert (state.lag, state.lag_seconds) == (None, 0.0)
+
+
 def test_what_is_not_known_stays_unknown() -> None:
     (state,) = measure_tables([batch(0, 12, table(100, None))], now=NOW)
     assert (state.lag, state.lag_seconds) == (None, None)

@@ -307,6 +307,27 @@ def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: S
 
 
 @pytest.mark.one_spark
+def test_the_lag_is_a_time_and_ends_with_the_backlog(
+    kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    for number in range(4):
+        kinesis.put(stream, row(number, "a"))
+        time.sleep(0.4)
+    behind: list[int | None] = []
+    pipeline = job(kinesis, stream, tmp_path, {"max.fetch.records.per.shard": 1})
+    with stop_at_end(
+        pipeline.start(spark, "50 milliseconds", on_progress=lambda p: behind.append(p.tables[0].lag_ms))
+    ) as query:
+        until(lambda: len(behind) == 4 or not query.is_active, "four batches")
+        (table,) = query.status.tables
+    assert None not in behind
+    assert behind == sorted(behind, key=lambda lag: -(lag or 0))
+    assert (behind[0] or 0) >= 1200
+    assert behind[-1] == 0
+    assert (table.lag, table.lag_seconds) == (None, 0.0)
+
+
+@pytest.mark.one_spark
 def test_an_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "a"))
     pipeline = job(kinesis, stream, tmp_path)

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
@@ -513,6 +513,21 @@ def test_an_iterator_that_expired_is_made_anew_after_the_last_record(service: tu
     rows, (mark,) = read_rows(client, [Reading(shard_id(0), Place())])
     assert ([row["value"] for row in rows], mark.sequence) == ([b"{}"], "17")
     stubber.assert_no_pending_responses()
+
+
+def test_a_range_that_ends_in_a_page_is_behind_the_rest_of_it(service: tuple[Any, Stubber]) -> None:
+    client, stubber = service
+    began = datetime(2026, 1, 31, tzinfo=UTC)
+    page = [{**record(f"{n}"), "ApproximateArrivalTimestamp": began + timedelta(seconds=n)} for n in range(4)]
+    answer = {"Records": page, "MillisBehindLatest": 500, "NextShardIterator": "second"}
+    expect_iterator(stubber, "first")
+    stubber.add_response("get_records", answer, {"ShardIterator": "first", "Limit": ANY})
+    _, (mark,) = read_rows(client, [Reading(shard_id(0), Place(), most_records=2)])
+    assert (mark.sequence, mark.behind) == ("1", 2500)
+    expect_iterator(stubber, "first")
+    stubber.add_response("get_records", {**answer, "MillisBehindLatest": 0}, {"ShardIterator": "first", "Limit": ANY})
+    _, (mark,) = read_rows(client, [Reading(shard_id(0), Place())])
+    assert (mark.sequence, mark.behind, mark.is_at_end) == ("3", 0, True)
 
 
 def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration, format_json
+from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration, format_json, format_lag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:
         latency = None if t.latency_ms is None else t.latency_ms / 1000
         age = (now - datetime.fromisoformat(t.ended)).total_seconds() if t.ended else None
         last = UNKNOWN if age is None else f"#{t.batch}, {format_duration(age)} ago"
-        lag = describe_backlog(t) if t.error else format_count(t.lag)
+        lag = describe_backlog(t) if t.error else format_lag(t.lag, t.lag_seconds)
         cells = lag, format_count(round(t.rows_per_second)), format_duration(latency), last
         shown.add_row(make_text(t.table), make_text(t.sink), *cells, style="red" if t.error else "")
     put(console, shown)

@@ -57,6 +57,8 @@ class Mark:
     is_done: bool = False
     #: There was nothing more, or nothing that arrived in time.
     is_at_end: bool = False
+    #: Milliseconds by which it was behind the newest record of the shard, as Kinesis says it.
+    behind: int = 0
 
 
 def read_shards(
@@ -133,24 +135,25 @@ class ShardReader:
     def _take(self, page: dict[str, Any], rows: Rows) -> Mark | None:
         """Takes what is wanted of a page; the mark when that was the last one."""
         reading = self._reading
-        for record in page["Records"]:
-            arrival = round(record["ApproximateArrivalTimestamp"].timestamp() * 1000)
+        records, behind = page["Records"], page.get("MillisBehindLatest") or 0
+        for record in records:
+            arrival = _arrival(record)
             if reading.end is not None and int(record["SequenceNumber"]) > int(reading.end):
                 return self._mark()
             if reading.until is not None and arrival >= reading.until:
-                return self._mark(is_at_end=True)
+                return self._mark(is_at_end=True, behind=behind + _arrival(records[-1]) - arrival)
             self._place = replace(
                 self._place, sequence=record["SequenceNumber"], number=rows.add(record, arrival, self._place.number)
             )
             self._records = self._records + 1
             self._bytes += len(record["Data"])
             if record["SequenceNumber"] == reading.end or (reading.end is None and self._is_full):
-                return self._mark()
+                return self._mark(behind=behind + _arrival(records[-1]) - arrival)
         self._iterator = page.get("NextShardIterator")
         if self._iterator is None:
             return self._mark(is_done=True, is_at_end=True)
         # An empty page is not the end: there may be a gap of hours before the next record.
-        return None if page.get("MillisBehindLatest") else self._mark(is_at_end=True)
+        return None if behind else self._mark(is_at_end=True)
 
     @property
     def _is_full(self) -> bool:
@@ -169,6 +172,12 @@ class ShardReader:
             where=self._stream.where,
             fix="start with a new checkpoint, or set `fail.on.data.loss: false` to go on with the oldest there are",
         )
+
+
+def _arrival(record: dict[str, Any]) -> int:
+    """In milliseconds."""
+    seconds: float = record["ApproximateArrivalTimestamp"].timestamp()
+    return round(seconds * 1000)
 
 
 @dataclass

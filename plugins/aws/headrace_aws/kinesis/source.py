@@ -35,6 +35,8 @@ class _Kept:
     start: Offset
     end: Offset
     records: DataFrame
+    #: Milliseconds by which it is behind the newest record.
+    behind: int
 
 
 class KinesisSource(RangedSource):
@@ -50,8 +52,8 @@ class KinesisSource(RangedSource):
         self._stream = Stream.of(self.config)
         self._planner: Planner | None = None
         self._spark: SparkSession | None = None
-        #: The records of the marks that were read last, and as the range that they are.
-        self._read: DataFrame | None = None
+        #: The records of the marks that were read last, how far these are behind, and both as the range that they are.
+        self._read: tuple[DataFrame, int] | None = None
         self._kept: _Kept | None = None
         self._cached: list[DataFrame] = []
         self._idle_until = 0.0
@@ -79,12 +81,11 @@ class KinesisSource(RangedSource):
         if end == start:
             self._idle_until = time.monotonic() + _IDLE_SECONDS
         elif self._read is not None:
-            self._kept = _Kept(start, end, self._read)
+            self._kept = _Kept(start, end, *self._read)
         return end
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        kept = self._kept
-        if kept is not None and (kept.start, kept.end) == (start, end):
+        if kept := self._find_kept(start, end):
             return kept.records
         readings = plan_range(self._stream, start, end, is_lenient=not self.config.fail_on_data_loss)
         return self._select(self._run(spark, readings))
@@ -96,8 +97,17 @@ class KinesisSource(RangedSource):
                 return {}
         return {self._stream.name: partial(move_to_session, frame)}
 
+    def lag_ms(self, context: SourceContext) -> Mapping[str, int]:
+        kept = self._find_kept(*context.range) if context.range else None
+        return {self._stream.name: kept.behind} if kept else {}
+
     def explain(self, error: BaseException) -> HeadraceError | None:
         return find_carried(error)
+
+    def _find_kept(self, start: Offset, end: Offset) -> _Kept | None:
+        """What was read to find this range, if it is the last one."""
+        kept = self._kept
+        return kept if kept is not None and (kept.start, kept.end) == (start, end) else None
 
     def _plan(self) -> Planner:
         """Its planner, which remembers what this run has seen."""
@@ -111,7 +121,8 @@ class KinesisSource(RangedSource):
         frame = self._run(self._spark, readings)
         rows = frame.where("mark IS NOT NULL").select("mark").collect()
         marks = [Mark(**json.loads(row["mark"])) for row in rows]
-        self._read = self._select(frame, {partition_of(mark.shard): mark.number for mark in marks})
+        records = self._select(frame, {partition_of(mark.shard): mark.number for mark in marks})
+        self._read = records, max(mark.behind for mark in marks)
         return marks
 
     def _run(self, spark: SparkSession, readings: Sequence[Reading]) -> DataFrame:

@@ -49,6 +49,18 @@ class Storehouse:
         return CatalogTable("s3a://lake/t", schema, Storage("parquet", "in", "out", "serde"), ("part",))
 
 
+def test_glue_is_asked_as_the_role(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", glue.endpoint_url)
+    role = {"role.arn": "arn:aws:iam::123456789012:role/keeper", "endpoint": glue.endpoint_url}
+    client = GlueCatalog(role)._open()._client
+    logins: list[str] = []
+    client.meta.events.register(
+        "before-send.glue", lambda request, **_: logins.append(str(request.headers["Authorization"]))
+    )
+    client.get_databases()
+    assert "Credential=ASIA" in logins[0]
+
+
 @pytest.mark.parametrize(
     ("name", "database", "place"),
     [

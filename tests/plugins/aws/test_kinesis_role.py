@@ -183,6 +183,17 @@ def test_driver_and_executors_read_as_the_profile(
     assert door.keys == {"AKIDETL": None}
 
 
+def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, door: Door, stream: str, tmp_path: Path) -> None:
+    """boto3 asks STS in the session of the stream's client, which keeps the times of Kinesis's answers as numbers."""
+    profiles = ["[default]", "aws_access_key_id = AKIDETL", "aws_secret_access_key = x"]
+    profiles += ["[reader]", f"role_arn = {ROLE}", "source_profile = default", "region = us-east-1"]
+    (tmp_path / "credentials").write_text("\n".join(profiles))
+    source = KinesisSource(stream=stream, profile="reader", **{"endpoint.url": door.endpoint_url})
+    assert source._stream.make_client().describe_stream_summary(StreamName=stream)
+    ((key, token),) = door.keys.items()
+    assert (key.startswith("ASIA"), bool(token)) == (True, True)
+
+
 @pytest.mark.parametrize("driver", [True, False])
 def test_a_role_that_cannot_be_assumed_is_said_and_not_its_external_id(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, environment: Environment, driver: bool

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from headrace.sdk import Catalog, CatalogTable, Config, ConfigError, Partitions, RetriableError
+from headrace.sdk import Catalog, CatalogTable, ConfigError, Partitions, RetriableError
 from headrace_aws.glue.client import GlueClient, LostRaceError
 from headrace_aws.glue.tables import Input, make_location, make_name, make_partition, make_table, merge
+from headrace_aws.identity_config import IdentityConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,15 +22,13 @@ if TYPE_CHECKING:
 _TRIES, _PAUSE = 8, 0.25
 
 
-class GlueConfig(Config):
+class GlueConfig(IdentityConfig):
     """AWS Glue's Data Catalog."""
 
     #: The database of all tables: `shop.orders` becomes `shop_orders` in it. Default: a table's first part, so that it becomes `orders` in `shop`.
     database: str | None = Field(None, min_length=1)
     #: Default: that of the environment or the profile.
     region: str | None = None
-    #: A profile of `~/.aws`.
-    profile: str | None = Field(None, min_length=1)
     #: An emulator or a VPC endpoint.
     endpoint: str | None = None
     #: The account whose catalog it is, where that is another.
@@ -193,9 +192,8 @@ class GlueCatalog(Catalog):
     def _open(self) -> GlueClient:
         if self._client is None:
             config = self.config
-            self._client = GlueClient(
-                config.region, profile=config.profile, endpoint=config.endpoint, catalog_id=config.catalog_id
-            )
+            identity = config.identity(config.region)
+            self._client = GlueClient(identity, endpoint=config.endpoint, catalog_id=config.catalog_id)
         return self._client
 
 

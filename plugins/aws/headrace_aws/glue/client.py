@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace_aws.clients import error_code, explain_error, make_client, open_session
+from headrace_aws.clients import error_code, explain_error, make_client
 from headrace_aws.glue.tables import Input
+from headrace_aws.identity import Identity
 
 #: Somebody else was quicker, or undid what was there: who is told so looks again, and begins anew.
 _MISSING, _EXISTS, _CHANGED = "EntityNotFoundException", "AlreadyExistsException", "ConcurrentModificationException"
@@ -21,11 +22,9 @@ class LostRaceError(Exception):
 class GlueClient:
     """Glue's catalog of an account: this one's, or that of ``catalog_id``."""
 
-    def __init__(
-        self, region: str | None, *, profile: str | None, endpoint: str | None, catalog_id: str | None
-    ) -> None:
+    def __init__(self, identity: Identity, *, endpoint: str | None, catalog_id: str | None) -> None:
         """ConfigError when there is no boto3, no region, no such profile."""
-        self._client = make_client("glue", region, open_session("glue", profile=profile), endpoint=endpoint)
+        self._client = make_client("glue", identity.region, identity.open_session("glue"), endpoint=endpoint)
         self._catalog = {"CatalogId": catalog_id} if catalog_id else {}
 
     def input_members(self, shape: str) -> Collection[str]:

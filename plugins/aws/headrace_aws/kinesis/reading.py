@@ -176,7 +176,7 @@ class ShardReader:
 
 def _arrival(record: dict[str, Any]) -> int:
     """In milliseconds."""
-    seconds: float = record["ApproximateArrivalTimestamp"].timestamp()
+    seconds: float = record["ApproximateArrivalTimestamp"]
     return round(seconds * 1000)
 
 

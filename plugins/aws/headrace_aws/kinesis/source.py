@@ -122,7 +122,7 @@ class KinesisSource(RangedSource):
         rows = frame.where("mark IS NOT NULL").select("mark").collect()
         marks = [Mark(**json.loads(row["mark"])) for row in rows]
         records = self._select(frame, {partition_of(mark.shard): mark.number for mark in marks})
-        self._read = records, max(mark.behind for mark in marks)
+        self._read = records, max((mark.behind for mark in marks), default=0)
         return marks
 
     def _run(self, spark: SparkSession, readings: Sequence[Reading]) -> DataFrame:

@@ -94,13 +94,13 @@ def test_pipeline_files(
         monkeypatch.setenv(name, "secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
     assert set(data) <= set(PipelineConfig.keys()), "not a part of a pipeline file"
+    if "${secretManager:" in block.body:
+        request.getfixturevalue("aws")
     if {"name", "source", "checkpoint"} <= set(data):
         file = tmp_path / "pipeline.yaml"
         file.write_text(block.body, encoding="utf-8")
         assert Pipeline.from_file(file).name == data["name"]
         return
-    if "${secretManager:" in block.body:
-        request.getfixturevalue("aws")
     if "acme_log" in data.get("source", {}):
         request.getfixturevalue("acme")
     base = {key: value for key, value in BASE.items() if not (key == "sinks" and "sink" in data)}
@@ -109,7 +109,7 @@ def test_pipeline_files(
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Secrets Manager, played by moto."""
+    """Secrets Manager and the parameter store, played by moto."""
     import boto3
     import moto
 
@@ -119,6 +119,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with moto.mock_aws():
         client = boto3.client("secretsmanager", region_name="eu-west-1")
         client.create_secret(Name="prod/headrace", SecretString='{"salt": "pepper-and-salt-of-16"}')
+        store = boto3.client("ssm", region_name="eu-west-1")
+        store.put_parameter(Name="/prod/headrace/external-id", Value="secret", Type="SecureString")
         yield
 
 

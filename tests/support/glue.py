@@ -7,10 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.testing.stack.aws import AwsServer
 from headrace.testing.stack.http import request
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Glue(AwsServer):
@@ -95,3 +98,17 @@ class _Handler(BaseHTTPRequestHandler):
 def column_types(described: Mapping[str, Any]) -> dict[str, str]:
     """Column → type, of a table or a partition of Glue's."""
     return {column["Name"]: column["Type"] for column in described["StorageDescriptor"]["Columns"]}
+
+
+def read_table(spark: SparkSession, table: Mapping[str, Any]) -> DataFrame:
+    """What Spark makes of a table of one of its own sources that Hive's catalog describes."""
+    from pyspark.sql.types import StructType
+
+    known = table["Parameters"]
+    parts = [
+        known[f"spark.sql.sources.schema.part.{i}"] for i in range(int(known["spark.sql.sources.schema.numParts"]))
+    ]
+    schema = StructType.fromJson(json.loads("".join(parts)))
+    options = table["StorageDescriptor"]["SerdeInfo"]["Parameters"]
+    reader = spark.read.format(known["spark.sql.sources.provider"]).schema(schema)
+    return reader.options(**options).load()  # by the option `path`, as Spark does

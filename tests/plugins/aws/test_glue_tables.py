@@ -5,14 +5,13 @@ Athena is not to be had. What Spark reads by is tried with Spark.
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.bronze import Bronze
-from tests.support.glue import Glue, Refusing, column_types
+from tests.support.glue import Glue, Refusing, column_types, read_table
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, Pipeline
@@ -32,20 +31,6 @@ BY_COUNTRY = {"hoodie.datasource.write.partitionpath.field": "country"}
 
 def sync(glue: Glue, **options: Any) -> dict[str, Any]:
     return {"glue": {"endpoint": glue.endpoint_url, **options}}
-
-
-def read_as_spark_does(spark: SparkSession, table: dict[str, Any]) -> DataFrame:
-    """What Spark makes of a table of one of its own sources that Hive's catalog describes."""
-    from pyspark.sql.types import StructType
-
-    known = table["Parameters"]
-    parts = [
-        known[f"spark.sql.sources.schema.part.{i}"] for i in range(int(known["spark.sql.sources.schema.numParts"]))
-    ]
-    schema = StructType.fromJson(json.loads("".join(parts)))
-    options = table["StorageDescriptor"]["SerdeInfo"]["Parameters"]
-    reader = spark.read.format(known["spark.sql.sources.provider"]).schema(schema)
-    return reader.options(**options).load()  # by the option `path`, as Spark does
 
 
 def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -71,7 +56,7 @@ def test_a_partitioned_hudi_table_is_three_in_glue(
         assert [key["Name"] for key in table["PartitionKeys"]] == ["country"]
         root = f"file:{tmp_path}/shop/orders"
         assert glue.places(database, name) == {("de",): f"{root}/de", ("at",): f"{root}/at"}
-        assert plain_rows(read_as_spark_does(spark, table).select("id", "country")) == [
+        assert plain_rows(read_table(spark, table).select("id", "country")) == [
             {"id": 1, "country": "de"},
             {"id": 2, "country": "at"},
         ]
@@ -212,7 +197,7 @@ def test_files_of_all_types(
         assert one["StorageDescriptor"]["Location"] == f"file:{tmp_path}/{database}/things/_headrace_batch={values[0]}"
         assert column_types(one) == types
     business = [*VALUES, "later"]
-    assert plain_rows(read_as_spark_does(spark, table).select(business)) == plain_rows(target.read().select(business))
+    assert plain_rows(read_table(spark, table).select(business)) == plain_rows(target.read().select(business))
     if file_format == "avro":  # as Hive reads it: a reader's schema, by which older files have nulls
         literal = table["StorageDescriptor"]["SerdeInfo"]["Parameters"]["avro.schema.literal"]
         frame = spark.read.format("avro").option("avroSchema", literal).load(table["StorageDescriptor"]["Location"])

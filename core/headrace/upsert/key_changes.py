@@ -153,7 +153,10 @@ def _resolve_chains(
         known = _with_updates(lines, scope.enter_context(materialize(updates)), key)
     if older is None:
         return updates
-    return updates.join(due.withColumnRenamed(KEY_CHANGE_POSITION, _AT), [_NEW, _OLD, _AT], "left_semi")
+    # Columns of its own: both have those of the same key changes, and Spark cannot always tell them apart.
+    names_of = {_NEW: _NEW, _OLD: _OLD, KEY_CHANGE_POSITION: _AT}
+    wanted = due.select(*[F.col(column).alias(name) for column, name in names_of.items()])
+    return updates.join(wanted, [_NEW, _OLD, _AT], "left_semi")
 
 
 def _values_before_key_changes(

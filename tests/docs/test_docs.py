@@ -7,9 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,8 @@ import click
 import pytest
 import yaml
 from tests.support.bronze import Bronze
+from tests.support.dist import ROOT
+from tests.support.pages import FENCE, PAGES, Block, list_blocks
 
 from headrace import Pipeline
 from headrace.cli.main import cli
@@ -25,12 +25,8 @@ from headrace.config.model import PipelineConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
 #: It shows a distribution of its own, which tests/packaging builds, installs and runs.
 PLUGIN_PAGE = "docs/plugins.md"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES += sorted((ROOT / "benchmarks").glob("*.md"))
-FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 #: A pipeline that a fragment of a file is put into.
 BASE = {
     "name": "docs",
@@ -42,30 +38,7 @@ BASE = {
 }
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block and where it is."""
-
-    page: str
-    line: int
-    language: str
-    marks: tuple[str, ...]
-    body: str
-
-    def __str__(self) -> str:
-        return f"{self.page}:{self.line}"
-
-
-def _blocks() -> Iterator[Block]:
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for fence in FENCE.finditer(text):
-            language, *marks = shlex.split(fence["info"]) or [""]
-            line = text.count("\n", 0, fence.start()) + 1
-            yield Block(str(page.relative_to(ROOT)), line, language, tuple(marks), textwrap.dedent(fence["body"]))
-
-
-BLOCKS = list(_blocks())
+BLOCKS = [block for page in PAGES for block in list_blocks(page)]
 PIPELINES = [b for b in BLOCKS if b.language == "yaml" and b.page != PLUGIN_PAGE]
 RUNNABLE = sorted({b.page for b in BLOCKS if "run" in b.marks})
 COMMANDS = [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.core.conftest import start
-from tests.support.glue import Glue
+from tests.support.glue import Glue, lend_keys
 from tests.support.waiting import until
 
 from headrace import Pipeline
@@ -49,12 +49,8 @@ def environment(aws: Glue, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
     for name, value in aws.environment.items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(spark.sparkContext.environment, name, value)
-    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    system.setProperty("aws.accessKeyId", "AKIDEXAMPLE")
-    system.setProperty("aws.secretAccessKey", "example")
-    yield
-    system.clearProperty("aws.accessKeyId")
-    system.clearProperty("aws.secretAccessKey")
+    with lend_keys(spark):
+        yield
 
 
 def pipeline_file(kinesis: Kinesis, aws: Glue, folder: Path) -> Path:

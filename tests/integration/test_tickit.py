@@ -22,6 +22,7 @@ import pytest
 import yaml
 from tests.plugins.aws.test_msk_iam_broker import Jvm
 from tests.support.glue import Glue, column_types, read_table
+from tests.support.pages import find_block
 
 from headrace import Pipeline
 from headrace.testing.stack import Connect, Msk, Postgres
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 pytest_plugins = ["headrace.testing.stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
-PAGE = (Path(__file__).parents[2] / "docs/aws.md").read_text(encoding="utf-8")
-FILE = re.search(r"^```yaml\n(name: tickit\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 TICKIT = """
 create schema tickit;
 create table tickit.users (userid int primary key, username char(8), email varchar(100), likejazz boolean);
@@ -90,8 +89,8 @@ def test_tickit(
     glue.client("secretsmanager").create_secret(Name="prod/headrace", SecretString=f'{{"salt": "{SALT}"}}')
 
     # 4. The file, with places of this machine's for those of AWS's.
-    assert FILE, "docs/aws.md has it"
-    config = yaml.safe_load(FILE[1].replace("s3a://lake", str(tmp_path)))
+    file = find_block("docs/aws.md", "yaml", "name: tickit")
+    config = yaml.safe_load(file.replace("s3a://lake", str(tmp_path)))
     config["source"]["kafka"] |= {
         "bootstrap.servers": msk.iam.bootstrap_servers,
         "kafka.ssl.truststore.type": "PEM",

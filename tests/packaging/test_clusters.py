@@ -23,6 +23,7 @@ from botocore.session import get_session
 from botocore.validate import ParamValidator
 from tests.support.cluster import make_bare_python, make_package
 from tests.support.dist import ROOT, run
+from tests.support.pages import find_block
 from tests.support.yarn import start_yarn
 
 from headrace.runtime.ivy import spark_home
@@ -33,7 +34,7 @@ pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark
 CANARY = "canary-41d8c6-pepper"
 FILES = {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format": "avro"}}
 TABLES = [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}]
-PAGE = ROOT / "docs/spark-submit.md"
+PAGE = "docs/spark-submit.md"
 #: A program that writes down what it was called with.
 RECORDER = """\
 #!{python}
@@ -41,13 +42,6 @@ import json, pathlib, sys
 with pathlib.Path({calls!r}).open("a", encoding="utf-8") as file:
     print(json.dumps(sys.argv[1:]), file=file)
 """
-
-
-def find_block(language: str, part: str) -> str:
-    """The page's one example in ``language`` that has ``part``."""
-    blocks = [block.partition("\n") for block in PAGE.read_text(encoding="utf-8").split("```")[1::2]]
-    (found,) = [body for info, _, body in blocks if info == language and part in body]
-    return found
 
 
 class Calls:
@@ -75,7 +69,7 @@ class Calls:
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with ``shop.yaml``, whose settings are those of the page, in which the commands of the page are called."""
     pages = ("spark.emr-serverless.driverEnv.PYSPARK_PYTHON", "spark.kubernetes.container.image")
-    settings = [yaml.safe_load(find_block("yaml", part))["spark"] for part in pages]
+    settings = [yaml.safe_load(find_block(PAGE, "yaml", part))["spark"] for part in pages]
     spark = {**settings[0], **settings[1], "spark.app.name": "Shop's orders", "spark.jars": "local:///opt/own.jar"}
     config = {
         "name": "shop",
@@ -103,7 +97,9 @@ def call(page_has: str, folder: Path, calls: Calls, **variables: str) -> list[li
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m headrace "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     python = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": os.environ["HOME"], "SALT": CANARY}
-    run(["sh", "-ec", find_block("sh", page_has)], folder, environment={**python, "PATH": calls.path, **variables})
+    run(
+        ["sh", "-ec", find_block(PAGE, "sh", page_has)], folder, environment={**python, "PATH": calls.path, **variables}
+    )
     return calls.calls
 
 

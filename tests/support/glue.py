@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,17 @@ class Glue(AwsServer):
             return request("GET", f"{self.endpoint_url}/moto-api/data.json")[0] == 200
         except OSError:
             return False
+
+
+@contextmanager
+def lend_keys(spark: SparkSession) -> Iterator[None]:
+    """Keys for AWS's clients in the JVM, which is also that of other tests."""
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("aws.accessKeyId", "AKIDEXAMPLE")
+    system.setProperty("aws.secretAccessKey", "example")
+    yield
+    system.clearProperty("aws.accessKeyId")
+    system.clearProperty("aws.secretAccessKey")
 
 
 class Refusing(ThreadingHTTPServer):

@@ -214,11 +214,16 @@ def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
 
 def drop_tombstones(changes: Changes) -> Changes:
     """The changes without tombstones."""
-    from pyspark.sql import functions as F
-
     if changes.position_parts is None:
         return changes
-    return replace(changes, frame=changes.frame.where(~is_tombstone(F.col(POSITION))), position_parts=None)
+    return replace(changes, frame=drop_tombstone_rows(changes.frame), position_parts=None)
+
+
+def drop_tombstone_rows(rows: DataFrame) -> DataFrame:
+    """Rows with positions, without those of tombstones."""
+    from pyspark.sql import functions as F
+
+    return rows.where(~is_tombstone(F.col(POSITION)))
 
 
 def reject_missing_keys(changes: Changes) -> Changes:

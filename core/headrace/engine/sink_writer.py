@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from headrace.engine.change_reader import drop_tombstone_rows
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.retry import retry
 from headrace.engine.stored_table import read_stored
 from headrace.engine.table_batch import TableBatch
 from headrace.errors import HeadraceError
-from headrace.sdk.changes import POSITION, TOMBSTONE
-from headrace.sdk.positions import is_tombstone
+from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
@@ -92,11 +92,9 @@ class SinkWriter:
 
 def _keep_for_sink(rows: DataFrame, sink: Sink, job: TableBatch) -> DataFrame:
     """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
-    from pyspark.sql import functions as F
-
     wanted = set(sink.record_columns())
     if job.keeps_tombstones and TOMBSTONE not in wanted:
-        rows = rows.where(~is_tombstone(F.col(POSITION)))
+        rows = drop_tombstone_rows(rows)
     return rows.drop(*(job.record_columns - wanted))
 
 

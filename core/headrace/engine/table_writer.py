@@ -85,11 +85,12 @@ class TableWriter:
         if not job.columns:
             return self._reject_all(target, job, state, started)
         self._check_modes(job, state)
-        changes = changes if job.has_tombstones or job.keeps_tombstones else drop_tombstones(changes)
+        is_given_tombstones = job.has_tombstones or job.keeps_tombstones
+        changes = changes if is_given_tombstones else drop_tombstones(changes)
         counter = RowCounter(
             job.modes.values(),
             snapshot_epoch=marks.epoch if job.has_snapshots else None,
-            has_tombstones=job.has_tombstones or job.keeps_tombstones,
+            has_tombstones=is_given_tombstones,
         )
         removed: Mapping[Sink, Removed] = {}
         with ExitStack() as scope:

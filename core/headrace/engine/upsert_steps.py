@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from headrace.engine.change_reader import drop_tombstone_rows
 from headrace.engine.table_batch import TableBatch
 from headrace.sdk.changes import (
     DELETED,
@@ -70,18 +71,14 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
 
 
 def changes_alone(rows: DataFrame, job: TableBatch) -> DataFrame:
-    """The rows without tombstones: no sink is given one."""
-    from pyspark.sql import functions as F
-
-    return rows.where(~is_tombstone(F.col(POSITION))) if job.has_tombstones else rows
+    """The rows without tombstones, which no table that is upserted is given."""
+    return drop_tombstone_rows(rows) if job.has_tombstones else rows
 
 
 def keep_for_upsert(rows: DataFrame, job: TableBatch) -> DataFrame:
     """The accepted rows without what is there for sinks that append: columns of records, and tombstones that remove no row."""
-    from pyspark.sql import functions as F
-
     rows = rows.drop(*job.record_columns)
-    return rows.where(~is_tombstone(F.col(POSITION))) if job.keeps_tombstones and not job.has_tombstones else rows
+    return drop_tombstone_rows(rows) if job.keeps_tombstones and not job.has_tombstones else rows
 
 
 def tombstones_alone(rows: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from tests.support.glue import Glue, Refusing
+from tests.support.glue import Glue, Refusing, lend_keys
 
 from headrace import ConfigError, HeadraceError, RetriableError
 from headrace.engine.retry import retry
@@ -40,13 +40,8 @@ def glue() -> Iterator[Glue]:
 
 @pytest.fixture
 def keys(spark: SparkSession) -> Iterator[None]:
-    """Keys for AWS's clients in the JVM, which is also that of others."""
-    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    system.setProperty("aws.accessKeyId", "AKIDEXAMPLE")
-    system.setProperty("aws.secretAccessKey", "example")
-    yield
-    system.clearProperty("aws.accessKeyId")
-    system.clearProperty("aws.secretAccessKey")
+    with lend_keys(spark):
+        yield
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+"""The documents' pages, and the blocks of code in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.dist import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((ROOT / "benchmarks").glob("*.md"))
+FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block and where it is."""
+
+    page: str
+    line: int
+    language: str
+    marks: tuple[str, ...]
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def list_blocks(page: Path) -> Iterator[Block]:
+    """The blocks of a page, in their order."""
+    text = page.read_text(encoding="utf-8")
+    for fence in FENCE.finditer(text):
+        language, *marks = shlex.split(fence["info"]) or [""]
+        line = text.count("\n", 0, fence.start()) + 1
+        yield Block(str(page.relative_to(ROOT)), line, language, tuple(marks), textwrap.dedent(fence["body"]))
+
+
+def find_block(page: str, language: str, part: str) -> str:
+    """What stands in the one block of a page, ``docs/aws.md``, that is in this language and has ``part``."""
+    (found,) = [block.body for block in list_blocks(ROOT / page) if block.language == language and part in block.body]
+    return found

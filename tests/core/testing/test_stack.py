@@ -296,9 +296,10 @@ def test_a_task_that_fails_shows_its_trace(artists: Postgres, connect: Connect) 
 
 def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka: Kafka) -> None:
     with Connect(kafka, ["postgres"]) as connect:
-        connect.put("restarted", artists.debezium("restarted"))
+        # One table: a connector that is stopped in the middle of its snapshot begins it again.
+        connect.put("restarted", {**artists.debezium("restarted"), "table.include.list": "public.artists"})
         kafka.read("restarted.public.artists", 1)
-        # A kill would lose the last second of offsets, and the snapshot would come again.
+        # A kill would lose the last second of offsets, and the snapshot would come again, too.
         connect.stop()
         artists.execute("insert into artists values (3, 'Taeuber')")
         connect.start().wait_until_running("restarted")

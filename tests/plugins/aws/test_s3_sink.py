@@ -68,6 +68,19 @@ def test_an_object_has_its_records_in_order_and_is_called_after_the_first(
     }
 
 
+def test_records_are_sorted_once_and_by_their_offsets(orders: Callable[..., Orders]) -> None:
+    table = orders(**{"flush.size": 1000})
+    offsets = [n * 7919 % 2000 for n in range(2000)]
+    table.write(*map(order, offsets))
+    first, second = table.objects().values()
+    assert [row["id"] for row in first + second] == list(range(2000))
+    # Spark's writer sorts again, by objects alone, where their columns are not what it has sorted by.
+    store: Any = table.session._jsparkSession.sharedState().statusStore()
+    plans = [store.executionsList().apply(n).physicalPlanDescription() for n in range(store.executionsList().size())]
+    (writes,) = [plan for plan in plans[-6:] if "/objects/" in plan and "InsertIntoHadoopFsRelationCommand" in plan]
+    assert writes.count("+- Sort (") == 1, writes
+
+
 def test_records_wait_until_their_object_is_whole(orders: Callable[..., Orders]) -> None:
     table = orders(**{"flush.size": 3})
     table.write(order(0))

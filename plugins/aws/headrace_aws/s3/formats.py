@@ -11,8 +11,9 @@ from headrace_aws.s3.records import HEADERS, RECORD_KEY, VALUE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The columns by which Spark's writer tells objects apart: the topic's number, the encoded partition, and the partition and first offset.
-OBJECT = ("_headrace_topic", "_headrace_encoded", "_headrace_object")
+#: The columns by which Spark's writer tells objects apart. The first offset leads: by it most are told apart when they are sorted.
+FIRST, NUMBER, TOPIC_NUMBER, FOLDER = "_headrace_first", "_headrace_partition", "_headrace_topic", "_headrace_folder"
+OBJECT = (FIRST, NUMBER, TOPIC_NUMBER, FOLDER)
 #: Nobody looks at files before their job has ended. By Hadoop's older way each would be copied once more on an object store.
 QUICK_COMMIT = {"mapreduce.fileoutputcommitter.algorithm.version": "2"}
 #: Spark's own default cuts a time at milliseconds.

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from headrace.sdk import Folder
 from headrace_aws.s3.config import S3SinkConfig
-from headrace_aws.s3.formats import OBJECT, find_kinds, name_ending, write_files
+from headrace_aws.s3.formats import FIRST, FOLDER, NUMBER, OBJECT, TOPIC_NUMBER, find_kinds, name_ending, write_files
 from headrace_aws.s3.records import ENCODED, OFFSET, ORDER, PARTITION, TOMBSTONE, TOPIC, VALUE
 from headrace_aws.s3.rotation import Span, literal_rows
 from headrace_aws.s3.state import State
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STAGED, OBJECTS = "staged", "objects"
 _PARALLEL_MOVES = 8
-_START, _END = "span_start", "span_end"
+_START, _END, _STRETCH = "span_start", "span_end", "stretch"
 
 
 def write_objects(
@@ -36,7 +36,8 @@ def write_objects(
         for kind in find_kinds(records, config):
             folder = f"{OBJECTS}/{name}/{schema}/{kind}"
             rows = records.where(~F.col(TOMBSTONE)) if kind == VALUE else records
-            write_files(rows.sortWithinPartitions(*OBJECT, OFFSET, ORDER), kind, f"{work.path}/{folder}", config)
+            rows = rows.repartition(*OBJECT).sortWithinPartitions(*OBJECT, OFFSET, ORDER)
+            write_files(rows, kind, f"{work.path}/{folder}", config)
             files = work.folder(folder).list_files()
             moves += [(f"{folder}/{file}", _place(file, topics, kind, config)) for file in files]
     assert len({target for _, target in moves}) == len(moves), "an object is one file"
@@ -59,31 +60,45 @@ def _read_spans(
     session: SparkSession, work: Folder, spans: Sequence[Span], topics: Sequence[str], state: State
 ) -> DataFrame:
     """The staged records of complete spans, each with its OBJECT columns."""
-    from pyspark.sql import Window, functions as F
+    from pyspark.sql import functions as F
 
     folders = [
         f"{work.path}/{STAGED}/{name}"
         for name, rows in state.staged.items()
         if any(rows.schema == s.schema and rows.overlaps(s.topic, s.partition, s.start, s.end) for s in spans)
     ]
-    schema = f"{TOPIC} string, {PARTITION} int, {OFFSET} bigint, {_START} bigint, {_END} bigint, {OBJECT[0]} int"
-    starts = [[s.topic, s.partition, s.start, s.start, s.end, topics.index(s.topic)] for s in spans]
-    names = [field.split()[0] for field in schema.split(", ")]
-    marks = literal_rows(session, schema, [dict(zip(names, values, strict=True)) for values in starts])
-    until_now = Window.partitionBy(TOPIC, PARTITION).orderBy(OFFSET)
-    found = session.read.parquet(*folders).join(F.broadcast(marks), [TOPIC, PARTITION, OFFSET], "left")
-    for name in (_START, _END, OBJECT[0]):
-        found = found.withColumn(name, F.last(name, ignorenulls=True).over(until_now))
-    of_object = Window.partitionBy(TOPIC, PARTITION, _START, ENCODED)
-    first = F.min(OFFSET).over(of_object).cast("string")
-    return found.where(F.col(OFFSET) <= F.col(_END)).withColumns(
-        {OBJECT[1]: F.col(ENCODED), OBJECT[2]: F.concat(F.col(PARTITION).cast("string"), F.lit("+"), first)}
-    )
+    # Rows look for their span among those of their stretch of offsets, of which there are about as many as spans.
+    stretch = max(1, sum(span.end - span.start + 1 for span in spans) // len(spans))
+    found = session.read.parquet(*folders).withColumn(_STRETCH, F.expr(f"{OFFSET} div {stretch}"))
+    of_span = F.col(OFFSET).between(F.col(_START), F.col(_END))
+    near = F.broadcast(_list_stretches(session, spans, topics, stretch))
+    found = found.join(near, [TOPIC, PARTITION, _STRETCH]).where(of_span)
+    key = [TOPIC_NUMBER, PARTITION, _START, ENCODED]
+    firsts = found.groupBy(*key).agg(F.min(OFFSET).alias(FIRST))
+    return found.join(F.broadcast(firsts), key).withColumns({NUMBER: F.col(PARTITION), FOLDER: F.col(ENCODED)})
+
+
+def _list_stretches(session: SparkSession, spans: Sequence[Span], topics: Sequence[str], stretch: int) -> DataFrame:
+    """Each span once for every stretch of offsets that it is in."""
+    rows = [
+        {
+            TOPIC: span.topic,
+            PARTITION: span.partition,
+            _STRETCH: number,
+            _START: span.start,
+            _END: span.end,
+            TOPIC_NUMBER: topics.index(span.topic),
+        }
+        for span in spans
+        for number in range(span.start // stretch, span.end // stretch + 1)
+    ]
+    types = ("string", "int", "bigint", "bigint", "bigint", "int")
+    return literal_rows(session, ", ".join(map(" ".join, zip(rows[0], types, strict=True))), rows)
 
 
 def _place(file: str, topics: Sequence[str], kind: str, config: S3SinkConfig) -> str:
     """Where a file that Spark wrote becomes an object, from the sink's ``path`` on."""
-    topic, encoded, number = (unquote(part.partition("=")[2]) for part in file.split("/")[:-1])
-    partition, _, first = number.partition("+")
-    name = f"{topics[int(topic)]}+{partition}+{int(first):010d}{name_ending(kind, config)}"
-    return f"{config.topics_dir}/{topics[int(topic)]}/{encoded}/{name}"
+    first, partition, number, encoded = (unquote(part.partition("=")[2]) for part in file.split("/")[:-1])
+    topic = topics[int(number)]
+    name = f"{topic}+{partition}+{int(first):010d}{name_ending(kind, config)}"
+    return f"{config.topics_dir}/{topic}/{encoded}/{name}"

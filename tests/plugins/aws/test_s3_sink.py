@@ -77,7 +77,8 @@ def test_records_are_sorted_once_and_by_their_offsets(orders: Callable[..., Orde
     # Spark's writer sorts again, by objects alone, where their columns are not what it has sorted by.
     store: Any = table.session._jsparkSession.sharedState().statusStore()
     plans = [store.executionsList().apply(n).physicalPlanDescription() for n in range(store.executionsList().size())]
-    (writes,) = [plan for plan in plans[-6:] if "/objects/" in plan and "InsertIntoHadoopFsRelationCommand" in plan]
+    written = [plan for plan in plans if str(table.folder) in plan and "InsertIntoHadoopFsRelationCommand" in plan]
+    (writes,) = [plan for plan in written if "/objects/" in plan]
     assert writes.count("+- Sort (") == 1, writes
 
 

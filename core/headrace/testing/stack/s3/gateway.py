@@ -43,6 +43,8 @@ class S3(AwsServer):
             "fs.s3a.endpoint.region": self.region,
             "fs.s3a.path.style.access": "true",
             "fs.s3a.connection.ssl.enabled": "false",
+            # It refuses to delete a folder that has something in it and no marker, which S3 knows nothing of.
+            "fs.s3a.directory.marker.retention": "keep",
         }
 
     def client(self) -> Any:

@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from headrace.runtime.session_builder import build_session, spark_line, spark_version
     from headrace.sdk.plugin import Plugin
+    from headrace_aws.s3a import S3A
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
     from headrace_sinks.iceberg import IcebergSink
@@ -51,7 +52,14 @@ def spark() -> Iterator[SparkSession]:
     kafka = KafkaSource(
         {"bootstrap.servers": "localhost", "subscribe": "none", "auth": {"msk-iam": {"region": "eu-west-1"}}}
     )
-    plugins: list[Plugin] = [kafka, AvroFormat(), IcebergSink(warehouse="/tmp"), AwsBundle(), FilesSink(path="/tmp")]
+    plugins: list[Plugin] = [
+        kafka,
+        AvroFormat(),
+        IcebergSink(warehouse="/tmp"),
+        AwsBundle(),
+        FilesSink(path="/tmp"),
+        S3A(),
+    ]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
     session = build_session(

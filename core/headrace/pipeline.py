@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, next_batch
 from headrace.cluster.session import build_submitted_session, is_submitted
+from headrace.config.addresses import find_file_systems
 from headrace.config.loader import build
 from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
@@ -20,7 +21,7 @@ from headrace.dead_letters import file_store
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine import preflight
 from headrace.engine.dialect_choice import choose_dialects
-from headrace.engine.error_translation import redact_errors, translate
+from headrace.engine.error_translation import say_errors, translate
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query, RunOptions
@@ -93,7 +94,7 @@ class Pipeline:
         dialects, strangers = choose_dialects(registry(), self.dialects, [self.source, *formats])
         spark, self.spark = self.spark, mark_secrets(self.spark)
         key = self.key or (self.value if self.source.yields_records else None)
-        self.plan = Plan(
+        plan = Plan(
             name=self.name,
             source=self.source,
             sinks=tuple(self.sinks),
@@ -112,6 +113,8 @@ class Pipeline:
             redact=self.redact,
             renewal=self.renewal,
         )
+        said = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
+        self.plan = replace(plan, file_systems=find_file_systems(registry(), *said))
         for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
             self.redact.add(secret)
 
@@ -131,7 +134,7 @@ class Pipeline:
         ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
         folder gets a file for a moment.
         """
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             check_capabilities(self.plan)
             items = [preflight.list_plugins(self.plan)]
             spark = self._session(spark)
@@ -176,7 +179,7 @@ class Pipeline:
 
     def session(self, reporter: Reporter | None = None) -> SparkSession:
         """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             make = build_submitted_session if is_submitted() else build_session
             return make(self.plan.plugins, self.plan.spark_conf, reporter)
 
@@ -195,7 +198,7 @@ class Pipeline:
             if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
             return dead_letters
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             return self._read(self._session(spark), table, as_of=as_of, sink=sink, own_columns=own_columns)
 
     def _read(
@@ -217,7 +220,7 @@ class Pipeline:
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
         """The records that could not become a row; None when there are none."""
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             spark = self._session(spark)
             folder = Folder(spark, self.checkpoint).folder("dead_letters")
             return file_store.read(spark, folder, self.plan.dead_letter_table)
@@ -227,7 +230,7 @@ class Pipeline:
 
         Stop the pipeline before. ConfigError when it has never run.
         """
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             spark = self._session(spark)
             if not Folder(spark, self.checkpoint).exists():
                 raise ConfigError(
@@ -244,7 +247,7 @@ class Pipeline:
         ``now``: even if the snapshot has not come to its end, or has dead letters. Stop the pipeline before. ConfigError when
         no snapshot has come by.
         """
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             spark = self._session(spark)
             if not Folder(spark, self.checkpoint).exists():
                 raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
@@ -253,7 +256,7 @@ class Pipeline:
     def _start(
         self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
     ) -> Query:
-        with redact_errors(self.redact):
+        with say_errors(self.plan):
             check_capabilities(self.plan)
             spark = self._session(spark)
             options = RunOptions(None if trigger is None else seconds_of(trigger), on_progress)

@@ -10,14 +10,15 @@ import pyspark
 from headrace import Pipeline
 
 #: Sinks that keep one row per key, on this Spark.
-TABLE_SINKS = ("iceberg",) if pyspark.__version__.startswith("4.") else ("iceberg", "hudi")
+HAS_HUDI = not pyspark.__version__.startswith("4.")
+TABLE_SINKS = ("iceberg", "hudi") if HAS_HUDI else ("iceberg",)
 TOPIC, TABLE = "moma.public.artists", "moma.artists"
 COLUMNS = {"artist_id": "int", "name": "string", "nationality": "string"}
 
 
-def sink_block(kind: str, folder: Path, **options: Any) -> dict[str, Any]:
+def sink_block(kind: str, folder: Path | str, **options: Any) -> dict[str, Any]:
     where = {"iceberg": "warehouse"}.get(kind, "path")
-    return {kind: {where: str(folder / "lake" / kind), **options}}
+    return {kind: {where: f"{folder}/lake/{kind}", **options}}
 
 
 def pipeline(folder: Path, *sinks: str, **changed: Any) -> Pipeline:

@@ -50,7 +50,7 @@ def spark_died() -> SparkDiedError:
 
 
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
-    """``error`` as one of ours: by the plugin whose call raised it, by the source, by what the machine says, else as it is.
+    """``error`` as one of ours: by a file system, the plugin whose call raised it, the source, by what the machine says, else as it is.
 
     What a sink is given is read by its write: there the source's errors come out of the sink, but no other sink's.
     """
@@ -63,7 +63,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
             return spark_died()
     sinks = () if plugin in plan.sinks else plan.sinks
-    for candidate in [plugin, plan.source, plan.value_format, plan.key_format, *sinks]:
+    for candidate in [*plan.file_systems, plugin, plan.source, plan.value_format, plan.key_format, *sinks]:
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found
     text = full_text(error)
@@ -75,6 +75,19 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
             f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
         )
     return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
+
+
+@contextmanager
+def say_errors(plan: Plan) -> Iterator[None]:
+    """Errors come out of the block without secrets, and in the words of a file system where one knows better than who met them."""
+    with redact_errors(plan.redact):
+        try:
+            yield
+        except Exception as error:
+            found = next((one for system in plan.file_systems if (one := system.explain(error))), None)
+            if found is None:
+                raise
+            raise found from error
 
 
 @contextmanager

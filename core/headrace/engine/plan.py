@@ -18,6 +18,7 @@ from headrace.runtime.session_builder import with_parts
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
+from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
@@ -49,6 +50,8 @@ class Plan:
     transforms: tuple[Transform, ...] = ()
     value_format: Format | None = None
     key_format: Format | None = None
+    #: Those of its addresses.
+    file_systems: tuple[FileSystem, ...] = ()
     spark_conf: dict[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     #: The table that keeps dead letters; None: files in the checkpoint.
@@ -79,7 +82,7 @@ class Plan:
     @property
     def plugins(self) -> list[Plugin]:
         formats = [f for f in (self.value_format, self.key_format) if f]
-        return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks])
+        return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks, *self.file_systems])
 
     @property
     def sql_conf(self) -> dict[str, str]:

@@ -142,8 +142,8 @@ def path_of(coordinate: str) -> str:
     return f"{group.replace('.', '/')}/{artifact}/{version}/{'-'.join([artifact, version, *classifier])}.{kind}"
 
 
-def has_classifier(coordinate: str) -> bool:
-    """Whether it names one jar of several of a version, which has no list of what it needs."""
+def is_alone(coordinate: str) -> bool:
+    """Whether it names one jar, and nothing of what that says it needs."""
     return coordinate.count(":") > 2
 
 

@@ -1,8 +1,9 @@
 """Jar files for Maven coordinates, fetched once per machine and then found without starting a JVM.
 
 What a plugin's lock names is fetched by Python, and each file has the digest that stands there. Other coordinates are resolved by
-Spark's Ivy; what came the first time is recorded with its digests, and is all that is taken later. A jar with a classifier
-(``group:artifact:version:jar:classifier``) is alone, and is in a lock: Spark's Ivy knows none.
+Spark's Ivy; what came the first time is recorded with its digests, and is all that is taken later. A coordinate with
+``:jar`` behind it is one jar alone, without what that says it needs; with ``:jar:classifier`` one of several. These are in a lock, for
+Spark's Ivy knows neither.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.runtime import ivy
-from headrace.runtime.artefacts import Artefact, Fetcher, describe, has_classifier, hold_lock
+from headrace.runtime.artefacts import Artefact, Fetcher, describe, hold_lock, is_alone
 from headrace.runtime.jar_locks import Locks, find_locked
 from headrace.sdk.plugins import COORDINATE
 
@@ -34,7 +35,7 @@ def resolve_jars(
     locks: Locks | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
-    """The jar files of ``group:artifact:version[:jar:classifier]`` coordinates and of everything that they need.
+    """The jar files of ``group:artifact:version[:jar[:classifier]]`` coordinates and of everything that they need.
 
     ``locks``: what the plugins' locks name. What was resolved before is answered from the cache. Otherwise ``report`` gets lines
     about what is fetched; of ``conf`` only SETTINGS matter. ConfigError for what no repository has, and for a file that is not the
@@ -53,8 +54,8 @@ def resolve_jars(
 
 def describe_jars(coordinate: str, *, spark_version: str, report: Callable[[str], None]) -> Sequence[Artefact]:
     """The jars of a coordinate and of all it needs, with their digests, for a lock."""
-    if has_classifier(coordinate):
-        return [describe(coordinate)]
+    if is_alone(coordinate):
+        return [describe(coordinate.removesuffix(":jar"))]
     return ivy.describe_jars(coordinate, cache_home() / "ivy", spark_version=spark_version, report=report)
 
 
@@ -140,16 +141,16 @@ def _digests(jars: Iterable[Path]) -> list[str]:
 def _split(
     wanted: Sequence[str], locks: Locks | None, settings: Mapping[str, str]
 ) -> tuple[Sequence[Artefact], list[str]]:
-    """The jars that the locks name, and the coordinates that are Ivy's: none, or all but those with a classifier.
+    """The jars that the locks name, and the coordinates that are Ivy's: none, or all but jars that are alone.
 
     Ivy's are they where the locks lack one, and where the pipeline says itself where jars come from.
     """
     if not settings and (locked := find_locked(wanted, locks or {})) is not None:
         return locked, []
-    alone = [name for name in wanted if has_classifier(name)]
+    alone = [name for name in wanted if is_alone(name)]
     if (locked := find_locked(alone, locks or {})) is None:
         raise ConfigError(
-            "a jar with a classifier is in no lock",
+            "a jar that is named alone is in no lock",
             where=", ".join(alone),
             fix="its plugin's author makes one: headrace jars --lock PACKAGE",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from headrace.runtime.jars import cache_home, resolve_jars
 from headrace.runtime.java import Java, find_java, use_java
 from headrace.runtime.jvm import JAVA_OPTIONS, read_spark_default, spark_conf_home, start_jvm
 from headrace.runtime.reporter import LineReporter, Reporter
+from headrace.sdk.file_system import FileSystem
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import SECRET_KEYS, Secret, keep_secrecy
 from headrace.spark.jvm_cache import cache_jvm_lookups
@@ -88,6 +89,13 @@ def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
     return conf
 
 
+def list_defaults(plugins: Iterable[Plugin], line: str, said: Callable[[str], str | None]) -> dict[str, str]:
+    """What file systems ask of Hadoop, where nobody has said it. ``said``: a key's value elsewhere."""
+    systems = (plugin for plugin in plugins if isinstance(plugin, FileSystem))
+    options = {f"spark.hadoop.{key}": value for one in systems for key, value in one.hadoop_options(line).items()}
+    return {key: value for key, value in options.items() if said(key) is None}
+
+
 def class_path(jars: Sequence[str], *, listed: str, is_local: bool) -> dict[str, str]:
     """The settings that bring jars to the JVMs. ``listed``: what ``spark.jars`` names already, with commas between."""
     if not jars:
@@ -110,6 +118,7 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     driver, executors = (" ".join(parts) for parts in options.values())
     merged = {
         "spark.master": os.environ.get("MASTER", "local[*]"),
+        **list_defaults(plugins, spark_line(spark_version()), read_spark_default),
         **plugin_conf,
         **conf,
         JAVA_OPTIONS: keep_secrecy(_driver_java_options(driver), *options[JAVA_OPTIONS]),

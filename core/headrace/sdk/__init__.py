@@ -1,6 +1,7 @@
 """All that a plugin is made of: what its author imports, and nothing of headrace beside it.
 
-Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``, ``Catalog``) and a hook that registers it.
+Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``,
+``Catalog``, ``FileSystem``) and a hook that registers it.
 The modules ``changes`` and ``events`` name the columns that travel between them.
 """
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from headrace.sdk.config import Config as Config, option_text as option_text
     from headrace.sdk.dialect import Dialect as Dialect
     from headrace.sdk.events import Events as Events, header_value as header_value
+    from headrace.sdk.file_system import FileSystem as FileSystem
     from headrace.sdk.format import (
         Format as Format,
         NoSchemaError as NoSchemaError,
@@ -118,6 +120,7 @@ _NAMES = {
     "sdk.config": "Config option_text",
     "sdk.dialect": "Dialect",
     "sdk.events": "Events header_value",
+    "sdk.file_system": "FileSystem",
     "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
     "sdk.hookspecs": "hookimpl",
     "sdk.interval": "Interval seconds_of",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.sdk.auth import AuthProvider
     from headrace.sdk.catalog import Catalog
     from headrace.sdk.dialect import Dialect
+    from headrace.sdk.file_system import FileSystem
     from headrace.sdk.format import Format
     from headrace.sdk.secrets import SecretProvider
     from headrace.sdk.sink import Sink
@@ -62,6 +63,11 @@ def headrace_auth_providers() -> Mapping[str, type[AuthProvider] | str]:  # type
 @hookspec
 def headrace_catalogs() -> Mapping[str, type[Catalog] | str]:  # type: ignore[empty-body]
     """Where engines look up tables of files, by the name used under ``sync:``."""
+
+
+@hookspec
+def headrace_filesystems() -> Mapping[str, type[FileSystem] | str]:  # type: ignore[empty-body]
+    """File systems of Hadoop's, by the scheme of their addresses."""
 
 
 @hookspec

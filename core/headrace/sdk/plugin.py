@@ -17,7 +17,10 @@ API_VERSION = 1
 
 
 class Plugin:
-    """The base of sources, formats, dialects, transforms, sinks, auth providers and catalogs. Nothing runs at construction."""
+    """The base of sources, formats, dialects, transforms, sinks, auth providers, catalogs and file systems.
+
+    Nothing runs at construction.
+    """
 
     #: The name it is registered under, as users write it.
     name: ClassVar[str]

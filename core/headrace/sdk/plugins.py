@@ -33,7 +33,7 @@ OWN = "headrace"
 #: The variable that turns plugins off: names of plugins and of distributions, with commas.
 DISABLE = "HEADRACE_DISABLE_PLUGINS"
 #: A jar, as Maven and Spark write it.
-COORDINATE = re.compile(r"[^:\s]+(:[^:\s]+){2}(:jar:[^:\s]+)?")
+COORDINATE = re.compile(r"[^:\s]+(:[^:\s]+){2}(:jar(:[^:\s]+)?)?")
 #: Kind → hook.
 KINDS = {
     "source": "headrace_sources",
@@ -43,6 +43,7 @@ KINDS = {
     "sink": "headrace_sinks",
     "auth": "headrace_auth_providers",
     "catalog": "headrace_catalogs",
+    "filesystem": "headrace_filesystems",
     "secret": "headrace_secret_providers",
     "command": "headrace_commands",
 }
@@ -56,6 +57,7 @@ BASES = {
     "sink": "headrace.sdk.sink:Sink",
     "auth": "headrace.sdk.auth:AuthProvider",
     "catalog": "headrace.sdk.catalog:Catalog",
+    "filesystem": "headrace.sdk.file_system:FileSystem",
 }
 
 

@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: streams of Kinesis, objects of S3, secrets, MSK's login, Glue's catalog: ``from headrace_aws import S3Sink``."""
+"""Built-in plugins for AWS: streams of Kinesis, objects of S3, addresses on S3, secrets, MSK's login, Glue's catalog: ``from headrace_aws import S3Sink``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _SOURCES = {"kinesis": "headrace_aws.kinesis.source:KinesisSource"}
 _SINKS = {"s3": "headrace_aws.s3.sink:S3Sink"}
 _LOGINS = {"msk-iam": "headrace_aws.msk_iam:MskIam"}
 _CATALOGS = {"glue": "headrace_aws.glue.catalog:GlueCatalog"}
+_FILE_SYSTEMS = {"s3a": "headrace_aws.s3a:S3A"}
 _SECRETS = {
     "secretManager": "headrace_aws.secrets:from_secrets_manager",
     "ssm": "headrace_aws.secrets:from_parameter_store",
@@ -57,6 +58,12 @@ def headrace_auth_providers() -> dict[str, str]:
 def headrace_catalogs() -> dict[str, str]:
     """Catalogs of AWS's."""
     return _CATALOGS
+
+
+@hookimpl
+def headrace_filesystems() -> dict[str, str]:
+    """Schemes of addresses."""
+    return _FILE_SYSTEMS
 
 
 def __getattr__(name: str) -> Any:

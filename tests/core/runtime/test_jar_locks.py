@@ -179,7 +179,7 @@ def test_a_jar_with_a_classifier_is_of_a_lock_and_the_others_are_ivys(
     jars = resolve_jars([ALONE, TWO], **wanted)  # type: ignore[arg-type]
     assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivys]
     assert find_cached_jars([ALONE, TWO], **wanted) == jars  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=f"{ALONE}: a jar with a classifier is in no lock"):
+    with pytest.raises(ConfigError, match=f"{ALONE}: a jar that is named alone is in no lock"):
         resolve({}, ALONE)
     with pytest.raises(ConfigError, match="not Maven coordinates"):
         resolve({}, "org.example:one:1.0:all")

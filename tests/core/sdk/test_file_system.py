@@ -1,0 +1,72 @@
+"""File systems: the one that docs/plugins.md shows, as a stranger's distribution would bring it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from headrace import ConfigError, Pipeline, PluginError
+from headrace.engine.error_translation import say_errors, translate
+from headrace.runtime.session_builder import complete_session_conf, list_coordinates
+from headrace.sdk.plugins import registry
+
+PAGE = Path(__file__).parents[3] / "docs/plugins.md"
+(BLOCK,) = (
+    b for b in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL) if "(FileSystem)" in b
+)
+DENIED = RuntimeError("com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden")
+
+
+@pytest.fixture(autouse=True)
+def acme(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = ModuleType("acme_gcs")
+    exec(compile(BLOCK, str(PAGE), "exec", dont_inherit=True), module.__dict__)
+    known = registry()
+    monkeypatch.setattr(known, "_registrations", list(known._registrations))
+    known.register(module, "acme 1.0")
+    return module
+
+
+def make(checkpoint: str) -> Pipeline:
+    return Pipeline.from_dict(
+        {
+            "name": "orders",
+            "source": {"files": {"path": "bronze", "format": "json"}},
+            "transforms": [{"unwrap": {}}],
+            "sink": {"iceberg": {"warehouse": "lake"}},
+            "checkpoint": checkpoint,
+        }
+    )
+
+
+def test_an_address_brings_it() -> None:
+    plan = make("gs://lake/checkpoint").plan
+    assert [system.name for system in plan.file_systems] == ["gs"]
+    assert "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26" in list_coordinates(plan.plugins, "3.5")
+    assert make("checkpoint").plan.file_systems == ()
+
+
+def test_its_options_stand_back() -> None:
+    key, systems = "spark.hadoop.fs.gs.impl", make("gs://lake/checkpoint").plan.file_systems
+    assert complete_session_conf(systems, {}, [])[key].endswith("GoogleHadoopFileSystem")
+    assert complete_session_conf(systems, {key: "mine"}, [])[key] == "mine"
+
+
+def test_it_explains_what_others_met() -> None:
+    plan = make("gs://lake/checkpoint").plan
+    assert "Google lets nobody in" in str(translate(DENIED, plan))
+    with pytest.raises(ConfigError, match="Google lets nobody in") as raised, say_errors(plan):
+        raise DENIED
+    assert raised.value.__cause__ is DENIED
+    with pytest.raises(RuntimeError, match="another"), say_errors(plan):
+        raise RuntimeError("another")
+
+
+def test_a_class_that_is_none_is_refused_where_it_is_needed(acme: ModuleType) -> None:
+    acme.Gcs.api_version = 0
+    assert make("checkpoint").plan.file_systems == ()
+    with pytest.raises(PluginError, match=r"'gs' of acme 1\.0 was written for plugin API 0"):
+        make("gs://lake/checkpoint")

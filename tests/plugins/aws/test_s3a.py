@@ -1,0 +1,272 @@
+"""Addresses on ``s3a://``: the jars that they bring, and what is said and done when S3 refuses, is busy or breaks off.
+
+The server is real and checks signatures; what it never says a proxy in front of it says, which is no S3.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import pipelines
+from tests.support.bronze import Bronze
+from tests.support.s3_proxy import Fault, S3Proxy
+from tests.support.s3a import open_bucket
+
+from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
+from headrace.cluster.session import complete_submitted_conf
+from headrace.config.addresses import find_file_systems
+from headrace.runtime.jar_locks import find_locked, read_locks
+from headrace.runtime.session_builder import complete_session_conf, list_coordinates
+from headrace.sdk.plugins import registry
+from headrace.spark.storage import Folder
+from headrace.testing.stack import S3
+from headrace_aws.s3a import S3A
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOW_DOWN = Fault(503, "SlowDown", "Please reduce your request rate.")
+RESET = Fault(None)
+SKEWED = Fault(
+    403,
+    "RequestTimeTooSkewed",
+    "The difference between the request time and the current time is too large.",
+    "<ServerTime>2026-11-25T12:00:00Z</ServerTime><MaxAllowedSkewMilliseconds>900000</MaxAllowedSkewMilliseconds>",
+)
+ELSEWHERE = {"x-amz-bucket-region": "us-west-2"}
+MOVED = Fault(301, "PermanentRedirect", "The bucket must be addressed using the specified endpoint.", "", ELSEWHERE)
+MALFORMED = Fault(
+    400,
+    "AuthorizationHeaderMalformed",
+    "The authorization header is malformed; the region 'eu-west-1' is wrong; expecting 'us-west-2'",
+    "<Region>us-west-2</Region>",
+    ELSEWHERE,
+)
+EXPIRED = Fault(400, "ExpiredToken", "The provided token has expired.")
+FOLDER = str(Path(__file__).parents[2] / "data/msk_demo/envelope")
+_names = count(1)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with S3() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(s3: S3) -> Iterator[S3Proxy]:
+    with S3Proxy(s3) as server:
+        yield server
+
+
+def make(checkpoint: str = "c", path: str = "bronze", **changed: Any) -> Pipeline:
+    """A pipeline of files to Iceberg's, which says nothing of S3 unless ``changed`` does."""
+    return pipelines.pipeline(
+        Path("/nowhere"), **{"checkpoint": checkpoint, "source": {"files": {"path": path, "format": "avro"}}, **changed}
+    )
+
+
+def systems_of(pipeline: Pipeline) -> list[str]:
+    return [system.name for system in pipeline.plan.file_systems]
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        {"checkpoint": "s3a://lake/c"},
+        {"path": "S3A://lake/bronze"},
+        {"sinks": [{"iceberg": {"warehouse": "s3a://lake/silver"}}]},
+        {
+            "sinks": [
+                {"iceberg": {"catalog": "lake", "catalog.properties": {"type": "hadoop", "warehouse": "s3a://lake"}}}
+            ]
+        },
+        {"sinks": [{"hudi": {"path": "s3a://lake/silver"}}]},
+        {"spark": {"spark.hadoop.fs.defaultFS": "s3a://lake"}},
+    ],
+    ids=lambda pipeline: next(iter(pipeline)),
+)
+def test_an_address_anywhere_brings_its_file_system(pipeline: dict[str, Any]) -> None:
+    made = make(**pipeline)
+    assert systems_of(made) == ["s3a"]
+    assert set(S3A.jars["3.5"]) <= set(list_coordinates(made.plan.plugins, "3.5"))
+
+
+@pytest.mark.parametrize("text", ["s3a", "/s3a://lake", "s3://lake", "hdfs://lake", "x s3a://lake", "s3ab://lake"])
+def test_what_is_no_such_address_brings_none(text: str) -> None:
+    assert find_file_systems(registry(), {"a": [text]}) == ()
+
+
+def test_no_jar_is_a_bundle_and_all_are_locked() -> None:
+    locks = read_locks([S3A])
+    for line, most in (("3.5", 6_000_000), ("4.0", 11_000_000)):
+        jars = find_locked(S3A.jars[line], locks)
+        assert jars
+        assert [jar.coordinate for jar in jars] == [coordinate.removesuffix(":jar") for coordinate in S3A.jars[line]]
+        assert sum(jar.size for jar in jars) < most
+
+
+def test_what_the_file_or_the_cluster_says_counts() -> None:
+    key = "spark.hadoop.fs.s3a.aws.credentials.provider"
+    assert complete_session_conf([S3A()], {}, [])[key].endswith(
+        "Chain" if pipelines.HAS_HUDI else "DefaultCredentialsProvider"
+    )
+    assert complete_session_conf([S3A()], {key: "mine"}, [])[key] == "mine"
+    assert key not in complete_submitted_conf([S3A()], {}, {key: "the cluster's"})
+    assert complete_submitted_conf([S3A()], {}, {})[key]
+
+
+@pytest.mark.spark
+@pytest.mark.dist
+def test_source_tables_dead_letters_and_checkpoint_are_on_s3(tmp_path: Path, spark: SparkSession, s3: S3) -> None:
+    s3.create_bucket("whole")
+    place = open_bucket(spark, s3, "whole")
+    bronze = Bronze(tmp_path / "bronze", format="json")
+    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
+    artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "French"})
+    artists.snapshot({"artist_id": 2, "name": "Höch", "nationality": "German"})
+    (file,) = bronze.flush()
+    s3.put("whole", str(file.relative_to(tmp_path)), file.read_bytes() + b'{"broken\n')
+    pipeline = make(
+        f"{place}/checkpoint",
+        source={"files": {"path": f"{place}/bronze", "format": "json"}},
+        sinks=[pipelines.sink_block(kind, place) for kind in pipelines.TABLE_SINKS],
+    )
+    summary = pipeline.run(spark)
+    assert {(table.applied, table.dead_letters) for table in summary.tables} <= {(2, 0), (2, 1)}
+    for kind in pipelines.TABLE_SINKS:
+        assert [row["name"] for row in pipelines.rows(pipeline, spark, sink=kind)] == ["Arp", "Höch"]
+    letters = pipeline.read_dead_letters(spark)
+    assert letters is not None
+    assert [bytes(row.value) for row in letters.select("value").collect()] == [b'{"broken']
+    prefixes = {key.split("/")[0] for key in s3.keys("whole")}
+    assert prefixes == {"bronze", "lake", "checkpoint"}
+    assert pipeline.run(spark).batches == 0
+
+
+@pytest.fixture
+def bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> Iterator[str]:
+    """The address of a bucket behind the proxy, which S3A has not met."""
+    name = f"fault{next(_names)}"
+    s3.create_bucket(name)
+    yield open_bucket(spark, s3, name, endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
+    proxy.fail(RESET, times=0)
+
+
+def refusal(spark: SparkSession, address: str) -> HeadraceError:
+    """What is said of a checkpoint that cannot be used."""
+    # Without a table to look for: what a folder says, and no session of its own.
+    with pytest.raises(HeadraceError) as raised:
+        make(address, FOLDER).check(spark)
+    return raised.value
+
+
+spark_tests = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+
+class TestFaults:
+    """Of S3, as Hadoop 3.3 meets them."""
+
+    pytestmark = spark_tests
+
+    @pytest.mark.parametrize("fault", [SLOW_DOWN, RESET, Fault(500, "InternalError")], ids=["slow", "reset", "500"])
+    def test_what_lasts_a_while_is_tried_again(
+        self, spark: SparkSession, s3: S3, proxy: S3Proxy, bucket: str, fault: Fault
+    ) -> None:
+        proxy.fail(fault, times=5)
+        spark.range(10).write.parquet(f"{bucket}/t")
+        assert spark.read.parquet(f"{bucket}/t").count() == 10
+        assert proxy.faults_sent == 5
+
+    def test_a_clock_that_is_wrong_is_allowed_for_where_s3_says_so(
+        self, spark: SparkSession, proxy: S3Proxy, bucket: str
+    ) -> None:
+        proxy.fail(SKEWED, times=1, methods="PUT")
+        Folder(spark, f"{bucket}/c").write("note", "text")
+        assert (Folder(spark, f"{bucket}/c").read("note"), proxy.faults_sent) == ("text", 1)
+
+    @pytest.mark.parametrize(
+        ("fault", "methods", "kind", "said"),
+        [
+            (SLOW_DOWN, "HEAD", RetriableError, "S3 asks for fewer requests (503 SlowDown), and went on so"),
+            (RESET, "HEAD", RetriableError, "S3 is away: The target server failed to respond"),
+            (Fault(500, "InternalError"), "HEAD", RetriableError, "S3 has an error of its own"),
+            (SKEWED, "GET", FatalError, "the clock of this machine is more than a quarter of an hour wrong"),
+            (SKEWED, "HEAD", ConfigError, "S3 refuses (403) and does not say why: the keys, the rights or the clock"),
+            (EXPIRED, "GET", ConfigError, "the session token has expired"),
+            (EXPIRED, "HEAD", ConfigError, "the bucket is in another region, or the session token has expired"),
+            (MOVED, "HEAD", ConfigError, "the bucket is in another region"),
+            (MALFORMED, "GET", ConfigError, "the bucket is in another region"),
+            (Fault(403, "AccessDenied", "You may not."), "GET", ConfigError, "access denied: You may not"),
+        ],
+        ids=lambda value: getattr(value, "code", None),
+    )
+    def test_what_lasts_is_said(
+        self, spark: SparkSession, proxy: S3Proxy, bucket: str, fault: Fault, methods: str, kind: type, said: str
+    ) -> None:
+        proxy.fail(fault, times=1_000_000, methods=methods)
+        error = refusal(spark, f"{bucket}/c")
+        assert (type(error), said in error.what) == (kind, True), str(error)
+        assert error.fix
+        if fault.headers:
+            name = bucket.removeprefix("s3a://")
+            assert f"`spark.hadoop.fs.s3a.bucket.{name}.endpoint.region: us-west-2`" in error.fix
+
+
+class TestRefusals:
+    """By the server itself."""
+
+    pytestmark = spark_tests
+
+    @pytest.mark.parametrize("who", ["wrong secret", "unknown key", "no rights"])
+    def test_who_may_not_is_told(self, spark: SparkSession, s3: S3, who: str) -> None:
+        name = f"refused{next(_names)}"
+        s3.create_bucket(name)
+        s3.create_user(f"AKIA{name}".upper(), "secret")
+        keys = {
+            "wrong secret": {"secret_key": "guessed"},
+            "unknown key": {"access_key": "AKIASTRANGER"},
+            "no rights": {"access_key": f"AKIA{name}".upper(), "secret_key": "secret"},
+        }
+        error = refusal(spark, f"{open_bucket(spark, s3, name, **keys[who])}/c")
+        assert isinstance(error, ConfigError)
+        assert str(error.where).startswith(f"s3a://{name}/c")
+        assert "S3 refuses (403) and does not say why: the keys, the rights or the clock are wrong" in error.what
+        assert "s3:ListBucket" in str(error.fix)
+
+    def test_a_bucket_that_is_not_there(self, spark: SparkSession, s3: S3) -> None:
+        error = refusal(spark, f"{open_bucket(spark, s3, 'sea')}/c")
+        assert str(error).startswith("s3a://sea/c/stream/offsets: there is no bucket sea")
+
+    def test_no_credentials_anywhere(self, spark: SparkSession, s3: S3) -> None:
+        provider = "com.amazonaws.auth.SystemPropertiesCredentialsProvider"
+        address = open_bucket(spark, s3, "nobody", aws_credentials_provider=provider)
+        error = refusal(spark, f"{address}/c")
+        assert "no credentials are found" in str(error)
+        assert "AWS_PROFILE" in str(error.fix)
+
+    def test_a_class_of_credentials_that_there_is_not(self, spark: SparkSession, s3: S3) -> None:
+        address = open_bucket(spark, s3, "classless", aws_credentials_provider="com.example.Mine")
+        assert "there is no such class of credentials: com.example.Mine" in str(refusal(spark, f"{address}/c"))
+
+    def test_a_source_that_may_not_be_read(self, spark: SparkSession, s3: S3, tmp_path: Path) -> None:
+        s3.create_bucket("closed")
+        address = open_bucket(spark, s3, "closed", secret_key="guessed")
+        with pytest.raises(ConfigError, match=r"^s3a://closed/bronze: S3 refuses \(403\)"):
+            make(str(tmp_path / "c"), f"{address}/bronze").check(spark)
+
+    def test_a_server_that_is_away(self, spark: SparkSession, s3: S3) -> None:
+        error = refusal(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")
+        assert isinstance(error, RetriableError)
+        assert "S3 is away: Connect to 127.0.0.1:1" in str(error)
+
+
+def test_errors_of_others_are_theirs() -> None:
+    assert S3A().explain(OSError("Access Denied: Status Code: 403 of https://registry")) is None
+    assert S3A().explain(FileNotFoundError("s3a://lake/t: No such file or directory")) is None
+    assert os.environ.get("AWS_SECRET_ACCESS_KEY") is None

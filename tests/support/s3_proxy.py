@@ -1,0 +1,131 @@
+"""A proxy in front of an S3 server that answers some requests itself, as S3 does when it is busy, or breaks the connection.
+
+It is no S3: what it says when it fails is copied from S3's documentation. All else is the server's own, signatures too.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+from headrace.testing.stack import S3
+
+#: Headers of one connection alone.
+_HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
+_ERROR = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{}</Code><Message>{}</Message>{}<RequestId>1</RequestId></Error>'
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An answer in place of the server's; without a status the connection is reset."""
+
+    status: int | None
+    code: str = ""
+    message: str = ""
+    #: Elements of the error beside these.
+    more: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class S3Proxy(ThreadingHTTPServer):
+    """Hands requests on to ``s3``; those that ``fail`` names get a fault."""
+
+    daemon_threads = True
+
+    def __init__(self, s3: S3) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.s3 = s3
+        self.faults_sent = 0
+        self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
+        self._lock = threading.Lock()
+
+    @property
+    def hadoop_options(self) -> dict[str, str]:
+        return {**self.s3.hadoop_options, "fs.s3a.endpoint": f"http://127.0.0.1:{self.server_port}"}
+
+    def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD PUT POST DELETE", path: str = "") -> None:
+        """The next ``times`` requests by these methods with ``path`` in their address get a fault; none is forgotten before."""
+        left = times
+
+        def choose(method: str, address: str) -> Fault | None:
+            nonlocal left
+            if left and method in methods.split() and path in address:
+                left -= 1
+                return fault
+            return None
+
+        self._fault, self.faults_sent = choose, 0
+
+    def find_fault(self, method: str, path: str) -> Fault | None:
+        with self._lock:
+            fault = self._fault(method, path)
+            self.faults_sent += fault is not None
+            return fault
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is no error."""
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: S3Proxy
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = self.server.find_fault(self.command, self.path)
+        if fault is None:
+            status, headers, content = self._ask(body)
+        elif fault.status is None:
+            # The next close sends a reset.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            return
+        else:
+            status, headers = fault.status, {"Content-Type": "application/xml", **fault.headers}
+            content = _ERROR.format(fault.code, fault.message, fault.more).encode()
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.command != "HEAD":
+            headers = {name.lower(): value for name, value in headers.items()}
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(b"" if self.command == "HEAD" else content)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - what they have to be called
+
+    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """The server's own answer. Host is passed on: it is signed."""
+        connection = HTTPConnection(self.server.s3.host, self.server.s3.port, timeout=30)
+        try:
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                if name.lower() not in ("connection", "expect"):
+                    connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            content = answer.read()
+            kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+            if self.command == "HEAD" and (length := answer.getheader("Content-Length")):
+                kept["Content-Length"] = length
+            return answer.status, kept, content
+        finally:
+            connection.close()
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""

@@ -1,0 +1,29 @@
+"""What S3A has to know of a test's server, told to a session that runs already: by bucket, for it keeps what it knew of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.testing.stack import S3
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: A test waits for no second try longer than it has to.
+HURRY = {"retry.interval": "50ms", "retry.limit": "4", "retry.throttle.limit": "4", "attempts.maximum": "2"}
+
+
+def bucket_options(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Hadoop's options of one bucket."""
+    return {f"fs.s3a.bucket.{bucket}.{key.removeprefix('fs.s3a.')}": value for key, value in options.items()}
+
+
+def open_bucket(spark: SparkSession, s3: S3, bucket: str, **options: str) -> str:
+    """The address of a bucket of this name, which the session finds and logs in at. ``options``: with ``_`` for ``.``."""
+    own = {key.replace("_", "."): value for key, value in options.items()}
+    keys = {"access.key": s3.access_key, "secret.key": s3.secret_key}
+    hadoop: Any = spark._jsc.hadoopConfiguration()
+    for key, value in bucket_options(bucket, {**s3.hadoop_options, **HURRY, **keys, **own}).items():
+        hadoop.set(key, value)
+    return f"s3a://{bucket}"

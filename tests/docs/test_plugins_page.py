@@ -12,6 +12,7 @@ from headrace.sdk import hookspecs
 from headrace.sdk.auth import AuthProvider
 from headrace.sdk.catalog import Catalog, CatalogTable
 from headrace.sdk.dialect import Dialect
+from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import API_VERSION, Plugin
 from headrace.sdk.plugins import KINDS
@@ -46,7 +47,7 @@ def test_every_hook_is_there(hook: str) -> None:
     "contract",
     [
         *(Plugin, Source, NativeSource, RangedSource, Format, Dialect, Transform),
-        *(Sink, Capabilities, Batch, WriteResult, AuthProvider, Catalog, CatalogTable),
+        *(Sink, Capabilities, Batch, WriteResult, AuthProvider, Catalog, CatalogTable, FileSystem),
     ],
 )
 def test_every_part_of_a_contract_is_mentioned(contract: type) -> None:

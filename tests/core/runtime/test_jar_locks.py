@@ -196,6 +196,20 @@ def test_every_jar_of_a_built_in_plugin_is_locked() -> None:
         assert find_locked(needed, known), f"Spark {line}: headrace jars --lock"
 
 
+def test_a_jar_alone_is_locked_without_what_it_needs(
+    mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
+    alone, released = f"{ONE}:jar", release(mirror, ONE)
+    assert describe_jars(alone, spark_version="3.5.7", report=print) == [released]
+    known = {alone: [released]}
+    assert resolve_jars([alone], spark_version="3.5.7", locks=known) == [
+        cache / "maven/org/example/one/1.0/one-1.0.jar"
+    ]
+    newer = Artefact("org.example:one:2.0", "b", 1)
+    assert find_locked([alone, TWO], {**known, TWO: [newer]}) is None
+
+
 def test_a_plugin_without_a_package_has_no_lock() -> None:
     class Loose(Plugin):
         name = "loose"

@@ -1,0 +1,110 @@
+"""What S3A costs with the few jars that ``s3a://`` brings, and with the bundle that Hadoop itself asks for.
+
+    python benchmarks/s3a.py [--rounds 3] [--megabytes 200]
+
+Each round is a process of its own for each set of jars, against one server of S3 on this machine: from exec to a session, from
+there to the first answer of S3, then a file written and read in one stream.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from headrace.runtime.jar_locks import read_locks
+from headrace.runtime.jars import resolve_jars
+from headrace.runtime.session_builder import list_coordinates, spark_line, spark_version
+from headrace.testing.stack import S3
+from headrace_aws.s3a import S3A
+
+_BUNDLE = {"3.5": "org.apache.hadoop:hadoop-aws:3.3.4", "4.0": "org.apache.hadoop:hadoop-aws:3.4.1"}
+_FIGURES = ("session s", "first answer s", "write MB/s", "read MB/s")
+
+
+def find_jars() -> dict[str, list[Path]]:
+    """Name of a set → its jars, fetched where they are missing."""
+    line, version = spark_line(spark_version()), spark_version()
+    few = resolve_jars(list_coordinates([S3A()], line), spark_version=version, locks=read_locks([S3A]))
+    return {"few jars": few, "bundle": resolve_jars([_BUNDLE[line]], spark_version=version)}
+
+
+def measure(jars: list[Path], options: dict[str, str], megabytes: int, started: float) -> dict[str, float]:
+    """The figures of this process, which was started at ``started``."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
+    for key, value in options.items():
+        builder = builder.config(f"spark.hadoop.{key}", value)
+    spark = builder.getOrCreate()
+    clock = time.time()
+    figures = {"session s": clock - started}
+    jvm: Any = spark._jvm  # noqa: SLF001
+    path = jvm.org.apache.hadoop.fs.Path(f"s3a://lake/{os.getpid()}")
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    files.exists(path)
+    figures["first answer s"] = time.time() - clock
+    for name, copy in (("write MB/s", _write), ("read MB/s", _read)):
+        clock = time.time()
+        copy(jvm, files, path, megabytes)
+        figures[name] = megabytes / (time.time() - clock)
+    spark.stop()
+    return figures
+
+
+def _write(jvm: Any, files: Any, path: Any, megabytes: int) -> None:
+    zeros = jvm.java.io.FileInputStream("/dev/zero")
+    source = jvm.org.apache.commons.io.input.BoundedInputStream(zeros, megabytes << 20)
+    target = files.create(path, True)
+    jvm.org.apache.commons.io.IOUtils.copyLarge(source, target)
+    target.close()
+
+
+def _read(jvm: Any, files: Any, path: Any, megabytes: int) -> None:
+    source = files.open(path)
+    target = jvm.java.io.FileOutputStream("/dev/null")
+    assert jvm.org.apache.commons.io.IOUtils.copyLarge(source, target) == megabytes << 20
+    source.close()
+
+
+def main() -> None:
+    """Run both sets in turn, round by round, and print the table."""
+    cli = argparse.ArgumentParser(description="S3A with few jars and with the bundle.")
+    cli.add_argument("--rounds", type=int, default=3)
+    cli.add_argument("--megabytes", type=int, default=200)
+    cli.add_argument("--one", help=argparse.SUPPRESS)
+    given = cli.parse_args()
+    if given.one:
+        task = json.loads(given.one)
+        jars = [Path(jar) for jar in task["jars"]]
+        print(json.dumps(measure(jars, task["options"], given.megabytes, task["started"])))
+        return
+    sets = find_jars()
+    took: dict[str, list[dict[str, float]]] = {name: [] for name in sets}
+    with S3() as s3:
+        s3.create_bucket("lake")
+        environment = {**os.environ, **s3.environment}
+        for _ in range(given.rounds):
+            for name, jars in sets.items():
+                task = {"jars": [*map(str, jars)], "options": {**s3.hadoop_options}, "started": time.time()}
+                command = [sys.executable, __file__, "--one", json.dumps(task), "--megabytes", str(given.megabytes)]
+                done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+                took[name].append(json.loads(done.stdout.splitlines()[-1]))
+    print(
+        f"| {given.rounds} rounds, medians | jars | MB | {' | '.join(_FIGURES)} |\n|---|---|---|{'---|' * len(_FIGURES)}"
+    )
+    for name, jars in sets.items():
+        size = sum(jar.stat().st_size for jar in jars) / 1e6
+        figures = " | ".join(f"{median(one[figure] for one in took[name]):,.1f}" for figure in _FIGURES)
+        print(f"| {name} | {len(jars)} | {size:,.1f} | {figures} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -137,8 +137,8 @@ def test_the_core_names_no_connector_and_no_format() -> None:
 
 
 def test_what_an_author_reads_is_little() -> None:
-    # how entry points are found is nothing that an author reads
-    read = [path for path in (CORE / "sdk").glob("*.py") if path.name != "plugins.py"]
+    # how plugins are found and looked at is nothing that an author reads
+    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem not in ("plugins", "plugin_checks")]
     lines = {str(path.relative_to(CORE)): code_lines(path) for path in read}
     assert sum(lines.values()) < LIMIT, sorted(lines.items(), key=lambda item: -item[1])
 

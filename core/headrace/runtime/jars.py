@@ -19,7 +19,7 @@ from headrace.errors import ConfigError
 from headrace.runtime import ivy
 from headrace.runtime.artefacts import Artefact, Fetcher, describe, hold_lock, is_alone
 from headrace.runtime.jar_locks import Locks, find_locked
-from headrace.sdk.plugins import COORDINATE
+from headrace.sdk.plugin_checks import COORDINATE
 
 #: The settings of Spark's that decide where jars come from and which are left out.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")

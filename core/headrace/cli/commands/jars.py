@@ -69,7 +69,8 @@ def _write_lock(package: str) -> None:
 
 
 def _list_installed_plugins() -> list[type[Plugin]]:
-    from headrace.sdk.plugins import BASES, registry
+    from headrace.sdk.plugin_checks import BASES
+    from headrace.sdk.plugins import registry
 
     return [plugin for kind in BASES for _, plugin in registry().all(kind)]
 

@@ -77,7 +77,8 @@ def _list_plugins(known: Registry, reserved: Mapping[str, Collection[str]]) -> I
 def _try_out(known: Registry, item: Registration, reserved: Collection[str]) -> int | None:
     """The API version of a plugin that can be imported, built and described; PluginError for one that cannot."""
     from headrace.config.json_schema import plugin_schema
-    from headrace.sdk.plugins import BASES, try_construction
+    from headrace.sdk.plugin_checks import BASES
+    from headrace.sdk.plugins import try_construction
 
     if item.name in reserved:
         raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")

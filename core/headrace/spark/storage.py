@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PROBE = "_headrace_check"
 #: In a folder that Spark has written to its end; and Spark's own note of it, which a setting of the cluster's may leave out.
 _WHOLE, _SUCCESS = "_headrace_whole", "_SUCCESS"
+#: What Hadoop calls object stores by: there a file is seen when its stream is closed, and never if it is not.
+_ABORTABLE = "fs.capability.outputstream.abortable"
 
 
 def _path_alone(uri: str) -> str:
@@ -88,16 +90,22 @@ class Folder:
         if replace and str(files.getUri().getScheme()) == "file":
             _put_here(Path(str(path.toUri().getPath())), text)
             return
-        files.mkdirs(path.getParent())
-        package = self._jvm.org.apache.spark.sql.execution.streaming
-        stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
-        out = stream.createAtomic(path, replace)
+        is_store = files.hasPathCapability(path, _ABORTABLE)
+        # To move a text to its place in a store would be to remove the old one first, and then to copy.
+        out = files.create(path, replace) if is_store else self._create_beside(files, path, replace=replace)
         try:
             out.write(text.encode())
         except BaseException:
-            out.cancel()
+            (out.abort if is_store else out.cancel)()
             raise
         out.close()
+
+    def _create_beside(self, files: Any, path: Any, *, replace: bool) -> Any:
+        """A stream to a file that is moved to ``path`` when it is closed."""
+        files.mkdirs(path.getParent())
+        package = self._jvm.org.apache.spark.sql.execution.streaming
+        stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
+        return stream.createAtomic(path, replace)
 
     def names(self, *, hidden: bool = False) -> list[str]:
         """The names of files and folders in it; empty when the folder is not there. ``hidden``: those too that readers pass over."""

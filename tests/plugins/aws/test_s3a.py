@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
 from tests.support.s3_proxy import Fault, S3Proxy
@@ -189,6 +190,19 @@ class TestFaults:
         proxy.fail(SKEWED, times=1, methods="PUT")
         Folder(spark, f"{bucket}/c").write("note", "text")
         assert (Folder(spark, f"{bucket}/c").read("note"), proxy.faults_sent) == ("text", 1)
+
+    def test_a_text_that_cannot_be_replaced_stays(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
+        folder = Folder(spark, f"{bucket}/c")
+        folder.write("note", "old")
+        # Whether the new text is put there or moved there.
+        proxy.fail(Fault(500, "InternalError"), times=1_000_000, methods="PUT", path="/c/note")
+        with pytest.raises(Py4JJavaError):
+            folder.write("note", "new")
+        assert proxy.faults_sent
+        proxy.fail(RESET, times=0)
+        assert folder.read("note") == "old"
+        folder.write("note", "new")
+        assert (folder.read("note"), folder.names(hidden=True)) == ("new", ["note"])
 
     @pytest.mark.parametrize(
         ("fault", "methods", "kind", "said"),

@@ -65,11 +65,11 @@ class Glue(AwsServer):
 
 
 @contextmanager
-def lend_keys(spark: SparkSession) -> Iterator[None]:
+def lend_keys(spark: SparkSession, access_key: str = "AKIDEXAMPLE", secret_key: str = "example") -> Iterator[None]:
     """Keys for AWS's clients in the JVM, which is also that of other tests."""
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    system.setProperty("aws.accessKeyId", "AKIDEXAMPLE")
-    system.setProperty("aws.secretAccessKey", "example")
+    system.setProperty("aws.accessKeyId", access_key)
+    system.setProperty("aws.secretAccessKey", secret_key)
     yield
     system.clearProperty("aws.accessKeyId")
     system.clearProperty("aws.secretAccessKey")

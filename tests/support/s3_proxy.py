@@ -1,6 +1,7 @@
 """A proxy in front of an S3 server that answers some requests itself, as S3 does when it is busy, or breaks the connection.
 
-It is no S3: what it says when it fails is copied from S3's documentation. All else is the server's own, signatures too.
+It is no S3: what it says when it fails is copied from S3's documentation. All else is the server's own, signatures too; but the server
+takes no session tokens: questions that have one are signed anew, with its own keys.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from headrace.testing.stack import S3
 
@@ -32,6 +37,8 @@ class Fault:
     #: Elements of the error beside these.
     more: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: There is no answer at all, for as long as somebody waits for it.
+    is_silent: bool = False
 
 
 class S3Proxy(ThreadingHTTPServer):
@@ -43,6 +50,8 @@ class S3Proxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.s3 = s3
         self.faults_sent = 0
+        #: The session tokens that came.
+        self.tokens: set[str] = set()
         self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self._lock = threading.Lock()
 
@@ -90,6 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.find_fault(self.command, self.path)
         if fault is None:
             status, headers, content = self._ask(body)
+        elif fault.is_silent:
+            self.connection.recv(1)
+            self.close_connection = True
+            return
         elif fault.status is None:
             # The next close sends a reset.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -114,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         connection = HTTPConnection(self.server.s3.host, self.server.s3.port, timeout=30)
         try:
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():
+            for name, value in self._sign().items():
                 if name.lower() not in ("connection", "expect"):
                     connection.putheader(name, value)
             connection.endheaders(body)
@@ -126,6 +139,17 @@ class _Handler(BaseHTTPRequestHandler):
             return answer.status, kept, content
         finally:
             connection.close()
+
+    def _sign(self) -> Mapping[str, str]:
+        """The headers as they came; where there is a session token, without it and signed anew."""
+        headers, s3 = dict(self.headers.items()), self.server.s3
+        token = headers.pop("X-Amz-Security-Token", None)
+        if token is not None:
+            self.server.tokens.add(token)
+            asked = AWSRequest(self.command, f"http://{headers['Host']}{self.path}", headers)
+            S3SigV4Auth(Credentials(s3.access_key, s3.secret_key), "s3", s3.region).add_auth(asked)
+            headers = dict(asked.headers.items())
+        return headers
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""

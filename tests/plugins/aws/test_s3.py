@@ -1,4 +1,8 @@
-"""A pipeline whose source, tables, dead letters and checkpoint are on S3, killed in the middle: every row is there once."""
+"""A pipeline whose tables, objects, dead letters and checkpoint are on S3, killed in the middle: every row is there once.
+
+Real are the broker and the server of S3, which verifies signatures; moto stands in for Glue, and a server here for what gives a
+container the keys of its role. A proxy in front of S3 holds back what the kill is to hit.
+"""
 
 from __future__ import annotations
 
@@ -14,62 +18,111 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
-from tests.support.bronze import Bronze
+from tests.support.glue import Glue, lend_keys
+from tests.support.role_server import RoleServer
+from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import bucket_options, open_bucket
 from tests.support.waiting import until
 
 from headrace import Pipeline
 from headrace.sdk.sink import Table
-from headrace.testing.stack import S3
+from headrace.testing.stack import S3, Kafka
+from headrace.testing.stack.kafka import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["headrace.testing.stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.slow]
 
-ROWS, FILES = 12, 4
-SINKS: dict[str, dict[str, Any]] = {
-    "iceberg": {"iceberg": {"warehouse": "s3a://lake/iceberg", "mode": "append"}},
-    "cow": {"hudi": {"path": "s3a://lake/cow", "mode": "append"}},
-    "mor": {"hudi": {"path": "s3a://lake/mor", "table.type": "MERGE_ON_READ"}},
-    "files": {"files": {"path": "s3a://lake/files", "format": "parquet"}},
-}
+#: Records, of each batch, and the offset of one that nobody can read.
+RECORDS, BATCH, BROKEN = 15, 5, 6
+#: The first offset of each object of two rows. The object that is begun in the first batch is complete in the second.
+OBJECTS = (0, 2, 4, 7, 9, 11, 13)
+#: Of the second batch.
+HELD, MOVED = 7, 4
+NO_ANSWER = Fault(None, is_silent=True)
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with S3() as server:
+def glue() -> Iterator[Glue]:
+    with Glue() as server:
         yield server
 
 
-def fill(s3: S3, folder: Path) -> None:
-    """The bucket ``lake`` with source files of a few rows each."""
-    s3.create_bucket("lake")
-    bronze = Bronze(folder / "bronze")
-    artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
-    for number in range(FILES):
-        for row in range(ROWS // FILES):
-            key = number * (ROWS // FILES) + row
-            artists.snapshot({"artist_id": key, "name": f"n{key}", "nationality": None})
-        (file,) = bronze.flush()
-        s3.put("lake", str(file.relative_to(folder)), file.read_bytes())
+def object_key(start: int) -> str:
+    return f"objects/topics/{pipelines.TOPIC}/partition=0/{pipelines.TOPIC}+0+{start:010d}.json"
 
 
-def list_files(s3: S3, prefix: str) -> list[str]:
-    """Without the markers of folders."""
-    return [key for key in s3.keys("lake", prefix) if not key.endswith("/")]
+def read_objects(s3: S3) -> dict[str, list[int]]:
+    """The ids of the rows in each object of the sink ``s3``."""
+    found = {key: s3.read("lake", key) for key in s3.keys("lake", "objects/topics/") if not key.endswith("/")}
+    return {key: [json.loads(line)["artist_id"] for line in content.splitlines()] for key, content in found.items()}
+
+
+def list_sinks(s3: S3, glue: Glue) -> dict[str, dict[str, Any]]:
+    """Folder of the bucket → a sink. By the first two a batch is taken when the process is killed, and by the last two not."""
+    catalog = {
+        "type": "glue",
+        "warehouse": "s3://lake/glue",
+        "glue.endpoint": glue.endpoint_url,
+        "s3.endpoint": s3.endpoint_url,
+        "s3.path-style-access": "true",
+        "client.region": s3.region,
+    }
+    return {
+        "iceberg": {"iceberg": {"warehouse": "s3a://lake/iceberg", "mode": "append"}},
+        "mor": {"hudi": {"path": "s3a://lake/mor", "table.type": "MERGE_ON_READ", "mode": "append"}},
+        "objects": {"s3": {"path": "s3a://lake/objects", "format": "json", "flush.size": 2}},
+        "glue": {"iceberg": {"catalog": "lake_of_artists", "catalog.properties": catalog, "mode": "append"}},
+        "files": {"files": {"path": "s3a://lake/files", "format": "parquet"}},
+    }
+
+
+def make_pipeline(kafka: Kafka, sinks: dict[str, dict[str, Any]], hadoop_options: dict[str, str]) -> dict[str, Any]:
+    """By bucket, and without a key: who has a role gets one."""
+    options = {f"spark.hadoop.{key}": value for key, value in bucket_options("lake", hadoop_options).items()}
+    return {
+        "name": "artists",
+        "source": {
+            "kafka": {
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "subscribe": pipelines.TOPIC,
+                "maxOffsetsPerTrigger": BATCH,
+            },
+            "value": "json",
+        },
+        "tables": [{"source": pipelines.TOPIC, "key": ["artist_id"], "target": pipelines.TABLE}],
+        "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
+        "sinks": list(sinks.values()),
+        "checkpoint": "s3a://lake/checkpoint",
+        "spark": {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **options},
+    }
+
+
+def produce(kafka: Kafka) -> list[int]:
+    """Fills the topic; the ids of its rows."""
+    kafka.create_topic(pipelines.TOPIC)
+    rows = [{"artist_id": n, "name": f"n{n}"} for n in range(RECORDS)]
+    source = {"connector": "postgresql", "table": "artists", "ts_ms": 1}
+    events = [
+        {"before": None, "after": row, "op": "c", "ts_ms": 1, "source": {**source, "lsn": row["artist_id"]}}
+        for row in rows
+    ]
+    values = [json.dumps(event).encode() for event in events]
+    values[BROKEN] = b'{"broken'
+    kafka.produce(pipelines.TOPIC, *map(Record, values))
+    return [n for n in range(RECORDS) if n != BROKEN]
 
 
 @contextmanager
 def run_program(file: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """``headrace run`` in a group of its own, which is killed with the block."""
-    command = [sys.executable, "-m", "headrace", "run", str(file)]
-    log = file.with_suffix(".log").open("wb")
+    command = [sys.executable, "-m", "headrace", "run", "--available-now", str(file)]
+    variables = {**os.environ, **environment}
     with (
-        log,
-        subprocess.Popen(
-            command, env={**os.environ, **environment}, stdout=log, stderr=log, start_new_session=True
-        ) as process,
+        file.with_suffix(".log").open("wb") as log,
+        subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True) as process,
     ):
         try:
             yield process
@@ -78,36 +131,42 @@ def run_program(file: Path, environment: dict[str, str]) -> Iterator[subprocess.
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(s3: S3, tmp_path: Path, spark: SparkSession) -> None:
-    fill(s3, tmp_path)
-    config: dict[str, Any] = {
-        "name": "artists",
-        "source": {"files": {"path": "s3a://lake/bronze", "format": "avro", "maxFilesPerTrigger": 1}},
-        "tables": [{"source": pipelines.TOPIC, "key": ["artist_id"], "target": pipelines.TABLE}],
-        "transforms": [{"unwrap": {"delete.tombstone.handling.mode": "drop"}}],
-        "sinks": list(SINKS.values()),
-        "checkpoint": "s3a://lake/checkpoint",
-        # By bucket, and without a key: those are in the environment.
-        "spark": {f"spark.hadoop.{key}": value for key, value in bucket_options("lake", s3.hadoop_options).items()},
-    }
-    config["spark"] |= {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
+def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(
+    kafka: Kafka, s3: S3, glue: Glue, tmp_path: Path, spark: SparkSession
+) -> None:
+    s3.create_bucket("lake")
+    ids = produce(kafka)
+    sinks = list_sinks(s3, glue)
     file = tmp_path / "pipeline.yaml"
-    file.write_text(json.dumps(config), encoding="utf-8")
-    assert s3.secret_key not in file.read_text(encoding="utf-8")
-    commits, offsets = "checkpoint/stream/commits/", "checkpoint/stream/offsets/"
-    with run_program(file, dict(s3.environment)) as process:
-        until(
-            lambda: f"{offsets}2" in s3.keys("lake", offsets) or process.poll() is not None,
-            f"the third batch:\n{file.with_suffix('.log').read_text()}",
-        )
-        assert process.poll() is None, file.with_suffix(".log").read_text()
-    done = list_files(s3, commits)
-    assert len(done) < FILES
-    open_bucket(spark, s3, "lake")
+    with S3Proxy(s3) as proxy, RoleServer(s3) as roles:
+        config = make_pipeline(kafka, sinks, proxy.hadoop_options)
+        file.write_text(json.dumps(config), encoding="utf-8")
+        proxy.fail(NO_ANSWER, times=1, methods="PUT", path=f"{HELD:010d}.json")
+        with run_program(file, roles.environment) as process:
+            # Complete objects are moved to their places: one is there, and for the next S3 has no answer.
+            until(
+                lambda: (proxy.faults_sent and object_key(MOVED) in s3.keys("lake")) or process.poll() is not None,
+                "the second batch's objects",
+            )
+            assert process.poll() is None, file.with_suffix(".log").read_text()
+    # The container's role was all that it had: for both of AWS's SDKs, S3A's and Iceberg's.
+    assert roles.containers > 1
+    whole = {object_key(start): ids[i * 2 : i * 2 + 2] for i, start in enumerate(OBJECTS)}
+    assert read_objects(s3) == {object_key(start): whole[object_key(start)] for start in (0, 2, 4)}
+
+    address = open_bucket(spark, s3, "lake")
     pipeline = Pipeline.from_dict({**config, "spark": {}})
-    assert pipeline.run(spark).batches == FILES - len(done)
-    assert list_files(s3, commits) == [f"{commits}{number}" for number in range(FILES)]
-    for name, sink in zip(SINKS, pipeline.sinks, strict=True):
-        keys = [row.artist_id for row in sink.read_back(spark, Table(pipelines.TABLE), None).collect()]
-        assert sorted(keys) == list(range(ROWS)), name
-    assert {key.split("/")[0] for key in s3.keys("lake")} == {*SINKS, "bronze", "checkpoint"}
+    with lend_keys(spark, s3.access_key, s3.secret_key):
+        for key, value in pipeline.sinks[3].session_conf().items():
+            spark.conf.set(key, value)
+        assert pipeline.run(spark).batches == 2
+        for name, sink in zip(sinks, pipeline.sinks, strict=True):
+            rows = sink.read_back(spark, Table(pipelines.TABLE), None).collect()
+            assert sorted(row.artist_id for row in rows) == ids, name
+    assert read_objects(s3) == whole
+    letters = pipeline.read_dead_letters(spark)
+    assert letters is not None
+    assert [bytes(row.value) for row in letters.collect()] == [b'{"broken']
+    commits = f"{address}/checkpoint/stream/commits/".removeprefix("s3a://lake/")
+    assert [key for key in s3.keys("lake", commits) if not key.endswith("/")] == [f"{commits}{n}" for n in range(3)]
+    assert {key.split("/")[0] for key in s3.keys("lake")} == {*sinks, "checkpoint"}

@@ -15,6 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
+from tests.support.role_server import TOKEN, RoleServer
 from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import open_bucket
 
@@ -168,6 +169,26 @@ def refusal(spark: SparkSession, address: str) -> HeadraceError:
 
 
 spark_tests = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+
+@pytest.mark.spark
+@pytest.mark.dist
+def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> None:
+    s3.create_bucket("lent")
+    s3.put("lent", "c/note", b"text")
+    with RoleServer(s3) as roles:
+        role = {
+            "aws.credentials.provider": "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider",
+            "assumed.role.arn": "arn:aws:iam::123456789012:role/lake-writer",
+            "assumed.role.sts.endpoint": roles.endpoint_url,
+            "assumed.role.sts.endpoint.region": s3.region,
+        }
+        options = {"endpoint": proxy.hadoop_options["fs.s3a.endpoint"], **role}
+        address = open_bucket(spark, s3, "lent", **options)
+        assert Folder(spark, f"{address}/c").read("note") == "text"
+    (asked,) = roles.asked
+    assert (asked["Action"], asked["RoleArn"]) == ("AssumeRole", role["assumed.role.arn"])
+    assert proxy.tokens == {TOKEN}
 
 
 class TestFaults:

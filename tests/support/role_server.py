@@ -1,0 +1,79 @@
+"""A stand-in for what gives the keys of a role: the agent beside a container of ECS or EKS, and AWS's STS.
+
+It is neither: it gives the keys of a server of S3 that is here to whoever asks, and looks at nobody's signature. At what was
+signed with these keys the server of S3 looks.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from headrace.testing.stack import S3
+
+TOKEN, _END = "token", "2099-12-31T23:59:59Z"
+_STS_ANSWER = f"""<{{0}}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{{0}}Result><Credentials>
+<AccessKeyId>{{1}}</AccessKeyId><SecretAccessKey>{{2}}</SecretAccessKey><SessionToken>{TOKEN}</SessionToken><Expiration>{_END}</Expiration>
+</Credentials></{{0}}Result><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></{{0}}Response>"""
+
+
+class RoleServer(ThreadingHTTPServer):
+    """Lends the keys of ``s3``."""
+
+    daemon_threads = True
+
+    def __init__(self, s3: S3) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.s3 = s3
+        #: What it was asked as STS, and how often as a container's agent.
+        self.asked: list[dict[str, str]] = []
+        self.containers = 0
+
+    @property
+    def endpoint_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a container has whose task or pod has a role."""
+        return {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{self.endpoint_url}/role", "AWS_REGION": self.s3.region}
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: RoleServer
+
+    def do_GET(self) -> None:
+        self.server.containers += 1
+        s3 = self.server.s3
+        # Without a session token, which the server of S3 takes from nobody.
+        keys = {"AccessKeyId": s3.access_key, "SecretAccessKey": s3.secret_key, "Expiration": _END}
+        self._answer("application/json", json.dumps(keys))
+
+    def do_POST(self) -> None:
+        asked = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        self.server.asked.append(asked)
+        s3 = self.server.s3
+        self._answer("text/xml", _STS_ANSWER.format(asked["Action"], s3.access_key, escape(s3.secret_key)))
+
+    def _answer(self, kind: str, text: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.sdk.catalog import Storage
     from headrace.sdk.schema_log import SchemaLog
 
 
@@ -139,6 +140,10 @@ class Format(Plugin):
     def find_damaged_file(self, spark: SparkSession, files: Sequence[str], error: BaseException) -> str | None:
         """The first of these files that cannot be read to its end, where ``error`` is one of the format's reader."""
         return None
+
+    def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
+        """By which classes engines read files of the format that have these columns. ``options``: those of Spark's writer."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how engines read its files")
 
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import SinkConfig
-from headrace_aws.s3.joda import translate_pattern
+from headrace.sdk import SinkConfig, Sync
+from headrace_aws.s3.joda import list_folder_names, translate_pattern
 
 DAY_MS = round(timedelta(days=1).total_seconds() * 1000)
 #: Partitioner → the path format and the duration that it stands for.
@@ -80,6 +81,9 @@ class S3SinkConfig(SinkConfig):
     #: As what.
     headers_format: RowFormat = Field("avro", alias="headers.format")
 
+    #: A catalog in which engines look the tables up. The folders of ``partitioner`` are partitions there.
+    sync: Sync = None
+
     @field_validator("avro_codec", mode="before")
     @classmethod
     def _read_null(cls, value: Any) -> Any:
@@ -125,6 +129,28 @@ class S3SinkConfig(SinkConfig):
                     f"`{self.__class__.model_fields[name].alias}` is a folder: names without a leading `_`, and `/`"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _check_catalog(self) -> S3SinkConfig:
+        if self.sync is None:
+            return self
+        if self.format == "bytes":
+            raise ValueError("`sync` describes columns, and `format: bytes` has none")
+        if self.store_keys or self.store_headers:
+            raise ValueError(
+                "with `sync` readers take all objects of a folder for rows: leave out `store.kafka.keys` and `store.kafka.headers`"
+            )
+        if wrong := [name for name in self.partition_names if not re.fullmatch(r"\w+", name)]:
+            raise ValueError(f"with `sync` a part of a path is `name=value`, and {wrong[0]!r} is no name of a column")
+        return self
+
+    @property
+    def partition_names(self) -> tuple[str, ...]:
+        """The names of the folders of a partition: ``year`` of ``year=2015``; where one has none, the folder as it is."""
+        if self.partitioner == "default":
+            return ("partition",)
+        pattern = _PERIODS[self.partitioner][0] if self.partitioner in _PERIODS else self.path_format
+        return self.partition_field_name or list_folder_names(str(pattern))
 
     @property
     def path_pattern(self) -> tuple[str, int] | None:

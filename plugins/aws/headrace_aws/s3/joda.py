@@ -18,6 +18,22 @@ def translate_pattern(pattern: str, locale: str) -> str:
     return "".join(_translate(token, pattern, locale) for token in tokens)
 
 
+def list_folder_names(pattern: str) -> tuple[str, ...]:
+    """What stands before the ``=`` of each folder of the paths: ``year`` for ``'year'=YYYY``; the whole folder where none does."""
+    tokens = (match.group() for match in _TOKEN.finditer(pattern))
+    # Letters of a time become something that no name has.
+    text = "".join(token[1:-1].replace("''", "'") if token[0] == "'" else _hide_time(token) for token in tokens)
+    return tuple(
+        name if mark and value else folder
+        for folder in text.split("/")
+        for name, mark, value in [folder.partition("=")]
+    )
+
+
+def _hide_time(token: str) -> str:
+    return f"<{token}>" if token[0].isalpha() else token
+
+
 def _translate(token: str, pattern: str, locale: str) -> str:
     letter = token[0]
     if not letter.isalpha():

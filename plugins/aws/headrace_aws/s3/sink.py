@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import quote
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, unquote
 
 from headrace.sdk import (
     Batch,
@@ -21,11 +21,13 @@ from headrace.sdk import (
     DataError,
     Folder,
     HeadraceError,
+    Plugin,
     Sink,
     Table,
     WriteResult,
     full_text,
 )
+from headrace_aws.s3.catalog import ObjectsTable
 from headrace_aws.s3.config import S3SinkConfig
 from headrace_aws.s3.formats import QUICK_COMMIT
 from headrace_aws.s3.objects import OBJECTS, STAGED, move_objects, write_objects
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Beside the topics, where readers do not look.
-_WORK = "_headrace"
+_WORK, _TABLE = "_headrace", "table-"
 #: A table's work is for one thread at a time: rows may come while the clock says that objects are complete.
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -62,6 +64,14 @@ class S3Sink(Sink):
         for direction in ("Write", "Read")
     }
 
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        #: Table → objects that are in their places, and that a catalog may not know.
+        self._unregistered: dict[str, list[str]] = {}
+
+    def parts(self) -> Sequence[Plugin]:
+        return [self.config.sync] if self.config.sync else []
+
     def record_columns(self) -> Collection[str]:
         return list_columns(self.config)
 
@@ -72,14 +82,16 @@ class S3Sink(Sink):
         work = self._work(rows.sparkSession, batch.pipeline, table.name)
         with _LOCKS[work.path]:
             state = State.read(work)
-            self._finish(rows.sparkSession, work, state)
+            moved = self._finish(rows.sparkSession, work, state)
             if state.has(batch.id):
+                self._register(rows.sparkSession, table.name, state, moved)
                 return WriteResult(skipped=True)
             spans = self._take(rows, batch, work, state)
             if "/" in batch.pipeline:  # dead letters that are read again, after which no record completes an object
                 spans += self._close(state, lambda _: True)
             state.note_batch(batch.id)
-            self._commit(rows.sparkSession, work, str(batch.id), spans, state)
+            moved += self._commit(rows.sparkSession, work, str(batch.id), spans, state)
+            self._register(rows.sparkSession, table.name, state, moved)
         return WriteResult()
 
     def tend(self, spark: SparkSession, pipeline: str) -> float | None:
@@ -89,10 +101,11 @@ class S3Sink(Sink):
             work = root.folder(name)
             with _LOCKS[work.path]:
                 state = State.read(work)
-                self._finish(spark, work, state)
+                moved = self._finish(spark, work, state)
                 spans = self._close(state, lambda partition: is_due(partition, self.config, now))
                 if spans:
-                    self._commit(spark, work, f"clock-{now}", spans, state)
+                    moved += self._commit(spark, work, f"clock-{now}", spans, state)
+                self._register(spark, unquote(name.removeprefix(_TABLE)), state, moved)
         due = next_rotation(now, self.config)
         return None if due is None else max(0.05, (due - now) / 1000)
 
@@ -134,6 +147,8 @@ class S3Sink(Sink):
         if rotations:
             parts = [(r.after.topic, r.after.partition, r.first, r.after.last) for r in rotations]
             state.staged[name] = Staged(schema, parts)
+        if config.sync and state.topics:
+            ObjectsTable(rows.sparkSession, state, config)
         return spans
 
     @staticmethod
@@ -146,17 +161,18 @@ class S3Sink(Sink):
                 state.partitions[key] = close(partition)
         return spans
 
-    def _commit(self, spark: SparkSession, work: Folder, name: str, spans: list[Span], state: State) -> None:
-        """Writes complete objects, takes the batch with the state, and moves them."""
+    def _commit(self, spark: SparkSession, work: Folder, name: str, spans: list[Span], state: State) -> list[str]:
+        """Writes complete objects, takes the batch with the state, and moves them; where to."""
         if spans:
             state.moves = write_objects(spark, work, name, spans, state, self.config)
         state.forget_staged()
         state.write(work)
-        self._finish(spark, work, state)
+        return self._finish(spark, work, state)
 
-    def _finish(self, spark: SparkSession, work: Folder, state: State) -> None:
-        """Does what is left of what the state says: after a crash, too."""
-        if state.moves:
+    def _finish(self, spark: SparkSession, work: Folder, state: State) -> list[str]:
+        """Does what is left of what the state says, after a crash, too; the objects that it brought to their places."""
+        moved = [target for _, target in state.moves]
+        if moved:
             move_objects(work, Folder(spark, self.config.path), state.moves)
             state.moves = []
             state.write(work)
@@ -165,6 +181,16 @@ class S3Sink(Sink):
         for name in staged.names():
             if name not in state.staged:
                 staged.delete(name)
+        return moved
+
+    def _register(self, spark: SparkSession, table: str, state: State, moved: Sequence[str]) -> None:
+        """Has a catalog know the table with objects that are new; with those, too, that it refused before."""
+        if self.config.sync and state.topics:
+            new = self._unregistered.setdefault(table, [])
+            new += moved
+            objects = ObjectsTable(spark, state, self.config)
+            self.config.sync.register(table, objects.describe, objects.locate(new), objects.list_partitions)
+            new.clear()
 
     def _work(self, spark: SparkSession, pipeline: str, table: str) -> Folder:
         names = [_WORK, quote(pipeline, safe=""), _folder_name(table)]
@@ -177,4 +203,4 @@ class S3Sink(Sink):
 
 def _folder_name(table: str) -> str:
     """The name of a table's folder; one that begins with an underscore would not be seen."""
-    return f"table-{quote(table, safe='')}"
+    return _TABLE + quote(table, safe="")

@@ -18,11 +18,13 @@ from headrace.sdk import (
     RecordReader,
     Scan,
     SchemaLog,
+    Storage,
     Subject,
     first_line,
     full_text,
 )
 from headrace_sources.formats.avro_scan import AvroScan
+from headrace_sources.formats.avro_storage import describe_avro
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.client import Registry
@@ -84,6 +86,9 @@ class AvroFormat(Format):
             id_kind=self.config.id_kind,
             single_schema=self.config.schema_file is not None,
         )
+
+    def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
+        return describe_avro(spark, schema)
 
     def session_conf(self) -> dict[str, str]:
         return {"spark.driver.extraJavaOptions": _READER_LIMITS, "spark.executor.extraJavaOptions": _READER_LIMITS}

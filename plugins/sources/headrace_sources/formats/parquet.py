@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.sdk import DataError, Format, Scan, full_text
+from headrace.sdk import DataError, Format, Scan, Storage, full_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+_HIVE_IO = "org.apache.hadoop.hive.ql.io.parquet"
 
 
 class ParquetFormat(Format):
@@ -41,6 +43,14 @@ class ParquetFormat(Format):
 
     def read(self, spark: SparkSession, scan: Scan, schema: StructType, options: Mapping[str, str]) -> DataFrame:
         return spark.read.schema(schema).options(**options).parquet(*scan.files)
+
+    def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
+        return Storage(
+            "parquet",
+            f"{_HIVE_IO}.MapredParquetInputFormat",
+            f"{_HIVE_IO}.MapredParquetOutputFormat",
+            f"{_HIVE_IO}.serde.ParquetHiveSerDe",
+        )
 
     @staticmethod
     def _merge_schemas(spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> StructType:

@@ -7,13 +7,13 @@ registry are ``registries``'. A record that does not fit is an error of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import model_validator
 
-from headrace.sdk import Format, HeadraceError, RecordReader, SchemaLog, Subject, full_text
+from headrace.sdk import Format, HeadraceError, RecordReader, SchemaLog, Storage, Subject, full_text
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.embedded_schema import (
     explain_unknown_schemas,
@@ -32,6 +32,7 @@ from headrace_sources.registries.reader import EmptyReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: Records of a topic that is new by which it is seen whether they bring a schema.
 _FIRST_RECORDS = 20
@@ -70,6 +71,18 @@ class JsonFormat(Format):
     name = "json"
     api_version = 1
     Config = JsonConfig
+
+    def describe_storage(self, spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> Storage:
+        # Spark takes all of these for options. Hive's patterns are Joda's, and Spark's are Java's.
+        pattern = options.get("timestampFormat")
+        own = {"timestamp.formats": pattern.replace("XXX", "ZZ")} if pattern else {}
+        return Storage(
+            "json",
+            "org.apache.hadoop.mapred.TextInputFormat",
+            "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+            "org.apache.hive.hcatalog.data.JsonSerDe",
+            {**options, **own},
+        )
 
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog

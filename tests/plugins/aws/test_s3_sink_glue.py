@@ -1,0 +1,189 @@
+"""Objects of the sink ``s3`` as tables of Glue's catalog, which moto plays. What Spark reads by is tried with Spark; Athena is not to be had."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.support.glue import Glue, column_types, read_table
+from tests.support.s3_records import TOPIC, Orders, Record, order
+
+from headrace import DataError, RetriableError
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import plain
+from headrace_aws.glue import client
+from headrace_aws.s3.sink import S3Sink
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("glue_login")]
+
+NAME = "orders"
+#: Midnight of the 18th of July 2015 in UTC, in milliseconds, and an hour.
+DAY, HOUR = 1_437_177_600_000, 3_600_000
+
+
+class Bucket(Orders):
+    """The sink stays one, as in a run."""
+
+    _sink: S3Sink | None = None
+
+    @property
+    def sink(self) -> S3Sink:
+        self._sink = self._sink or super().sink
+        return self._sink
+
+
+OpenBucket = Callable[..., Bucket]
+
+
+@pytest.fixture
+def bucket(glue: Glue, database: str, tmp_path: Path, clones: Sessions) -> OpenBucket:
+    def make(schema: str = "id int, name string", **options: Any) -> Bucket:
+        sync = {"glue": {"endpoint": glue.endpoint_url, "database": database}}
+        return Bucket(tmp_path, clones.of("s3"), {"flush.size": 2, "sync": sync, **options}, schema)
+
+    return make
+
+
+def rows_of(bucket: Bucket, table: dict[str, Any], *columns: str) -> list[tuple[Any, ...]]:
+    found = read_table(bucket.session, table).select(*columns).collect()
+    return sorted(tuple(plain(value) for value in row) for row in found)
+
+
+@pytest.mark.parametrize("format", ["avro", "json", "parquet"])
+def test_a_topic_is_a_table_whose_partitions_are_folders(
+    bucket: OpenBucket,
+    glue: Glue,
+    database: str,
+    questions: list[str],
+    format: str,  # noqa: A002
+) -> None:
+    orders = bucket(format=format)
+    orders.write(order(0), order(1, None), order(2), order(0, partition=1), order(1, partition=1))
+    table = glue.tables(database)[NAME]
+    root = f"file:{orders.folder}/topics/{TOPIC}"
+    assert table["StorageDescriptor"]["Location"] == root
+    assert column_types(table) == {"id": "int", "name": "string"}
+    assert [key["Name"] for key in table["PartitionKeys"]] == ["partition"]
+    assert glue.places(database, NAME) == {(n,): f"{root}/partition={n}" for n in ("0", "1")}
+    assert rows_of(orders, table, "id", "partition") == [(0, "0"), (0, "1"), (1, "0"), (1, "1")]
+    # What changes nothing in the catalog asks nothing of it: rows that wait, and another object of a partition.
+    questions.clear()
+    orders.write(order(3), order(4))
+    assert len(orders.objects()) == 3
+    assert questions == []
+    # A column is one version of the table, of its partitions too.
+    orders.schema = "id int, name string, note string"
+    orders.write(Record(5, {"id": 5, "name": "b", "note": "x"}), Record(6, {"id": 6, "name": "b", "note": "y"}))
+    table = glue.tables(database)[NAME]
+    assert glue.count_versions(database, NAME) == 2
+    assert column_types(table)["note"] == "string"
+    assert {column_types(one)["note"] for one in glue.partitions(database, NAME).values()} == {"string"}
+    assert rows_of(orders, table, "id", "note")[-2:] == [(5, "x"), (6, "y")]
+
+
+def test_hours_are_partitions(bucket: OpenBucket, glue: Glue, database: str) -> None:
+    orders = bucket(**{"partitioner": "hourly", "timestamp.extractor": "Record", "flush.size": 3})
+    orders.write(order(0, time=DAY), order(1, time=DAY + HOUR), order(2, time=DAY))
+    root = f"file:{orders.folder}/topics/{TOPIC}/year=2015/month=07/day=18"
+    assert glue.places(database, NAME) == {("2015", "07", "18", hour): f"{root}/hour={hour}" for hour in ("00", "01")}
+    table = glue.tables(database)[NAME]
+    assert rows_of(orders, table, "id", "day", "hour") == [(0, "18", "00"), (1, "18", "01"), (2, "18", "00")]
+
+
+def test_what_a_field_says_is_a_text_of_the_path(bucket: OpenBucket, glue: Glue, database: str) -> None:
+    orders = bucket(
+        "id int, name string, number int",
+        **{"partitioner": "field", "partition.field.name": "name,number", "flush.size": 3, "format": "parquet"},
+    )
+    rows = [{"id": n, "name": name, "number": n} for n, name in enumerate(("a/b", None, "c"))]
+    orders.write(*(Record(n, row) for n, row in enumerate(rows)))
+    assert glue.partitions(database, NAME).keys() == {("a/b", "0"), ("null", "1"), ("c", "2")}
+    table = glue.tables(database)[NAME]
+    assert column_types(table) == {"id": "int"}
+    assert {(key["Name"], key["Type"]) for key in table["PartitionKeys"]} == {("name", "string"), ("number", "string")}
+    assert rows_of(orders, table, "id", "name", "number") == [(0, "a/b", "0"), (1, "null", "1"), (2, "c", "2")]
+
+
+def test_a_pattern_of_times_names_them(bucket: OpenBucket, glue: Glue, database: str) -> None:
+    pattern = {"path.format": "'dt'=YYYY-MM-dd/'of'='h'HH", "partition.duration.ms": HOUR}
+    orders = bucket(**{"partitioner": "time-based", "timestamp.extractor": "Record", **pattern})
+    orders.write(order(0, time=DAY), order(1, time=DAY))
+    assert glue.partitions(database, NAME).keys() == {("2015-07-18", "h00")}
+
+
+def test_what_the_clock_writes_is_registered(bucket: OpenBucket, glue: Glue, database: str) -> None:
+    orders = bucket(**{"rotate.schedule.interval.ms": 1})
+    orders.write(order(0))
+    assert glue.partitions(database, NAME) == {}
+    orders.tend()
+    assert glue.partitions(database, NAME).keys() == {("0",)}
+
+
+@pytest.mark.parametrize("again", ["batch", "clock"])
+def test_what_glue_refused_is_registered_later(
+    bucket: OpenBucket, glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    orders = bucket()
+    orders.write(order(0), order(1))
+    records = [order(0, partition=1), order(1, partition=1)]
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RetriableError("AWS Glue is busy")
+
+    with monkeypatch.context() as context:
+        context.setattr(client.GlueClient, "create_partitions", refuse)
+        with pytest.raises(RetriableError):
+            orders.write(*records)
+    assert glue.partitions(database, NAME).keys() == {("0",)}
+    if again == "batch":
+        assert orders.write(*records).skipped
+    else:
+        orders.tend()
+    assert glue.partitions(database, NAME).keys() == {("0",), ("1",)}
+
+
+def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) -> None:
+    orders = bucket()
+    orders.write(order(0), order(1), order(0, partition=1), order(1, partition=1))
+    glue.client().delete_table(DatabaseName=database, Name=NAME)
+    shutil.rmtree(orders.folder / f"topics/{TOPIC}/partition=1")
+    bucket().tend()
+    assert glue.partitions(database, NAME).keys() == {("0",)}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"format": "bytes"}, "`format: bytes` has none"),
+        ({"store.kafka.keys": True}, "leave out `store.kafka.keys`"),
+        ({"store.kafka.headers": True}, "leave out `store.kafka.keys` and `store.kafka.headers`"),
+        ({"partitioner": "field", "partition.field.name": "source.table"}, "'source.table' is no name of a column"),
+        ({"partitioner": "time-based", "path.format": "'y'=YYYY/MM", "partition.duration.ms": 1}, "'<MM>' is no name"),
+    ],
+)
+def test_what_is_no_table_is_refused(bucket: OpenBucket, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        bucket(**options).tend()
+
+
+def test_a_column_that_the_path_has_is_refused_before_anything_is_taken(
+    bucket: OpenBucket, glue: Glue, database: str
+) -> None:
+    orders = bucket("id int, Partition string")
+    with pytest.raises(DataError, match="column 'Partition' is called as a part of the path"):
+        orders.write(Record(0, {"id": 0, "Partition": "x"}))
+    orders.schema = "id int, part string"
+    orders.write(Record(0, {"id": 0, "part": "x"}), Record(1, {"id": 1, "part": "x"}))
+    assert [row["part"] for rows in orders.objects().values() for row in rows] == ["x", "x"]
+    assert column_types(glue.tables(database)[NAME]) == {"id": "int", "part": "string"}
+
+
+def test_a_table_of_two_topics_is_refused(bucket: OpenBucket) -> None:
+    orders = bucket()
+    with pytest.raises(DataError, match=rf"has those of 2 topics: other, {TOPIC}"):
+        orders.write(order(0), order(0, topic="other"))
+    assert orders.objects() == {}

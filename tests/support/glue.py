@@ -67,12 +67,19 @@ class Glue(AwsServer):
 @contextmanager
 def lend_keys(spark: SparkSession, access_key: str = "AKIDEXAMPLE", secret_key: str = "example") -> Iterator[None]:
     """Keys for AWS's clients in the JVM, which is also that of other tests."""
+    with lend_properties(spark, {"aws.accessKeyId": access_key, "aws.secretAccessKey": secret_key}):
+        yield
+
+
+@contextmanager
+def lend_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Properties of the JVM's system, which are gone after the block."""
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    system.setProperty("aws.accessKeyId", access_key)
-    system.setProperty("aws.secretAccessKey", secret_key)
+    for name, value in properties.items():
+        system.setProperty(name, value)
     yield
-    system.clearProperty("aws.accessKeyId")
-    system.clearProperty("aws.secretAccessKey")
+    for name in properties:
+        system.clearProperty(name)
 
 
 class Refusing(ThreadingHTTPServer):

@@ -13,6 +13,10 @@ _REGION = (
     "`spark.hadoop.fs.s3a.bucket.{bucket}.endpoint: s3.{region}.amazonaws.com` under `spark:`"
 )
 _ALLOW = "allow s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is in it"
+_BUNDLE = (
+    "leave out `fs.s3a.assumed.role.sts.endpoint`, which Hadoop 3.4 cannot use without it (AWS_ENDPOINT_URL_STS says the same), "
+    "or add AWS's bundle to `spark.jars.packages`: software.amazon.awssdk:bundle:2.29.52"
+)
 #: Pattern → error, sentence, fix. In these, ``{said}`` is what a group of the pattern found.
 _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
@@ -20,6 +24,12 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         ConfigError,
         "there is no such class of credentials: {said}",
         "correct fs.s3a.aws.credentials.provider; Hadoop 3.4, which Spark 4 has, wants those of AWS's SDK 2",
+    ),
+    (
+        r"(?:NoClassDefFoundError|ClassNotFoundException): ((?:software|com)[/.]amazon\S*)",
+        ConfigError,
+        "what an option asks for lacks {said}, which is not among the few jars",
+        _BUNDLE,
     ),
     (
         r"NoAuthWithAWSException|NoAwsCredentialsException|Unable to load (?:AWS )?credentials from any",

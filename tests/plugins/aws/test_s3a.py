@@ -15,6 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
+from tests.support.glue import lend_properties
 from tests.support.role_server import TOKEN, RoleServer
 from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import open_bucket
@@ -50,6 +51,7 @@ MALFORMED = Fault(
     ELSEWHERE,
 )
 EXPIRED = Fault(400, "ExpiredToken", "The provided token has expired.")
+ROLE = "arn:aws:iam::123456789012:role/lake-writer"
 FOLDER = str(Path(__file__).parents[2] / "data/msk_demo/envelope")
 _names = count(1)
 
@@ -177,17 +179,19 @@ def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3
     s3.create_bucket("lent")
     s3.put("lent", "c/note", b"text")
     with RoleServer(s3) as roles:
-        role = {
+        options = {
+            "endpoint": proxy.hadoop_options["fs.s3a.endpoint"],
             "aws.credentials.provider": "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider",
-            "assumed.role.arn": "arn:aws:iam::123456789012:role/lake-writer",
-            "assumed.role.sts.endpoint": roles.endpoint_url,
-            "assumed.role.sts.endpoint.region": s3.region,
+            "assumed.role.arn": ROLE,
         }
-        options = {"endpoint": proxy.hadoop_options["fs.s3a.endpoint"], **role}
-        address = open_bucket(spark, s3, "lent", **options)
-        assert Folder(spark, f"{address}/c").read("note") == "text"
+        # AWS's SDK 2 may be told where STS is; of SDK 1 Hadoop says it.
+        properties = {"aws.endpointUrlSts": roles.endpoint_url, "aws.region": s3.region}
+        sts = {"assumed.role.sts.endpoint": roles.endpoint_url, "assumed.role.sts.endpoint.region": s3.region}
+        address = open_bucket(spark, s3, "lent", **options, **(sts if pipelines.HAS_HUDI else {}))
+        with lend_properties(spark, properties):
+            assert Folder(spark, f"{address}/c").read("note") == "text"
     (asked,) = roles.asked
-    assert (asked["Action"], asked["RoleArn"]) == ("AssumeRole", role["assumed.role.arn"])
+    assert (asked["Action"], asked["RoleArn"]) == ("AssumeRole", ROLE)
     assert proxy.tokens == {TOKEN}
 
 
@@ -299,6 +303,14 @@ class TestRefusals:
         error = refusal(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")
         assert isinstance(error, RetriableError)
         assert "S3 is away: Connect to 127.0.0.1:1" in str(error)
+
+
+def test_a_class_that_only_the_bundle_has_is_told() -> None:
+    text = "at org.apache.hadoop.fs.s3a.auth.STSClientFactory.getSTSEndpoint: NoClassDefFoundError: software/amazon/awssdk/thirdparty/X"
+    error = S3A().explain(OSError(text))
+    assert isinstance(error, ConfigError)
+    assert "lacks software/amazon/awssdk/thirdparty/X" in str(error)
+    assert "leave out `fs.s3a.assumed.role.sts.endpoint`" in str(error)
 
 
 def test_errors_of_others_are_theirs() -> None:

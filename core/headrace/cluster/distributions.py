@@ -27,7 +27,7 @@ _METADATA = ("entry_points.txt", "top_level.txt")
 def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wanted:
     """headrace, and the distributions that bring these plugins and the secret providers that a file's text refers to.
 
-    An extra is wanted that is called like the entry point of the plugin's package.
+    An extra is wanted that is called like the entry point of the plugin's package; by a file system none, for it is Java's.
     """
     wanted: dict[str, set[str]] = {"headrace": set()}
     classes = {type(plugin) for plugin in plugins}
@@ -36,7 +36,9 @@ def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wan
         target = registry.load(item) if is_named else item.peek()
         if is_named or (isinstance(target, type) and target in classes):
             name = item.distribution_name
-            wanted.setdefault(name, set()).update(_find_entry_points(name, target.__module__))
+            extras = wanted.setdefault(name, set())
+            if item.kind != "filesystem":
+                extras |= _find_entry_points(name, target.__module__)
     return wanted
 
 

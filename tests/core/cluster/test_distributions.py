@@ -75,6 +75,10 @@ def test_a_source_brings_the_extra_that_is_called_like_its_entry_point() -> None
 def test_so_does_a_reference_to_a_secret() -> None:
     assert "aws" not in find_wanted(registry(), pipeline().plan.plugins, "${env:SALT}")["headrace"]
     assert "aws" in find_wanted(registry(), pipeline().plan.plugins, "salt: ${secretManager:prod/salt}")["headrace"]
+    # What S3A needs are jars, and the extra is a hundred megabytes of Python.
+    on_s3 = pipeline(checkpoint="s3a://lake/checkpoint").plan.plugins
+    assert [plugin.name for plugin in on_s3 if plugin.name == "s3a"]
+    assert "aws" not in find_wanted(registry(), on_s3, "")["headrace"]
 
 
 def test_a_third_partys_plugin_brings_its_distribution() -> None:

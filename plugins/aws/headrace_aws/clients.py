@@ -20,11 +20,13 @@ _UNKNOWN_LOGIN = ("UnrecognizedClient", "InvalidClientTokenId", "InvalidSignatur
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
 _BUSY = (
     "Throttling",
+    "KMSThrottling",
     "TooManyRequests",
     "RequestLimitExceeded",
     "ProvisionedThroughputExceeded",
     "InternalServiceError",
     "InternalServerError",
+    "InternalFailure",
     "ConcurrentModification",
     "OperationTimeout",
 )
@@ -112,6 +114,11 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
 def error_code(error: Exception) -> str:
     """AWS's name for a refusal: ``ResourceNotFoundException``; empty when it is none."""
     return str(_answer(error).get("Error", {}).get("Code", ""))
+
+
+def error_message(error: Exception) -> str:
+    """What AWS says of a refusal; empty when it is none."""
+    return str(_answer(error).get("Error", {}).get("Message", ""))
 
 
 def is_denied(error: Exception) -> bool:

@@ -8,13 +8,14 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from hypothesis import given, settings, strategies as st
 
@@ -24,12 +25,14 @@ from headrace_aws.kinesis import reading
 from headrace_aws.kinesis.aggregation import MAGIC, split
 from headrace_aws.kinesis.config import KinesisConfig
 from headrace_aws.kinesis.errors import carry_errors, find_carried
+from headrace_aws.kinesis.pages import AskedPages, SentPages
 from headrace_aws.kinesis.places import COUNT_BITS, Place, partition_of, to_offset
 from headrace_aws.kinesis.planning import Planner, plan_range
-from headrace_aws.kinesis.reading import Mark, Reading, read_in_turn
+from headrace_aws.kinesis.reading import Mark, Reading, read_readings
 from headrace_aws.kinesis.stream import Stream
 
 STREAM = Stream("orders", "eu-west-1")
+SUBSCRIBED = replace(STREAM, consumer="arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/etl:1700000000")
 HOUR = 3_600_000
 Row = dict[str, Any]
 
@@ -38,8 +41,9 @@ Row = dict[str, Any]
 def _no_pauses() -> Iterator[None]:
     """A model answers as often as it is asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_PAGE_SECONDS", 0.0)
-        patch.setattr(reading, "_FIRST_PAUSE", 0.0)
+        for kind in (AskedPages, SentPages):
+            patch.setattr(kind, "gap", 0.0)
+            patch.setattr(kind, "pause", 0.0)
         yield
 
 
@@ -140,12 +144,50 @@ class Model:
             answer["NextShardIterator"] = json.dumps([name, end])
         return answer
 
+    def subscribe_to_shard(self, *, ConsumerARN: str, ShardId: str, StartingPosition: Row) -> Any:  # noqa: N803 - boto3's
+        assert ConsumerARN == SUBSCRIBED.consumer
+        if self.random.random() < 0.2:
+            raise ClientError(
+                {"Error": {"Code": "ResourceInUseException", "Message": "less than 5 s ago"}}, "Subscribe"
+            )
+        how = dict(StartingPosition)
+        if "SequenceNumber" in how:
+            how["StartingSequenceNumber"] = how.pop("SequenceNumber")
+        iterator = self.get_shard_iterator(ShardId=ShardId, ShardIteratorType=how.pop("Type"), **how)
+        return {"EventStream": Sent(self._send(iterator["ShardIterator"], self.random.randint(1, 3)))}
+
+    def _send(self, iterator: str, events: int) -> Iterator[Row]:
+        """A subscription that ends after some events, or sooner with the shard, or is taken over by nobody but its own next one."""
+        name, at = json.loads(iterator)
+        shard = self.shards[name]
+        for _ in range(events):
+            page = self.get_records(ShardIterator=json.dumps([name, at]), Limit=10_000)
+            at += len(page["Records"])
+            if page.pop("NextShardIterator", None) is not None:
+                page["ContinuationSequenceNumber"] = str(shard.records[at - 1][0] if at else shard.first)
+            yield {"SubscribeToShardEvent": page}
+
+
+class Sent:
+    """Events as boto3 has them; who has closed them gets none."""
+
+    def __init__(self, events: Iterator[Row]) -> None:
+        self._events, self.is_closed = events, False
+
+    def __iter__(self) -> Iterator[Row]:
+        for event in self._events:
+            assert not self.is_closed
+            yield event
+
+    def close(self) -> None:
+        self.is_closed = True
+
 
 class Run:
     """A pipeline of nothing but the source: its offset outlives its planner."""
 
-    def __init__(self, model: Model, **options: Any) -> None:
-        self.model, self.config = model, KinesisConfig(stream="orders", **options)
+    def __init__(self, model: Model, stream: Stream = STREAM, /, **options: Any) -> None:
+        self.model, self.stream, self.config = model, stream, KinesisConfig(stream="orders", **options)
         self.restart()
         self.offset = self.planner.find_begin()
         self.rows: list[Row] = []
@@ -156,7 +198,7 @@ class Run:
         self.planner = Planner(STREAM, self.config, self.model, self._read, lambda: self.model.now)
 
     def _read(self, readings: Sequence[Reading]) -> list[Mark]:
-        self._found, marks = read_rows(self.model, readings)
+        self._found, marks = read_rows(self.model, readings, self.stream)
         return marks
 
     def batch(self, limit: int | None = None) -> bool:
@@ -177,8 +219,8 @@ class Run:
         return self.rows
 
 
-def read_rows(client: Any, readings: Sequence[Reading]) -> tuple[list[Row], list[Mark]]:
-    rows = [row for batch in read_in_turn(STREAM, client, readings) for row in batch.to_pylist()]
+def read_rows(client: Any, readings: Sequence[Reading], stream: Stream = STREAM) -> tuple[list[Row], list[Mark]]:
+    rows = [row for batch in read_readings(stream, client, readings) for row in batch.to_pylist()]
     marks = [Mark(**json.loads(row["mark"])) for row in rows if row["mark"] is not None]
     return [row for row in rows if row["mark"] is None], marks
 
@@ -204,11 +246,12 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
-@given(st.integers(0, 1000), STEPS)
-def test_all_records_come_once_and_each_keys_in_order(seed: int, steps: list[tuple[str, int]]) -> None:
+@pytest.mark.parametrize("stream", [STREAM, SUBSCRIBED], ids=["asked", "sent"])
+@settings(max_examples=150)
+@given(seed=st.integers(0, 1000), steps=STEPS)
+def test_all_records_come_once_and_each_keys_in_order(stream: Stream, seed: int, steps: list[tuple[str, int]]) -> None:
     model = Model(seed)
-    run = Run(model)
+    run = Run(model, stream)
     for step, number in steps:
         shards = model.open_shards()
         if step == "put":
@@ -229,7 +272,7 @@ def test_all_records_come_once_and_each_keys_in_order(seed: int, steps: list[tup
     assert len({(row["offset"], row["partition"]) for row in rows}) == len(rows)
     # The same range is the same records, with the same offsets, however many came since.
     for start, end, found in run.ranges:
-        again, _ = read_rows(model, plan_range(STREAM, start, end, is_lenient=False))
+        again, _ = read_rows(model, plan_range(STREAM, start, end, is_lenient=False), stream)
         assert sorted(again, key=str) == sorted(found, key=str)
 
 
@@ -530,7 +573,7 @@ def test_a_range_that_ends_in_a_page_is_behind_the_rest_of_it(service: tuple[Any
 
 
 def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(AskedPages, "pause", 0.2)
     client, stubber = service
     expect_iterator(stubber, "busy")
     stubber.add_client_error("get_records", "ProvisionedThroughputExceededException")

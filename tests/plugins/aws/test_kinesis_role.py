@@ -6,7 +6,6 @@ those that it gave belong; when keys end and what is refused, moto does not know
 
 from __future__ import annotations
 
-import http.client
 import re
 import threading
 import uuid
@@ -22,6 +21,7 @@ from botocore.stub import Stubber
 from pydantic import ValidationError
 from tests.plugins.aws.test_kinesis import job, row, rows
 from tests.support.glue import Glue
+from tests.support.kinesis_doors import Door
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError
@@ -54,47 +54,24 @@ def sts() -> Iterator[Glue]:
         yield server
 
 
-class Door:
-    """Hands on what comes for Kinesis, and keeps who came with which key and token."""
+class Watcher(Door):
+    """Keeps who came with which key and token."""
 
     def __init__(self, kinesis: Kinesis) -> None:
+        super().__init__(kinesis)
         self.keys: dict[str, str | None] = {}
-        door = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                match = re.search(r"Credential=(\w+)/", self.headers["Authorization"])
-                assert match
-                door.keys[match[1]] = self.headers["X-Amz-Security-Token"]
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                connection = http.client.HTTPConnection(kinesis.host, kinesis.port, timeout=30)
-                connection.request("POST", self.path, body, dict(self.headers))
-                answer = connection.getresponse()
-                content = answer.read()
-                self.send_response(answer.status)
-                for name in ("Content-Type", "Date", "x-amzn-RequestId"):
-                    if value := answer.headers[name]:
-                        self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        match = re.search(r"Credential=(\w+)/", request.headers["Authorization"])
+        assert match
+        self.keys[match[1]] = request.headers["X-Amz-Security-Token"]
+        super().answer(request, body)
 
 
 @pytest.fixture
-def door(kinesis: Kinesis) -> Iterator[Door]:
-    door = Door(kinesis)
-    yield door
-    door.server.shutdown()
-    door.server.server_close()
+def door(kinesis: Kinesis) -> Iterator[Watcher]:
+    with Watcher(kinesis) as door:
+        yield door
 
 
 class Refuses:
@@ -154,7 +131,7 @@ def stream(kinesis: Kinesis) -> str:
 
 
 def test_driver_and_executors_read_as_the_role(
-    kinesis: Kinesis, sts: Glue, door: Door, stream: str, tmp_path: Path, spark: SparkSession
+    kinesis: Kinesis, sts: Glue, door: Watcher, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": door.endpoint_url, **AS_ROLE})
     with stop_at_end(pipeline.start(spark, "100 ms")) as query:
@@ -174,7 +151,7 @@ def test_driver_and_executors_read_as_the_role(
 
 
 def test_driver_and_executors_read_as_the_profile(
-    kinesis: Kinesis, door: Door, stream: str, tmp_path: Path, spark: SparkSession
+    kinesis: Kinesis, door: Watcher, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     (tmp_path / "credentials").write_text("[etl]\naws_access_key_id = AKIDETL\naws_secret_access_key = x\n")
     pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": door.endpoint_url, "profile": "etl"})
@@ -183,7 +160,7 @@ def test_driver_and_executors_read_as_the_profile(
     assert door.keys == {"AKIDETL": None}
 
 
-def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, door: Door, stream: str, tmp_path: Path) -> None:
+def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, door: Watcher, stream: str, tmp_path: Path) -> None:
     """boto3 asks STS in the session of the stream's client, which keeps the times of Kinesis's answers as numbers."""
     profiles = ["[default]", "aws_access_key_id = AKIDETL", "aws_secret_access_key = x"]
     profiles += ["[reader]", f"role_arn = {ROLE}", "source_profile = default", "region = us-east-1"]

@@ -38,6 +38,17 @@ class KinesisConfig(IdentityConfig):
     fail_on_data_loss: bool = Field(True, alias="fail.on.data.loss")
     #: Records of one shard that a batch takes at most; it also ends after 64 MB of a shard.
     max_fetch_records_per_shard: int = Field(100_000, alias="max.fetch.records.per.shard", gt=0)
+    #: How shards are read: they are asked for their records and share two megabytes a second with all who ask, or they send them to a
+    #: consumer that has two megabytes of its own (enhanced fan-out, which AWS bills).
+    consumer_type: Literal["GetRecords", "SubscribeToShard"] = Field("GetRecords", alias="consumer.type")
+    #: With ``SubscribeToShard``: the consumer's name, which no other pipeline may have. It is registered when it is not there, and stays.
+    consumer_name: str | None = Field(None, alias="consumer.name", pattern=r"^[a-zA-Z0-9_.-]{1,128}$")
+
+    @model_validator(mode="after")
+    def _name_goes_with_type(self) -> KinesisConfig:
+        if (self.consumer_type == "SubscribeToShard") != (self.consumer_name is not None):
+            raise ValueError("`consumer.type: SubscribeToShard` and `consumer.name` need each other")
+        return self
 
     @model_validator(mode="after")
     def _timestamp_goes_with_position(self) -> KinesisConfig:

@@ -1,19 +1,20 @@
-"""Reads shards on executors: pages of GetRecords become Arrow batches, those of several shards in turn."""
+"""Reads shards on executors: pages become Arrow batches, those of several shards in turn, or as they come."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RetriableError
-from headrace_aws.clients import error_code
 from headrace_aws.kinesis.aggregation import split
 from headrace_aws.kinesis.errors import carry_errors
+from headrace_aws.kinesis.pages import open_pages
 from headrace_aws.kinesis.places import Place, next_number, partition_of
-from headrace_aws.kinesis.stream import Stream, keep_client, open_iterator
+from headrace_aws.kinesis.stream import Stream, keep_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,12 +25,10 @@ SCHEMA = (
     "timestamp timestamp, mark string"
 )
 SEQUENCE_HEADER, SUB_SEQUENCE_HEADER = "kinesis.sequence.number", "kinesis.sub.sequence.number"
-#: What Kinesis gives at most: records of a page, and seconds between two pages of a shard.
-_PAGE_RECORDS, _PAGE_SECONDS = 10_000, 0.2
 #: Bytes after which a range ends; at two megabytes a second these take half a minute.
 MOST_BYTES = 64 << 20
-#: Seconds before a shard that is busy is asked again, at first and at most, and until its reader gives up.
-_FIRST_PAUSE, _LONGEST_PAUSE, _PATIENCE = 0.4, 5.0, 60.0
+#: Seconds before a shard that is busy is asked again at most, and until its reader gives up.
+_LONGEST_PAUSE, _PATIENCE = 5.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -71,65 +70,84 @@ def read_shards(
     with carry_errors():
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_in_turn(stream, keep_client(stream), tasks[number])
+                yield from read_readings(stream, keep_client(stream), tasks[number])
 
 
-def read_in_turn(stream: Stream, client: Any, readings: Sequence[Reading]) -> Iterator[pa.RecordBatch]:
-    """A page of each shard after the other. One that is busy holds up no other."""
+def read_readings(stream: Stream, client: Any, readings: Sequence[Reading]) -> Iterator[pa.RecordBatch]:
+    """The pages of several shards. One that is busy holds up no other."""
     readers = [ShardReader(stream, client, reading) for reading in readings]
+    try:
+        yield from (_read_as_they_come if stream.consumer else _read_in_turn)(readers)
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def _read_in_turn(readers: Sequence[ShardReader]) -> Iterator[pa.RecordBatch]:
+    """A page of each shard after the other, for who asks is answered at once."""
+    readers = [*readers]
     while readers:
         reader = min(readers, key=lambda reader: reader.due)
-        time.sleep(max(0.0, reader.due - time.monotonic()))
         yield reader.read_page().to_batch()
         if reader.is_finished:
             readers.remove(reader)
+
+
+def _read_as_they_come(readers: Sequence[ShardReader]) -> Iterator[pa.RecordBatch]:
+    """A thread waits for each shard, for it sends when it has something. No shard is a page ahead of what was taken."""
+    with ThreadPoolExecutor(max(1, len(readers))) as pool:
+        waiting = {pool.submit(reader.read_page): reader for reader in readers}
+        while waiting:
+            come, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for page in come:
+                reader = waiting.pop(page)
+                yield page.result().to_batch()
+                if not reader.is_finished:
+                    waiting[pool.submit(reader.read_page)] = reader
 
 
 class ShardReader:
     """Reads one shard page by page."""
 
     def __init__(self, stream: Stream, client: Any, reading: Reading) -> None:
-        self._stream, self._client, self._reading = stream, client, reading
+        self._stream, self._reading = stream, reading
+        self._pages = open_pages(stream, client, reading.shard)
         self._place = reading.begin
-        self._iterator: str | None = None
         self._records = self._bytes = 0
-        self._answered, self._pause = time.monotonic(), _FIRST_PAUSE
+        self._answered, self._pause = time.monotonic(), self._pages.pause
         #: When the next page may be asked for.
         self.due = self._answered
         self.is_finished = False
 
     def read_page(self) -> Rows:
-        """The records of the next page; none while the shard is busy."""
+        """The records of the next page, when it is due; none while the shard is busy."""
+        time.sleep(max(0.0, self.due - time.monotonic()))
         rows = Rows(partition_of(self._reading.shard))
         page = self._ask()
         if page is not None and (mark := self._take(page, rows)):
+            self.close()
             self._check_end()
             self.is_finished = True
             rows.marks.append(mark)
         return rows
 
+    def close(self) -> None:
+        """Lets go of the shard."""
+        self._pages.close()
+
     def _ask(self) -> dict[str, Any] | None:
-        """A page; None when there is none now: the shard is busy, or its iterator was too old."""
-        operation = "GetShardIterator"
+        """A page; None when there is none now: the shard is busy, or where it was read was too long ago."""
         try:
-            if self._iterator is None:
-                self._iterator = open_iterator(self._stream, self._client, self._reading.shard, self._place)
-            operation = "GetRecords"
-            limit = max(1, min(_PAGE_RECORDS, self._reading.most_records - self._records))
-            page: dict[str, Any] = self._client.get_records(ShardIterator=self._iterator, Limit=limit)
-            page["Records"]
+            page = self._pages.read(self._place, self._reading.most_records - self._records)
         except Exception as error:
-            is_expired = error_code(error) == "ExpiredIteratorException"
-            explained = self._stream.explain(error, operation)
+            explained = self._stream.explain(error, self._pages.operation)
             now = time.monotonic()
-            if not (is_expired or isinstance(explained, RetriableError)) or now - self._answered > _PATIENCE:
+            if not isinstance(explained, RetriableError) or now - self._answered > _PATIENCE:
                 raise explained.at(self._stream.where) from error
-            if is_expired:
-                self._iterator = None
             self.due, self._pause = now + self._pause, min(2 * self._pause, _LONGEST_PAUSE)
             return None
-        self._answered, self._pause = time.monotonic(), _FIRST_PAUSE
-        self.due = self._answered + _PAGE_SECONDS
+        self._answered, self._pause = time.monotonic(), self._pages.pause
+        self.due = self._answered + self._pages.gap
         return page
 
     def _take(self, page: dict[str, Any], rows: Rows) -> Mark | None:
@@ -149,8 +167,7 @@ class ShardReader:
             self._bytes += len(record["Data"])
             if record["SequenceNumber"] == reading.end or (reading.end is None and self._is_full):
                 return self._mark(behind=behind + _arrival(records[-1]) - arrival)
-        self._iterator = page.get("NextShardIterator")
-        if self._iterator is None:
+        if page.get("NextShardIterator") is None:
             return self._mark(is_done=True, is_at_end=True)
         # An empty page is not the end: there may be a gap of hours before the next record.
         return None if behind else self._mark(is_at_end=True)

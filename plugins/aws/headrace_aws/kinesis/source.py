@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import HeadraceError, Offset, RangedSource, SourceContext, move_to_session
 from headrace_aws.kinesis.config import KinesisConfig
+from headrace_aws.kinesis.consumer import find_consumer, read_state
 from headrace_aws.kinesis.errors import find_carried
 from headrace_aws.kinesis.places import Place, from_offset, partition_of
 from headrace_aws.kinesis.planning import Planner, plan_range
@@ -24,8 +25,8 @@ from headrace_aws.kinesis.stream import Stream, read_summary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Seconds between two looks at a stream that had nothing new.
-_IDLE_SECONDS = 1.0
+#: Seconds between two looks at a stream that had nothing new, and between two subscriptions to a shard: Kinesis refuses an earlier one.
+_IDLE_SECONDS, _SUBSCRIBE_SECONDS = 1.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,26 @@ class KinesisSource(RangedSource):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self._stream = Stream.of(self.config)
+        self._client: Any = None
         self._planner: Planner | None = None
         self._spark: SparkSession | None = None
         #: The records of the marks that were read last, how far these are behind, and both as the range that they are.
         self._read: tuple[DataFrame, int] | None = None
         self._kept: _Kept | None = None
         self._cached: list[DataFrame] = []
-        self._idle_until = 0.0
+        self._idle_until = self._subscribe_at = 0.0
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
-        summary = read_summary(self._stream, self._stream.make_client())
+        client = self._stream.make_client()
+        summary = read_summary(self._stream, client)
         shards, hours = summary["OpenShardCount"], summary["RetentionPeriodHours"]
         state = f"{summary['StreamStatus']}, {shards} open shard{'s' * (shards != 1)}, records kept for {hours} hours"
         yield "source kinesis", f"{self._stream.where}: {state}"
+        if name := self.config.consumer_name:
+            yield "source kinesis", f"consumer {name}: {read_state(self._stream, client, name)}"
 
     def open(self, spark: SparkSession) -> None:
-        self._spark, self._planner, self._idle_until = spark, None, 0.0
+        self._spark, self._planner, self._client, self._idle_until = spark, None, None, 0.0
 
     def initial(self) -> Offset:
         return self._plan().find_begin()
@@ -79,7 +84,7 @@ class KinesisSource(RangedSource):
             return start
         end = self._plan().find_end(start, limit)
         if end == start:
-            self._idle_until = time.monotonic() + _IDLE_SECONDS
+            self._idle_until = max(time.monotonic() + _IDLE_SECONDS, self._subscribe_at)
         elif self._read is not None:
             self._kept = _Kept(start, end, *self._read)
         return end
@@ -112,8 +117,14 @@ class KinesisSource(RangedSource):
     def _plan(self) -> Planner:
         """Its planner, which remembers what this run has seen."""
         if self._planner is None:
-            self._planner = Planner(self._stream, self.config, self._stream.make_client(), self._find)
+            self._planner = Planner(self._stream, self.config, self._ask(), self._find)
         return self._planner
+
+    def _ask(self) -> Any:
+        """This run's client."""
+        if self._client is None:
+            self._client = self._stream.make_client()
+        return self._client
 
     def _find(self, readings: Sequence[Reading]) -> list[Mark]:
         """Reads shards, keeps what was read, and says how far that went."""
@@ -129,10 +140,19 @@ class KinesisSource(RangedSource):
         """The records and marks of some readings, read when first asked for and kept until the next range is looked for."""
         number = max(1, min(len(readings), spark.sparkContext.defaultParallelism))
         tasks = [readings[first::number] for first in range(number)]
-        read = partial(read_shards, self._stream, tasks, look=time.time_ns())
+        read = partial(read_shards, self._find_stream(), tasks, look=time.time_ns())
         frame = spark.range(0, number, 1, number).mapInArrow(read, SCHEMA)
         self._cached.append(frame.persist())
         return frame
+
+    def _find_stream(self) -> Stream:
+        """The stream as executors read it now: by its consumer, when that may subscribe again."""
+        if (name := self.config.consumer_name) is None:
+            return self._stream
+        consumer = find_consumer(self._stream, self._ask(), name)
+        time.sleep(max(0.0, self._subscribe_at - time.monotonic()))
+        self._subscribe_at = time.monotonic() + _SUBSCRIBE_SECONDS
+        return replace(self._stream, consumer=consumer)
 
     def _select(self, frame: DataFrame, numbers: Mapping[int, int] | None = None) -> DataFrame:
         """The records; with ``numbers`` (partition → the last one), not what came after the range was found.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError, DataError, HeadraceError
-from headrace_aws.clients import error_code, explain_error, make_client
+from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
+from headrace_aws.clients import error_code, error_message, explain_error, make_client
 from headrace_aws.identity import Identity
 from headrace_aws.kinesis.places import Place, Shard
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from headrace_aws.kinesis.config import KinesisConfig
 
 _ARN = re.compile(r"arn:[\w-]+:kinesis:(?P<region>[\w-]+):\d*:stream/(?P<name>[\w.-]+)")
+
+#: Refusals that pass. Of a subscription: another one is too new, there were too many calls, or the consumer is not ready.
+_PASSING = {
+    "GetRecords": ("ExpiredIteratorException",),
+    "SubscribeToShard": ("ResourceInUseException", "LimitExceededException"),
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Stream:
     region: str | None = None
     endpoint: str | None = None
     arn: str | None = None
+    #: The ARN of the consumer to which shards send their records; without one they are asked for them.
+    consumer: str | None = None
     identity: Identity = field(default_factory=Identity)
 
     @classmethod
@@ -35,7 +43,8 @@ class Stream:
         """By its name or its ARN, which says the region."""
         match = _ARN.fullmatch(config.stream)
         name, region = (match["name"], config.region or match["region"]) if match else (config.stream, config.region)
-        return cls(name, region, config.endpoint_url, config.stream if match else None, config.identity(region))
+        arn = config.stream if match else None
+        return cls(name, region, config.endpoint_url, arn, identity=config.identity(region))
 
     @property
     def where(self) -> str:
@@ -56,12 +65,21 @@ class Stream:
 
     def explain(self, error: Exception, operation: str) -> HeadraceError:
         """An error of ``operation``, in words."""
-        if error_code(error) == "ResourceNotFoundException":
-            if operation in ("GetShardIterator", "GetRecords") and "shard" in str(error).lower():
-                fix = "set `fail.on.data.loss: false` to go on without it, or start with a new checkpoint"
-                return DataError(f"a shard is gone: {error}", where=self.where, fix=fix)
-            return ConfigError("there is no such stream", where=self.where, fix="correct `stream` or `region`")
+        code, said = error_code(error), error_message(error)
+        if code == "ResourceNotFoundException":
+            return self._explain_missing(error, said)
+        if code in _PASSING.get(operation, ()):
+            return RetriableError(f"AWS is busy: {error}", where=self.where, fix="try again; nothing is lost")
         return explain_error(error, f"kinesis:{operation}", where=self.where)
+
+    def _explain_missing(self, error: Exception, said: str) -> HeadraceError:
+        if "/consumer/" in said:
+            fix = "nothing is lost: it is registered again, unless somebody takes it away again"
+            return RetriableError(f"the consumer is not registered any more: {error}", where=self.where, fix=fix)
+        if "shardId-" in said:
+            fix = "set `fail.on.data.loss: false` to go on without it, or start with a new checkpoint"
+            return DataError(f"a shard is gone: {error}", where=self.where, fix=fix)
+        return ConfigError("there is no such stream", where=self.where, fix="correct `stream` or `region`")
 
 
 @lru_cache(maxsize=8)
@@ -93,15 +111,28 @@ def read_summary(stream: Stream, client: Any) -> dict[str, Any]:
 
 def open_iterator(stream: Stream, client: Any, shard: str, place: Place) -> str:
     """What reads a shard from a place on. Raises boto3's own errors."""
-    begin: dict[str, Any]
-    if place.sequence is not None:
-        begin = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": place.sequence}
-    elif place.since is not None:
-        begin = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": place.since / 1000}
-    else:
-        begin = {"ShardIteratorType": "TRIM_HORIZON"}
-    answer = client.get_shard_iterator(**stream.parameters, ShardId=shard, **begin)
+    begin = _to_position(place)
+    how = {"ShardIteratorType": begin.pop("Type")}
+    if "SequenceNumber" in begin:
+        how["StartingSequenceNumber"] = begin.pop("SequenceNumber")
+    answer = client.get_shard_iterator(**stream.parameters, ShardId=shard, **how, **begin)
     return str(answer["ShardIterator"])
+
+
+def subscribe(stream: Stream, client: Any, shard: str, place: Place, seen: str | None) -> Any:
+    """The events that a shard sends from a place on, or after ``seen``, until they are closed. Raises boto3's own errors."""
+    position = _to_position(replace(place, sequence=seen or place.sequence))
+    answer = client.subscribe_to_shard(ConsumerARN=stream.consumer, ShardId=shard, StartingPosition=position)
+    return answer["EventStream"]
+
+
+def _to_position(place: Place) -> dict[str, Any]:
+    """As SubscribeToShard has it."""
+    if place.sequence is not None:
+        return {"Type": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": place.sequence}
+    if place.since is not None:
+        return {"Type": "AT_TIMESTAMP", "Timestamp": place.since / 1000}
+    return {"Type": "TRIM_HORIZON"}
 
 
 def _parse_time(time: Any) -> Any:

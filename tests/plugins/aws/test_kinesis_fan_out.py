@@ -1,0 +1,309 @@
+"""Enhanced fan-out: shards that send their records to a consumer.
+
+Consumers are kinesis-local's. Records are sent by a server in front of it, by the rules of the service, for it knows few of them (`Sender`
+says which); what it sends itself is read once. Refusals come from a client here.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import ClientError, EventStreamError
+from tests.plugins.aws.test_kinesis import FIRST, Writer, job, offset_of, row, rows
+from tests.plugins.aws.test_kinesis_ranges import SUBSCRIBED, Sent, read_rows, record
+from tests.support.kinesis_doors import Door, Sender, begin_events, send
+from tests.support.waiting import stop_at_end, until, until_tables
+
+from headrace import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.testing.stack import Kinesis
+from headrace_aws.kinesis import reading, source
+from headrace_aws.kinesis.config import KinesisConfig
+from headrace_aws.kinesis.consumer import find_consumer
+from headrace_aws.kinesis.pages import SentPages
+from headrace_aws.kinesis.places import Place
+from headrace_aws.kinesis.reading import Reading
+from headrace_aws.kinesis.stream import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+
+#: Seconds until a shard may be subscribed to again, which are five at AWS.
+AGAIN = 1.0
+
+
+@pytest.fixture(scope="module")
+def kinesis() -> Iterator[Kinesis]:
+    with Kinesis() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_SUBSCRIBE_SECONDS", AGAIN)
+    for name, value in kinesis.environment.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+
+
+@pytest.fixture
+def stream(kinesis: Kinesis) -> str:
+    name = f"shop{uuid.uuid4().hex[:8]}.public.orders"
+    kinesis.create_stream(name)
+    return name
+
+
+@pytest.fixture
+def sender(kinesis: Kinesis) -> Iterator[Sender]:
+    with Sender(kinesis) as door:
+        door.again = AGAIN
+        yield door
+
+
+def options(door: Door, name: str = "etl") -> dict[str, Any]:
+    return {"endpoint.url": door.endpoint_url, "consumer.type": "SubscribeToShard", "consumer.name": name}
+
+
+def test_shards_that_split_send_all_they_have(
+    kinesis: Kinesis, sender: Sender, stream: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    writer = Writer(kinesis, stream)
+    writer.write()
+    pipeline = job(kinesis, stream, tmp_path, options(sender))
+    item = next(item for item in pipeline.check(spark, connect=True) if "consumer" in item.found)
+    assert item.found == "consumer etl: not there yet, a run registers it"
+    with stop_at_end(pipeline.start(trigger="100 milliseconds", spark=spark)) as query:
+        until(lambda: query.last_progress or not query.is_active, "the first batch")
+        kinesis.split(stream, writer.open_shards()[0])
+        writer.write()
+        until_tables(query, lambda: (rows(pipeline, spark, stream), writer.versions), "while it runs")
+    assert query.exception is None
+    done = [shard for shard, place in offset_of(tmp_path)["shards"].items() if place.get("is_done")]
+    shards = {shard["ShardId"] for shard in kinesis.shards(stream)}
+    assert sorted(done) == sorted(shards - set(writer.open_shards()))
+    # Nobody was asked for records, each shard was subscribed to, and one consumer was registered.
+    assert (sender.operations["GetRecords"], sender.operations["RegisterStreamConsumer"]) == (0, 1)
+    assert set(sender.subscriptions) == shards
+    arn = kinesis.client().describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["StreamARN"]
+    (consumer,) = kinesis.client().list_stream_consumers(StreamARN=arn)["Consumers"]
+    assert (consumer["ConsumerName"], consumer["ConsumerStatus"]) == ("etl", "ACTIVE")
+
+
+def test_a_batch_that_comes_again_is_the_same_records(
+    kinesis: Kinesis, sender: Sender, stream: str, spark: SparkSession
+) -> None:
+    """Though subscriptions end in the middle of a range, and what is there becomes more."""
+    sender.records, sender.longest = 10, 0.01
+    kinesis.put(stream, *[row(number, "a") for number in range(40)])
+    few = {"stream": stream, "max.fetch.records.per.shard": 25}
+    first, second = (source.KinesisSource(**few, **options(sender)) for _ in range(2))
+    first.open(spark)
+    start, sizes = first.initial(), []
+    while (end := first.latest(start, None)) != start:
+        kinesis.put(stream, row(1, "later"))
+        kept, again = (one.read(spark, start, end).orderBy("partition", "offset").collect() for one in (first, second))
+        assert kept == again
+        sizes.append(len(kept))
+        start = end
+        if sum(sizes) > 40:
+            break
+    assert sizes == [25, 16]
+    assert len(sender.subscriptions[FIRST]) >= 8
+
+
+def test_what_the_stand_in_sends_itself_is_read(kinesis: Kinesis, stream: str) -> None:
+    """Its frames, made by somebody else than this test's, but for the first one, which it leaves out and boto3 wants."""
+
+    class FirstFrame(Door):
+        def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+            if not request.headers["X-Amz-Target"].endswith("SubscribeToShard"):
+                super().answer(request, body)
+                return
+            with self.hand_on(request, body) as answer, suppress(OSError):  # who subscribed has gone
+                begin_events(request)
+                while content := answer.read1(65536):
+                    send(request, content)
+
+    kinesis.put(stream, *[("key", b"%d" % number) for number in range(3)], ("key", b""))
+    with FirstFrame(kinesis) as door:
+        asked = Stream(stream, kinesis.region, door.endpoint_url)
+        client = asked.make_client()
+        sent = replace(asked, consumer=find_consumer(asked, client, "etl"))
+        assert find_consumer(asked, client, "etl") == sent.consumer
+        found, (mark,) = read_rows(client, [Reading(FIRST, Place())], sent)
+        assert [row["value"] for row in found] == [b"0", b"1", b"2", None]
+        before, _ = read_rows(client, [Reading(FIRST, Place())], asked)
+        assert found == before
+        assert (mark.is_at_end, mark.sequence) == (True, found[-1]["headers"][0]["value"].decode())
+
+
+class Refusing:
+    """A client whose subscriptions have what is said here: events, and an error at the end."""
+
+    def __init__(self, *several: list[Any]) -> None:
+        self.several = list(several)
+        self.asked: list[Any] = []
+        self.sent: list[Sent] = []
+
+    def subscribe_to_shard(self, StartingPosition: Any, **_: Any) -> Any:  # noqa: N803 - boto3's
+        self.asked.append(StartingPosition)
+        events = self.several.pop(0)
+        if events and isinstance(events[0], ClientError):
+            raise events[0]
+        self.sent.append(Sent(self._play(events)))
+        return {"EventStream": self.sent[-1]}
+
+    @staticmethod
+    def _play(events: list[Any]) -> Iterator[Any]:
+        for event in events:
+            if isinstance(event, Exception):
+                raise event
+            yield {"SubscribeToShardEvent": event}
+
+    def read(self) -> list[bytes]:
+        found, _ = read_rows(self, [Reading(FIRST, Place())], SUBSCRIBED)
+        return [row["value"] for row in found]
+
+
+def event(*sequences: str, behind: int = 5, seen: str | None = None) -> dict[str, Any]:
+    records = [record(sequence, sequence.encode()) for sequence in sequences]
+    return {"Records": records, "MillisBehindLatest": behind, "ContinuationSequenceNumber": seen or sequences[-1]}
+
+
+def refusal(code: str, message: str = "no") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "SubscribeToShard")
+
+
+def cut(code: str) -> EventStreamError:
+    return EventStreamError({"Error": {"Code": code, "Message": "no"}}, "SubscribeToShard")
+
+
+@pytest.fixture
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SentPages, "pause", 0.0)
+
+
+@pytest.mark.usefixtures("_no_pauses")
+def test_it_subscribes_again_after_what_was_seen() -> None:
+    """There may be no records for hours: then only the number of an event says how far it was."""
+    client = Refusing(
+        [refusal("ResourceInUseException", "less than 5 s ago")],
+        [cut("ResourceInUseException")],
+        [event("1"), event("2")],
+        [refusal("LimitExceededException")],
+        [event(seen="7"), cut("InternalFailureException")],
+        [OSError("cut")],
+        [event("8", behind=0)],
+    )
+    assert client.read() == [b"1", b"2", b"8"]
+    after = [position.get("SequenceNumber") for position in client.asked]
+    assert after == [None, None, None, "2", "2", "7", "7"]
+    assert all(sent.is_closed for sent in client.sent)
+
+
+@pytest.mark.usefixtures("_no_pauses")
+@pytest.mark.parametrize(
+    ("events", "kind", "said"),
+    [
+        (
+            [event("1"), cut("ResourceInUseException")],
+            ConfigError,
+            f"has taken {FIRST} over from {SUBSCRIBED.consumer}; give each pipeline a `consumer.name` of its own",
+        ),
+        ([refusal("AccessDeniedException")], ConfigError, "; allow kinesis:SubscribeToShard to this role or user"),
+        (
+            [refusal("ResourceNotFoundException", f"{SUBSCRIBED.consumer} not found")],
+            RetriableError,
+            "the consumer is not registered any more",
+        ),
+        (
+            [refusal("ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")],
+            DataError,
+            "a shard is gone",
+        ),
+        ([], RetriableError, "AWS has ended the subscription to shardId-000000000000"),
+    ],
+)
+def test_refusals_are_sentences(
+    monkeypatch: pytest.MonkeyPatch, events: list[Any], kind: type[HeadraceError], said: str
+) -> None:
+    monkeypatch.setattr(reading, "_PATIENCE", -1.0)
+    client = Refusing(events)
+    with pytest.raises(kind) as caught:
+        client.read()
+    assert said in f"{caught.value.what}; {caught.value.fix}"
+    assert caught.value.where == "Kinesis stream orders, eu-west-1"
+    assert all(sent.is_closed for sent in client.sent)
+
+
+def test_a_shard_that_sends_nothing_holds_up_no_other() -> None:
+    """While one is silent the records of the other come, and no further than a page ahead of who takes them."""
+    other, come = FIRST.replace("0" * 12, "000000000001"), threading.Event()
+
+    class Silent(Refusing):
+        def subscribe_to_shard(self, StartingPosition: Any, **how: Any) -> Any:  # noqa: N803 - boto3's
+            if how["ShardId"] != FIRST:
+                return super().subscribe_to_shard(StartingPosition)
+            return {"EventStream": Sent(iter(self.wait()))}
+
+        @staticmethod
+        def wait() -> Iterator[Any]:
+            assert come.wait(20)
+            yield {"SubscribeToShardEvent": event("9", behind=0)}
+
+    client = Silent([event("1"), event("2", behind=0)])
+    values = []
+    for batch in reading.read_readings(SUBSCRIBED, client, [Reading(FIRST, Place()), Reading(other, Place())]):
+        values += [row["value"] for row in batch.to_pylist() if row["mark"] is None]
+        if len(values) == 2:
+            come.set()
+    assert values == [b"1", b"2", b"9"]
+
+
+class Consumers:
+    """A client that has these states of a consumer, one after the other; None is one that is not there."""
+
+    def __init__(self, *states: str | None) -> None:
+        self.states = list(states)
+        self.registered = 0
+
+    def describe_stream_consumer(self, ConsumerName: str, **_: Any) -> Any:  # noqa: N803 - boto3's
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if state is None:
+            raise refusal("ResourceNotFoundException", f"ConsumerName {ConsumerName} not found on stream orders")
+        return {"ConsumerDescription": {"ConsumerARN": SUBSCRIBED.consumer, "ConsumerStatus": state}}
+
+    def register_stream_consumer(self, **_: Any) -> Any:
+        self.registered += 1
+        if self.registered == 1:
+            raise refusal("ResourceInUseException")
+        return {"Consumer": {}}
+
+
+def test_a_consumer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headrace_aws.kinesis import consumer
+
+    monkeypatch.setattr(consumer, "_PAUSE", 0.0)
+    named = Stream("orders", "eu-west-1", arn="arn:aws:kinesis:eu-west-1:123456789012:stream/orders")
+    # Somebody else deletes it, and another one registers it first.
+    client = Consumers("DELETING", None, None, "CREATING", "ACTIVE")
+    assert find_consumer(named, client, "etl") == SUBSCRIBED.consumer
+    assert client.registered == 2
+    monkeypatch.setattr(consumer, "_PATIENCE", -1.0)
+    with pytest.raises(RetriableError, match="the consumer etl is still CREATING"):
+        find_consumer(named, Consumers("CREATING"), "etl")
+
+
+def test_options_that_contradict() -> None:
+    for wrong in ({"consumer.type": "SubscribeToShard"}, {"consumer.name": "etl"}):
+        with pytest.raises(ValueError, match=r"SubscribeToShard` and `consumer\.name` need each other"):
+            KinesisConfig(stream="orders", **wrong)

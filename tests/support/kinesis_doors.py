@@ -1,0 +1,188 @@
+"""Servers in front of the stand-in for Kinesis: one that looks who comes, and one that sends records, which the stand-in does as AWS does not."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import struct
+import threading
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from botocore.exceptions import BotoCoreError
+
+from headrace.testing.stack import Kinesis
+
+
+class Door:
+    """Hands on what comes for Kinesis. Who makes another one of it looks at what comes, or answers itself."""
+
+    def __init__(self, kinesis: Kinesis) -> None:
+        self.kinesis = kinesis
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                door.answer(self, body)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def endpoint_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        """Hands it on."""
+        with self.hand_on(request, body) as answer:
+            reply(request, answer.status, answer.read(), answer.headers)
+
+    def hand_on(self, request: BaseHTTPRequestHandler, body: bytes) -> http.client.HTTPResponse:
+        """What kinesis-local says."""
+        connection = http.client.HTTPConnection(self.kinesis.host, self.kinesis.port, timeout=30)
+        connection.request("POST", request.path, body, dict(request.headers))
+        return connection.getresponse()
+
+
+def reply(request: BaseHTTPRequestHandler, status: int, content: bytes, headers: Mapping[str, str] | Message) -> None:
+    """An answer whose length is known."""
+    request.send_response(status)
+    for name in ("Content-Type", "Date", "x-amzn-RequestId"):
+        if value := headers.get(name):
+            request.send_header(name, value)
+    request.send_header("Content-Length", str(len(content)))
+    request.end_headers()
+    request.wfile.write(content)
+
+
+def begin_events(request: BaseHTTPRequestHandler) -> None:
+    """The beginning of an answer that goes on for minutes: its head, and the frame that boto3 wants first."""
+    request.send_response(200)
+    request.send_header("Content-Type", "application/vnd.amazon.eventstream")
+    request.send_header("Transfer-Encoding", "chunked")
+    request.end_headers()
+    request.close_connection = True
+    send(request, frame("initial-response", "initial-response", {}))
+
+
+def send(request: BaseHTTPRequestHandler, content: bytes) -> None:
+    """A chunk of such an answer; the last one is empty."""
+    request.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+
+
+def frame(kind: str, name: str, content: Mapping[str, Any]) -> bytes:
+    """An event, an exception or the initial response, as AWS's event streams have them."""
+    named = "exception-type" if kind == "exception" else "event-type"
+    headers = b"".join(
+        struct.pack("!B", len(key)) + key.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()
+        for key, value in ((":message-type", kind), (f":{named}", name), (":content-type", "application/json"))
+    )
+    payload = json.dumps(content).encode()
+    prelude = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
+    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + payload
+    return message + struct.pack("!I", zlib.crc32(message))
+
+
+class Sender(Door):
+    """Answers SubscribeToShard by the rules of the service's documentation, with what kinesis-local has in its shards.
+
+    Kinesis-local sends records itself, but no end of a shard, no time by which they are behind and no first frame, and it refuses whoever
+    subscribes while another does, where AWS lets the newer one take over.
+    """
+
+    #: Seconds until a shard may be subscribed to again, and until a subscription ends: five, and 300, there.
+    again, longest = 5.0, 300.0
+    #: Records of an event, and seconds between two events that have none.
+    records, silence = 50, 0.2
+
+    def __init__(self, kinesis: Kinesis) -> None:
+        super().__init__(kinesis)
+        self.operations: dict[str, int] = defaultdict(int)
+        #: Shard → when each subscription to it began.
+        self.subscriptions: dict[str, list[float]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def __exit__(self, *_: object) -> None:
+        self.longest = 0.0
+        super().__exit__()
+
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        operation = request.headers["X-Amz-Target"].rpartition(".")[2]
+        with self._lock:
+            self.operations[operation] += 1
+        if operation != "SubscribeToShard":
+            super().answer(request, body)
+            return
+        asked = json.loads(body)
+        now = time.monotonic()
+        with self._lock:
+            begun = self.subscriptions[asked["ShardId"]]
+            if begun and now - begun[-1] < self.again:
+                said = {"__type": "ResourceInUseException", "message": "a subscription was made less than 5 s ago"}
+                reply(request, 400, json.dumps(said).encode(), {"Content-Type": "application/x-amz-json-1.1"})
+                return
+            begun.append(now)
+        try:
+            begin_events(request)
+            self._send(request, asked, now)
+        except (OSError, BotoCoreError):  # who subscribed has gone, or the test is over
+            return
+
+    def _send(self, request: BaseHTTPRequestHandler, asked: dict[str, Any], began: float) -> None:
+        client, shard = self.kinesis.client(), asked["ShardId"]
+        begin = dict(asked["StartingPosition"])
+        how = {"ShardIteratorType": begin.pop("Type")}
+        if "SequenceNumber" in begin:
+            how["StartingSequenceNumber"] = last = begin.pop("SequenceNumber")
+        else:
+            last = "0"
+        arn = asked["ConsumerARN"].partition("/consumer/")[0]
+        iterator = client.get_shard_iterator(StreamARN=arn, ShardId=shard, **how, **begin)["ShardIterator"]
+        while iterator is not None:
+            if self.subscriptions[shard][-1] != began:
+                said = {"message": "another subscription took over"}
+                send(request, frame("exception", "ResourceInUseException", said))
+                break
+            page = client.get_records(ShardIterator=iterator, Limit=self.records)
+            last = page["Records"][-1]["SequenceNumber"] if page["Records"] else last
+            iterator = page.get("NextShardIterator")
+            send(request, frame("event", "SubscribeToShardEvent", self._make_event(page, last)))
+            if time.monotonic() - began > self.longest:
+                break
+            if not page["Records"]:
+                time.sleep(self.silence)
+        send(request, b"")
+
+    @staticmethod
+    def _make_event(page: dict[str, Any], last: str) -> dict[str, Any]:
+        records = [
+            {
+                **record,
+                "Data": base64.b64encode(record["Data"]).decode(),
+                "ApproximateArrivalTimestamp": record["ApproximateArrivalTimestamp"].timestamp(),
+            }
+            for record in page["Records"]
+        ]
+        event = {"Records": records, "MillisBehindLatest": page["MillisBehindLatest"]}
+        if page.get("NextShardIterator") is None:
+            return {**event, "ChildShards": page.get("ChildShards", [])}
+        return {**event, "ContinuationSequenceNumber": last}

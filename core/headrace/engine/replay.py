@@ -6,6 +6,7 @@ tables know what they have, so that a replay that was cut short goes on where it
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 #: A folder that is being written.
 _UNFINISHED = "_taking"
+#: Which folder is being moved to those under way, and its name there.
+_CLAIM = "_claim"
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,15 @@ def replay(
             fix="put the repaired records into a new file; their positions say where they belong",
         )
     run = _Replay(plan, spark, _condition(plan, reason, table))
-    run.claim_files()
-    if plan.dead_letter_table:
-        run.claim_rows(plan.dead_letter_table)
-    for name in run.under_way.names():
-        try:
+    try:
+        run.end_claim()
+        run.claim_files()
+        if plan.dead_letter_table:
+            run.claim_rows(plan.dead_letter_table)
+        for name in run.under_way.names():
             yield from run.apply(ReplayFolder.parse(name))
-        except Exception as error:
-            raise translate(error, plan) from error
+    except Exception as error:
+        raise translate(error, plan) from error
 
 
 class _Replay:
@@ -109,7 +113,7 @@ class _Replay:
             for name in stored.folder(batch).names():
                 rows = self._load(self._spark, f"{stored.path}/{batch}/{name}")
                 if not rows.where(self._condition).isEmpty():
-                    stored.move(f"{batch}/{name}", f"{self.under_way.path}/{batch}+{time.time_ns()}+{name}")
+                    self._claim(f"{stored.path}/{batch}/{name}", f"{batch}+{time.time_ns()}+{name}")
             if not stored.folder(batch).names():
                 stored.delete(batch)
 
@@ -130,8 +134,30 @@ class _Replay:
             name = f"{batch:010d}+{time.time_ns()}+{quote(target, safe='')}"
             rows = stored.where(self._condition & (F.col("batch") == batch) & (F.col("table") == target))
             rows.coalesce(1).write.mode("overwrite").save(f"{under_way.path}/{_UNFINISHED}")
-            under_way.move(_UNFINISHED, f"{under_way.path}/{name}")  # whole, or not at all
+            self._claim(f"{under_way.path}/{_UNFINISHED}", name)
             table.remove(session.read.load(f"{under_way.path}/{name}"))
+
+    def _claim(self, folder: str, name: str) -> None:
+        """Moves a folder to those under way, whole. On an object store its files move one by one: what is cut short is ended later."""
+        self.under_way.write(_CLAIM, json.dumps([folder, name]))
+        self.end_claim()
+
+    def end_claim(self) -> None:
+        """Moves what is left of a folder that is being claimed."""
+        text = self.under_way.read(_CLAIM)
+        if text is None:
+            return
+        path, name = json.loads(text)
+        parent, _, last = path.rpartition("/")
+        above, left = Folder(self._spark, parent), Folder(self._spark, path)
+        target = self.under_way.folder(name)
+        if left.exists() and not target.exists():
+            above.move(last, target.path)
+        for file in left.list_files():
+            target.delete(file)
+            left.move(file, f"{target.path}/{file}")
+        above.delete(last)
+        self.under_way.delete(_CLAIM)
 
     def apply(self, folder: ReplayFolder) -> Iterator[ReplayResult]:
         """Applies the dead letters of a folder; those that were not meant, or that nothing became of, are kept as they were."""

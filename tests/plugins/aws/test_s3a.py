@@ -23,6 +23,7 @@ from tests.support.s3a import open_bucket
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
 from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
+from headrace.engine.replay import replay
 from headrace.runtime.jar_locks import find_locked, read_locks
 from headrace.runtime.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.plugins import registry
@@ -127,9 +128,11 @@ def test_what_the_file_or_the_cluster_says_counts() -> None:
 
 @pytest.mark.spark
 @pytest.mark.dist
-def test_source_tables_dead_letters_and_checkpoint_are_on_s3(tmp_path: Path, spark: SparkSession, s3: S3) -> None:
+def test_source_tables_dead_letters_and_checkpoint_are_on_s3(
+    tmp_path: Path, spark: SparkSession, s3: S3, proxy: S3Proxy
+) -> None:
     s3.create_bucket("whole")
-    place = open_bucket(spark, s3, "whole")
+    place = open_bucket(spark, s3, "whole", endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
     bronze = Bronze(tmp_path / "bronze", format="json")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS)
     artists.snapshot({"artist_id": 1, "name": "Arp", "nationality": "French"})
@@ -151,6 +154,16 @@ def test_source_tables_dead_letters_and_checkpoint_are_on_s3(tmp_path: Path, spa
     prefixes = {key.split("/")[0] for key in s3.keys("whole")}
     assert prefixes == {"bronze", "lake", "checkpoint"}
     assert pipeline.run(spark).batches == 0
+    # A replay is cut short when S3 moves the files of its folder one by one, and another one ends it.
+    proxy.fail(Fault(403, "AccessDenied", "You may not."), times=1_000_000, methods="PUT", path="/part-")
+    with pytest.raises(ConfigError, match="access denied: You may not"):
+        list(replay(pipeline.plan, spark))
+    proxy.fail(RESET, times=0)
+    (replayed,) = replay(pipeline.plan, spark)
+    assert (replayed.letters, replayed.again) == (1, 1)
+    letters = pipeline.read_dead_letters(spark)
+    assert letters is not None
+    assert letters.count() == 1
 
 
 @pytest.fixture

@@ -45,12 +45,8 @@ def orders(tmp_path: Path, session: SparkSession) -> Callable[..., Orders]:
 @pytest.mark.parametrize(
     ("options", "ending"),
     [
-        ({"avro.codec": "null"}, ".avro"),
         ({"avro.codec": "deflate"}, ".avro"),
-        ({"format": "json"}, ".json"),
         ({"format": "json", "s3.compression.type": "gzip"}, ".json.gz"),
-        ({"format": "parquet"}, ".snappy.parquet"),
-        ({"format": "parquet", "parquet.codec": "gzip"}, ".gz.parquet"),
         ({"format": "parquet", "parquet.codec": "zstd"}, ".zstd.parquet"),
     ],
     ids=str,

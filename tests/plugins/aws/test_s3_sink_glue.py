@@ -41,9 +41,9 @@ OpenBucket = Callable[..., Bucket]
 
 @pytest.fixture
 def bucket(glue: Glue, database: str, tmp_path: Path, clones: Sessions) -> OpenBucket:
-    def make(schema: str = "id int, name string", **options: Any) -> Bucket:
+    def make(schema: str = "id int, name string", *, pipeline: str = "checkpoint", **options: Any) -> Bucket:
         sync = {"glue": {"endpoint": glue.endpoint_url, "database": database}}
-        return Bucket(tmp_path, clones.of("s3"), {"flush.size": 2, "sync": sync, **options}, schema)
+        return Bucket(tmp_path, clones.of("s3"), {"flush.size": 2, "sync": sync, **options}, schema, pipeline)
 
     return make
 
@@ -153,6 +153,14 @@ def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) 
     shutil.rmtree(orders.folder / f"topics/{TOPIC}/partition=1")
     bucket().tend()
     assert glue.partitions(database, NAME).keys() == {("0",)}
+
+
+def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket, glue: Glue, database: str) -> None:
+    one, other = bucket("id int, name string, note string"), bucket(pipeline="checkpoint/replay-1")
+    one.write(Record(0, {"id": 0, "name": "a", "note": "x"}), Record(1, {"id": 1, "name": "a", "note": "y"}))
+    other.write(order(2))
+    assert list(column_types(glue.tables(database)[NAME])) == ["id", "name", "note"]
+    assert glue.count_versions(database, NAME) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,42 +14,27 @@ from headrace_aws.s3.state import State
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 
 class ObjectsTable:
-    """The objects of a table's topic. Raises DataError where nobody could read them as one table."""
+    """The objects of a topic that are there. ``read_states``: of all pipelines that write it."""
 
-    def __init__(self, spark: SparkSession, state: State, config: S3SinkConfig) -> None:
-        from pyspark.sql.types import StructType
-
-        if len(state.topics) > 1:
-            raise DataError(
-                f"a catalog's table is one folder, and this one has those of {len(state.topics)} topics: {', '.join(state.topics)}",
-                where="sink s3",
-                fix="give each topic a `target:` of its own, or leave out `sync`",
-            )
-        self._spark, self._config = spark, config
-        self._folder = Folder(spark, f"{config.path.rstrip('/')}/{config.topics_dir}/{state.topics[0]}")
-        schema = unite_schemas(load_schemas((text for _, text in state.schemas), config))
-        names = {name.lower() for name in config.partition_names}
-        if config.partitioner == "field":
-            # What the path says is all that readers see of it: in the objects the column has a null where that says `null`.
-            schema = StructType([field for field in schema if field.name.lower() not in names])
-        elif both := [field.name for field in schema if field.name.lower() in names]:
-            raise DataError(
-                f"the column {both[0]!r} is called as a part of the path, and a catalog's table has it once",
-                where="sink s3",
-                fix="give the column another name with `rename`, or leave out `sync`",
-            )
-        self._schema = schema
+    def __init__(
+        self, spark: SparkSession, topic: str, config: S3SinkConfig, read_states: Callable[[], Sequence[State]]
+    ) -> None:
+        self._spark, self._config, self._read_states = spark, config, read_states
+        self._folder = Folder(spark, f"{config.path.rstrip('/')}/{config.topics_dir}/{topic}")
 
     def describe(self) -> CatalogTable:
         """The table as it is now."""
         config = self._config
+        schema = find_columns(self._read_states(), config)
         options = {key: value for key, value in reader_options(config).items() if key == "timestampFormat"}
-        storage = registry().get("format", config.format)().describe_storage(self._spark, self._schema, options)
-        names = config.partition_names
-        return CatalogTable(self._folder.path, self._schema, storage, names, {"classification": config.format})
+        storage = registry().get("format", config.format)().describe_storage(self._spark, schema, options)
+        return CatalogTable(
+            self._folder.path, schema, storage, config.partition_names, {"classification": config.format}
+        )
 
     def list_partitions(self) -> Partitions:
         """All folders that the partitioner has made, or somebody who calls them so."""
@@ -67,3 +52,28 @@ class ObjectsTable:
     def _locate(self, paths: Iterable[str]) -> Partitions:
         places = {path: tuple(unquote(part.partition("=")[2]) for part in path.split("/")) for path in paths}
         return {values: f"{self._folder.path}/{path}" for path, values in places.items()}
+
+
+def find_columns(states: Sequence[State], config: S3SinkConfig) -> StructType:
+    """The columns that a table's objects have, and its path has not. DataError where nobody could read them as one table."""
+    from pyspark.sql.types import StructType
+
+    topics = sorted({topic for state in states for topic in state.topics})
+    if len(topics) > 1:
+        raise DataError(
+            f"a catalog's table is one folder, and this one has those of {len(topics)} topics: {', '.join(topics)}",
+            where="sink s3",
+            fix="give each topic a `target:` of its own, or leave out `sync`",
+        )
+    schema = unite_schemas(load_schemas((text for state in states for _, text in state.schemas), config))
+    names = {name.lower() for name in config.partition_names}
+    if config.partitioner == "field":
+        # What the path says is all that readers see of it: in the objects the column has a null where that says `null`.
+        return StructType([field for field in schema if field.name.lower() not in names])
+    if both := [field.name for field in schema if field.name.lower() in names]:
+        raise DataError(
+            f"the column {both[0]!r} is called as a part of the path, and a catalog's table has it once",
+            where="sink s3",
+            fix="give the column another name with `rename`, or leave out `sync`",
+        )
+    return schema

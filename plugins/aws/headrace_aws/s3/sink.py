@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
@@ -27,7 +28,7 @@ from headrace.sdk import (
     WriteResult,
     full_text,
 )
-from headrace_aws.s3.catalog import ObjectsTable
+from headrace_aws.s3.catalog import ObjectsTable, find_columns
 from headrace_aws.s3.config import S3SinkConfig
 from headrace_aws.s3.formats import QUICK_COMMIT
 from headrace_aws.s3.objects import OBJECTS, STAGED, move_objects, write_objects
@@ -89,6 +90,8 @@ class S3Sink(Sink):
             spans = self._take(rows, batch, work, state)
             if "/" in batch.pipeline:  # dead letters that are read again, after which no record completes an object
                 spans += self._close(state, lambda _: True)
+            if self.config.sync:
+                find_columns([*self._read_states(rows.sparkSession, table.name), state], self.config)
             state.note_batch(batch.id)
             moved += self._commit(rows.sparkSession, work, str(batch.id), spans, state)
             self._register(rows.sparkSession, table.name, state, moved)
@@ -113,9 +116,7 @@ class S3Sink(Sink):
         where = f"sink s3, path {self.config.path}"
         if as_of is not None:
             raise ConfigError("objects have no older versions", where=where, fix="leave out --as-of")
-        root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}")
-        names = [root.folder(f"{one}/{_folder_name(table.name)}") for one in root.names()]
-        states = [state for state in map(State.read, names) if state.batches]
+        states = self._read_states(spark, table.name)
         if not states:
             raise ConfigError(
                 f"there is no table {table.name!r}", where=where, fix="run the pipeline, or correct the name"
@@ -147,8 +148,6 @@ class S3Sink(Sink):
         if rotations:
             parts = [(r.after.topic, r.after.partition, r.first, r.after.last) for r in rotations]
             state.staged[name] = Staged(schema, parts)
-        if config.sync and state.topics:
-            ObjectsTable(rows.sparkSession, state, config)
         return spans
 
     @staticmethod
@@ -188,9 +187,15 @@ class S3Sink(Sink):
         if self.config.sync and state.topics:
             new = self._unregistered.setdefault(table, [])
             new += moved
-            objects = ObjectsTable(spark, state, self.config)
+            objects = ObjectsTable(spark, state.topics[0], self.config, partial(self._read_states, spark, table))
             self.config.sync.register(table, objects.describe, objects.locate(new), objects.list_partitions)
             new.clear()
+
+    def _read_states(self, spark: SparkSession, table: str) -> list[State]:
+        """Of all pipelines that wrote a table, and of replays."""
+        root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}")
+        states = [State.read(root.folder(f"{one}/{_folder_name(table)}")) for one in root.names()]
+        return [state for state in states if state.batches]
 
     def _work(self, spark: SparkSession, pipeline: str, table: str) -> Folder:
         names = [_WORK, quote(pipeline, safe=""), _folder_name(table)]

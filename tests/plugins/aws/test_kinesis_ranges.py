@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
 import random
 import time
@@ -15,6 +17,8 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from hypothesis import given, settings, strategies as st
@@ -628,6 +632,73 @@ def test_a_shard_that_stays_busy_can_be_tried_again(
     error = refusal(service, "ProvisionedThroughputExceededException")
     assert isinstance(error, RetriableError)
     assert "AWS is busy" in error.what
+
+
+class Body(io.BytesIO):
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.read()
+
+
+def answer(client: Any, body: bytes, status: int = 200) -> Any:
+    """What a client makes of an answer to GetRecords."""
+
+    def send(**_: Any) -> AWSResponse:
+        return AWSResponse("http://kinesis", status, {}, Body(body))
+
+    client.meta.events.register_first("before-send.kinesis.GetRecords", send)
+    try:
+        return client.get_records(ShardIterator="first")
+    finally:
+        client.meta.events.unregister("before-send.kinesis.GetRecords", send)
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """The source's, and boto3's own."""
+    for name, value in (("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "example")):
+        monkeypatch.setenv(name, value)
+    once = Config(retries={"total_max_attempts": 1})
+    return STREAM.make_client(), boto3.Session().client("kinesis", region_name="eu-west-1", config=once)
+
+
+def test_a_page_is_the_one_that_boto3_makes(clients: tuple[Any, Any]) -> None:
+    records = [
+        {
+            "SequenceNumber": f"{n}",
+            "ApproximateArrivalTimestamp": 1_700_000_000 + n / 8,
+            "Data": base64.b64encode(bytes(range(n))).decode(),
+            "PartitionKey": "schlüssel",
+            "EncryptionType": "KMS",
+        }
+        for n in range(5)
+    ]
+    shard = {"ShardId": "s", "ParentShards": ["t"], "HashKeyRange": {"StartingHashKey": "0", "EndingHashKey": "1"}}
+    body = json.dumps({"Records": records, "MillisBehindLatest": 7, "ChildShards": [shard]}).encode()
+    ours, theirs = (answer(client, body) for client in clients)
+    for record in theirs["Records"]:
+        record["ApproximateArrivalTimestamp"] = record["ApproximateArrivalTimestamp"].timestamp()
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"<html>welcome</html>", 200),
+        (b"{}", 200),
+        (b'{"Records": 1}', 200),
+        (b'{"Records": [{"Data": "no base64"}]}', 200),
+        (b'{"__type": "AccessDeniedException", "message": "no"}', 400),
+        (b'{"__type": "InternalFailure"}', 500),
+    ],
+)
+def test_an_answer_that_is_no_page_is_what_boto3_says_of_it(clients: tuple[Any, Any], body: bytes, status: int) -> None:
+    said: list[Any] = []
+    for client in clients:
+        try:
+            said.append(answer(client, body, status))
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            said.append(repr(error))
+    assert said[0] == said[1]
 
 
 def test_options() -> None:

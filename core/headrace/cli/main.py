@@ -17,6 +17,7 @@ from headrace.cli.commands.check import check
 from headrace.cli.commands.dead_letters import dead_letters
 from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
+from headrace.cli.commands.new import new
 from headrace.cli.commands.package import package
 from headrace.cli.commands.plugins import plugins
 from headrace.cli.commands.replay import replay
@@ -79,6 +80,7 @@ for _command in (
     schema,
     jars,
     package,
+    new,
     version,
 ):
     cli.add_command(_command)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Changes as Changes,
     )
     from headrace.sdk.config import Config as Config, option_text as option_text
-    from headrace.sdk.dialect import Dialect as Dialect
+    from headrace.sdk.dialect import Dialect as Dialect, record_columns as record_columns
     from headrace.sdk.events import Events as Events, header_value as header_value
     from headrace.sdk.file_system import FileSystem as FileSystem
     from headrace.sdk.format import (
@@ -118,7 +118,7 @@ _NAMES = {
     "sdk.catalog": "Catalog CatalogTable Partitions Storage Sync",
     "sdk.changes": "Changes DELETED ERROR IMAGES KEY POSITION PREFIX",
     "sdk.config": "Config option_text",
-    "sdk.dialect": "Dialect",
+    "sdk.dialect": "Dialect record_columns",
     "sdk.events": "Events header_value",
     "sdk.file_system": "FileSystem",
     "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",

@@ -6,6 +6,9 @@
 ``headrace.testing.spark``
     The fixture ``headrace_spark``: a session built for the plugins that ``headrace_plugins`` returns.
 
+``headrace.testing.records``
+    ``Records``, a source of the records that a test gives: for formats, dialects and transforms.
+
 Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
 
     import pytest

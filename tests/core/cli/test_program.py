@@ -18,7 +18,7 @@ from headrace.sdk.plugins import Registry
 
 BUILT_IN = [
     *("run", "check", "status", "show", "dead-letters", "replay", "epoch", "resync"),
-    *("plugins", "schema", "jars", "package", "version"),
+    *("plugins", "schema", "jars", "package", "new", "version"),
 ]
 
 

@@ -17,6 +17,7 @@ from headrace.sdk import (
     changes as C,
     events as E,
     match_names,
+    record_columns,
 )
 from headrace_sources.dialects.positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
@@ -24,7 +25,6 @@ from headrace_sources.dialects.record_columns import (
     fill_key,
     find_key_columns,
     key_change_columns,
-    record_columns,
     record_key_names,
     source_table,
     spell_key_columns,

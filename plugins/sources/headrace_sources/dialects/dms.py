@@ -14,9 +14,10 @@ from headrace.sdk import (
     changes as C,
     events as E,
     position,
+    record_columns,
     sortable,
 )
-from headrace_sources.dialects.record_columns import find_key_columns, record_columns
+from headrace_sources.dialects.record_columns import find_key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

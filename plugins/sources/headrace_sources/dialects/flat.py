@@ -13,6 +13,7 @@ from headrace.sdk import (
     changes as C,
     events as E,
     match_names,
+    record_columns,
 )
 from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.positions import (
@@ -28,7 +29,6 @@ from headrace_sources.dialects.record_columns import (
     fill_key,
     find_key_columns,
     key_change_columns,
-    record_columns,
     record_key_names,
     source_table,
     spell_key_columns,

@@ -27,22 +27,6 @@ SOURCE_TABLE_FIELDS = ("db", "schema", "table")
 _PHYSICAL_TABLE = "__dbz__physicalTableIdentifier"
 
 
-def record_columns(topic: str, frame: DataFrame) -> list[Column]:
-    """The record as it came and where from, for dead letters and for sinks that store records."""
-    from pyspark.sql import functions as F
-
-    optional = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS, E.TIMESTAMP: C.TIMESTAMP}
-    return [
-        *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
-        F.lit(topic).alias(C.TOPIC),
-        F.col(E.PARTITION).alias(C.PARTITION),
-        F.col(E.OFFSET).alias(C.OFFSET),
-        F.col(E.FILE).alias(C.FILE),
-        F.col(E.PLACE).alias(C.PLACE),
-        F.col(E.RAW).alias(C.RAW),
-    ]
-
-
 def record_key_names(frame: DataFrame) -> list[str]:
     """The columns of the records' own key; none where the transport has no keys, or the table has none."""
     return list(getattr(frame.schema[E.KEY].dataType, "names", ())) if E.KEY in frame.columns else []

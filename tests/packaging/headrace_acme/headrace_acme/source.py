@@ -1,4 +1,4 @@
-"""Acme's log: numbered records in a file that only grows, one JSON object a line."""
+"""Numbered records in a file that only grows, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -44,17 +44,8 @@ class AcmeLog(RangedSource):
         return {"line": min(lines, start["line"] + limit) if limit else lines}
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        records = (
-            spark.read.text(self.config.path).select(F.from_json("value", RECORD).alias("record")).select("record.*")
-        )
-        return records.where(F.col("line").between(start["line"] + 1, end["line"])).select(
-            F.col("key").cast("binary"),
-            F.col("value").cast("binary"),
-            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-            "topic",
-            F.lit(0).alias("partition"),
-            F.col("line").alias("offset"),
-            F.col("written").alias("timestamp"),
+        records = spark.read.text(self.config.path).selectExpr(f"from_json(value, '{RECORD}') record")
+        return records.where(f"record.line > {start['line']} and record.line <= {end['line']}").selectExpr(
+            *("record.key", "record.value", "cast(null as array<struct<key: string, value: binary>>) headers"),
+            *("record.topic", "0 partition", "record.line offset", "record.written timestamp"),
         )

@@ -1,0 +1,58 @@
+"""Parquet files, a folder for each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from headrace.sdk import Batch, Capabilities, ConfigError, DataError, Sink, SinkConfig, Table, WriteResult, hookimpl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class ExampleConfig(SinkConfig):
+    """A folder that driver and executors can write."""
+
+    path: str
+
+
+class Example(Sink):
+    """``sink: {example: {path: /lake}}``. Every change is a row: it claims no upserts, and headrace asks for none."""
+
+    name = "example"
+    api_version = 1
+    Config = ExampleConfig
+    config: ExampleConfig
+    capabilities = Capabilities(exactly_once=True)
+    sql_conf: ClassVar[Mapping[str, str]] = {  # dates before 1582 are written as they are
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    }
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        stored = self.read_or_none(rows.sparkSession, table)
+        if stored is not None and (other := dict(rows.dtypes).items() - dict(stored.dtypes).items()):
+            raise DataError(f"{table.name} has not these columns: {sorted(other)}", fix="write to another folder")
+        # The same batch has the same folder for ever, and Spark moves its files there when all are written.
+        rows.write.mode("overwrite").parquet(f"{self._folder(table)}/batch={batch.mark.encode().hex()}")
+        return WriteResult()
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        where = f"sink example, table {table.name}"
+        if as_of is not None:
+            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+        batches = [str(path.parent) for path in self._folder(table).glob("batch=*/_SUCCESS")]
+        if not batches:
+            raise ConfigError("there is no such table", where=where, fix="run the pipeline first")
+        return spark.read.option("mergeSchema", "true").parquet(*batches)
+
+    def _folder(self, table: Table) -> Path:
+        return Path(self.config.path, *table.parts)
+
+
+@hookimpl
+def headrace_sinks() -> dict[str, type[Sink]]:
+    """Sinks, by the name used under ``sink:``."""
+    return {"example": Example}

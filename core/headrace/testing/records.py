@@ -1,0 +1,43 @@
+"""A source of the records that a test gives, for the tests of formats, dialects and transforms.
+
+::
+
+    pipeline = Pipeline(source=Records("shop.people", b"1,Arp", b"2,Klee"), value=AcmeFormat(), …)
+    pipeline.run(headrace_spark)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.sdk.source import Offset, RangedSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCHEMA = (
+    "key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, partition int, "
+    "offset bigint, timestamp timestamp"
+)
+
+
+class Records(RangedSource):
+    """Values of one topic, in their order and without keys; None is a tombstone."""
+
+    name = "records"
+    api_version = 1
+
+    def __init__(self, topic: str, *values: bytes | None) -> None:
+        super().__init__()
+        self._topic, self._values = topic, values
+
+    def initial(self) -> Offset:
+        return {"records": 0}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        return {"records": len(self._values)}
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        numbers = range(start["records"], end["records"])
+        rows = [(None, self._values[n], None, self._topic, 0, n, None) for n in numbers]
+        return spark.createDataFrame(rows, _SCHEMA)

@@ -1,0 +1,90 @@
+"""`headrace new`: what it writes, and which names it refuses."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.core.conftest import Headrace
+
+from headrace.scaffold.project import KINDS, read_project
+from headrace.sdk.plugins import KINDS as REGISTERED
+
+FILES = {
+    *(".github/workflows/test.yml", "README.md", "headrace_acme_one.py", "pyproject.toml"),
+    *("setup.cfg", "tests/test_acme_one.py", "tox.ini"),
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_one_for_every_kind() -> None:
+    assert set(KINDS.values()) == set(REGISTERED) - {"command"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_project_is_small_and_its_own(kind: str) -> None:
+    """Fewer than sixty lines, and nothing is left of the name in the template."""
+    texts = dict(read_project(kind, "acme_one"))
+    assert set(texts) == FILES
+    assert len(texts["headrace_acme_one.py"].splitlines()) < 60
+    for path, text in texts.items():
+        assert not re.search("example|KIND|mypy", text, re.IGNORECASE), path
+    assert yaml.safe_load(texts[".github/workflows/test.yml"])["jobs"]["test"]["steps"]
+    assert tomllib.loads(texts["pyproject.toml"])["build-system"]["build-backend"] == "setuptools.build_meta"
+    setup = configparser.ConfigParser()
+    setup.read_string(texts["setup.cfg"])
+    assert setup["metadata"]["name"] == "headrace-acme-one"
+    assert setup["options.entry_points"]["headrace"].split() == ["acme_one", "=", "headrace_acme_one"]
+    tox = configparser.ConfigParser()
+    tox.read_string(texts["tox.ini"])
+    assert tox["testenv"]["commands"] == "pytest {posargs}"
+
+
+def test_it_says_what_to_do_next(headrace: Headrace, folder: Path) -> None:
+    result = headrace("new", "transform", "tidy")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        f"written: {folder}/headrace-tidy",
+        "",
+        "cd headrace-tidy",
+        "pip install -e '.[test]'   # `headrace plugins` lists it then",
+        "pytest",
+    ]
+    code = (folder / "headrace-tidy/headrace_tidy.py").read_text()
+    assert "class Tidy(Transform):" in code
+    assert 'name = "tidy"' in code
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Tidy", "'Tidy' cannot be the name of a plugin"),
+        ("my-plugin", "use small letters, digits and `_`"),
+        ("../up", "'../up' cannot be the name of a plugin"),
+        ("class", "'class' cannot be the name of a plugin"),
+        ("sinks", "there is a module headrace_sinks already"),
+        ("mask", "the name is taken, by the transform 'mask' of headrace 0.1.0"),
+    ],
+)
+def test_names_that_are_refused(headrace: Headrace, folder: Path, name: str, said: str) -> None:
+    result = headrace("new", "transform", name)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_is_there_stays_as_it_is(headrace: Headrace, folder: Path) -> None:
+    (folder / "headrace-tidy").mkdir()
+    result = headrace("new", "sink", "tidy")
+    assert result.exit_code == 2
+    assert f"{folder}/headrace-tidy" in result.stderr
+    assert not list((folder / "headrace-tidy").iterdir())

@@ -131,6 +131,7 @@ NEW = {
     "transform": "tidy",
     "sink": "lake_files",
     "auth": "scram",
+    "catalog": "table_files",
     "secrets": "folder",
 }
 

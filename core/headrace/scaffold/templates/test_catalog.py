@@ -1,0 +1,35 @@
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headrace import Pipeline
+from headrace.sdk import registry
+from headrace.testing.records import Records
+from headrace_sinks import FilesSink
+from headrace_sources import JsonFormat
+
+
+def sync(spark: SparkSession, folder: Path, *records: bytes) -> dict[str, Any]:
+    """What the catalog says of the table when the pipeline has read these records."""
+    catalog = registry().get("catalog", "example")(path=str(folder / "catalog"))
+    people = Pipeline(
+        name="people",
+        source=Records("shop.people", *records),
+        value=JsonFormat(),
+        key="none",
+        sinks=[FilesSink(path=str(folder / "out"), sync=catalog)],
+        checkpoint=str(folder / "checkpoint"),
+    )
+    people.run(spark)
+    found: dict[str, Any] = json.loads((folder / "catalog/shop.people.json").read_text())
+    return found
+
+
+def test_a_table_is_found_with_its_newest_columns(headrace_spark: SparkSession, tmp_path: Path) -> None:
+    table = sync(headrace_spark, tmp_path, b'{"id": 1, "name": "Arp"}')
+    assert table["location"].endswith("/out/shop/people")
+    assert table["columns"].items() >= {"id": "bigint", "name": "string"}.items()
+    again = sync(headrace_spark, tmp_path, b'{"id": 1, "name": "Arp"}', b'{"id": 2, "born": 1886}')
+    assert again["columns"].items() >= {"id": "bigint", "name": "string", "born": "bigint"}.items()

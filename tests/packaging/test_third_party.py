@@ -189,13 +189,6 @@ def test_its_source_transform_and_sink_run_with_a_built_in_transform(venv: Venv,
     assert json.loads((offsets / "2").read_text()) == {"start": {"line": 5}, "end": {"line": 7}}
 
 
-def test_it_keeps_what_the_kit_asks_of_it(venv: Venv, tmp_path: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__")
-    tests = shutil.copytree(PROJECTS / "headrace_acme/tests", tmp_path / "tests", ignore=ignored)
-    result = run([venv.bin / "python", "-m", "pytest", "-q", tests], tmp_path, seconds=600)
-    assert re.search(r"^\d\d passed in ", result.stdout, re.MULTILINE), result.stdout
-
-
 def test_its_options_are_checked_as_anybodys(venv: Venv, shop: Shop) -> None:
     shop.file.write_text(shop.file.read_text().replace("limit: 3", "limits: 3"))
     complaint = venv.headrace("check", str(shop.file), cwd=shop.folder, ok=2)
@@ -231,21 +224,17 @@ def test_a_plugin_of_another_api_version(venv: Venv, rival: str, shop: Shop) -> 
     assert "was written for plugin API 0, this headrace has 1" in complaint
 
 
-def test_what_headrace_new_writes_is_green_at_once(venv: Venv, new: Path) -> None:
-    """In one process, with one session; each by itself has the same command in its tox.ini."""
-    command: list[str | Path] = [
-        venv.bin / "python",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "headrace.testing.spark",
-        "--import-mode=importlib",
-    ]
+def test_they_keep_what_the_kits_ask_of_them(venv: Venv, new: Path, tmp_path: Path) -> None:
+    """Acme's tests and those that `headrace new` writes, in one process and with one session."""
+    acme = shutil.copytree(
+        PROJECTS / "headrace_acme/tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
+    )
     tests = sorted(new.glob("headrace-*/tests"))
     assert len(tests) == len(NEW)
-    result = run([*command, *tests], new, seconds=600, environment={"PYTHONPATH": str(new / "site")})
-    assert re.search(r"^\d\d passed in ", result.stdout, re.MULTILINE), result.stdout
+    options = ("-q", "-p", "headrace.testing.spark", "--import-mode=importlib")
+    command = [venv.bin / "python", "-m", "pytest", *options, acme, *tests]
+    result = run(command, new, seconds=600, environment={"PYTHONPATH": str(new / "site")})
+    assert re.search(r"^\d+ passed in ", result.stdout, re.MULTILINE), result.stdout
 
 
 def test_new_plugins_run_in_a_pipeline(venv: Venv, new: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _PROJECT = {
     "{kind}.py": "headrace_example.py",
     "test_{kind}.py": "tests/test_example.py",
 }
+_CODE = ("{kind}.py", "test_{kind}.py")
 #: For the type checker of this repository alone, where no plugin is called so.
 _PRAGMA = "# mypy: disable-error-code="
 
@@ -57,20 +58,26 @@ def read_project(kind: str, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _rename(text: str, name: str) -> str:
-    words = "".join(word.capitalize() for word in name.split("_"))
     text = text.replace("headrace-example", f"headrace-{name.replace('_', '-')}")
-    return text.replace("example", name).replace("Example", words)
+    return text.replace("example", name).replace("Example", _class_name(name))
+
+
+def _class_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def _check_name(kind: str, name: str) -> None:
     if not re.fullmatch("[a-z][a-z0-9_]*[a-z0-9]", name) or keyword.iskeyword(name):
         fix = "begin with a letter, and use small letters, digits and `_`"
         raise ConfigError(f"{name!r} cannot be the name of a plugin", fix=fix)
+    code = "".join((_TEMPLATES / template.format(kind=kind)).read_text(encoding="utf-8") for template in _CODE)
+    if re.search(rf"\b{(taken := _class_name(name))}\b", code):
+        raise ConfigError(f"its class would be called {taken}, as one that it uses", fix="name the plugin otherwise")
     module = f"headrace_{name}"
     if find_spec(module):
         raise ConfigError(f"there is a module {module} already", fix="name the plugin otherwise")
     try:
-        taken = registry().find(KINDS[kind], name)
+        owner = registry().find(KINDS[kind], name)
     except PluginError:
         return
-    raise ConfigError(f"the name is taken, by {taken}", fix="name the plugin otherwise")
+    raise ConfigError(f"the name is taken, by {owner}", fix="name the plugin otherwise")

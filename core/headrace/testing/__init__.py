@@ -1,4 +1,4 @@
-"""For plugin authors: what a plugin has to keep, as tests that ship with headrace (``pip install 'headrace[test]'``).
+"""For plugin authors: what a plugin has to keep, as tests that ship with headrace (``pip install 'headrace[testing]'``).
 
 ``headrace.testing.sinks``
     ``SinkConformance``: subclass it in a test module, and pytest collects a test for everything that the sink claims.

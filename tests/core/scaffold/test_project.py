@@ -70,6 +70,7 @@ def test_it_says_what_to_do_next(headrace: Headrace, folder: Path) -> None:
         ("Tidy", "'Tidy' cannot be the name of a plugin"),
         ("my-plugin", "use small letters, digits and `_`"),
         ("../up", "'../up' cannot be the name of a plugin"),
+        ("changes", "its class would be called Changes, as one that it uses"),
         ("class", "'class' cannot be the name of a plugin"),
         ("sinks", "there is a module headrace_sinks already"),
         ("mask", "the name is taken, by the transform 'mask' of headrace 0.1.0"),

@@ -232,7 +232,7 @@ def test_they_keep_what_the_kits_ask_of_them(venv: Venv, new: Path, tmp_path: Pa
     tests = sorted(new.glob("headrace-*/tests"))
     assert len(tests) == len(NEW)
     options = ("-q", "-p", "headrace.testing.spark", "--import-mode=importlib")
-    command = [venv.bin / "python", "-m", "pytest", *options, acme, *tests]
+    command: list[str | Path] = [venv.bin / "python", "-m", "pytest", *options, acme, *tests]
     result = run(command, new, seconds=600, environment={"PYTHONPATH": str(new / "site")})
     assert re.search(r"^\d+ passed in ", result.stdout, re.MULTILINE), result.stdout
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.memory_sink import MemorySink, Record, Version
 
-from headrace.errors import DataError, HeadraceError, RetriableError
+from headrace.errors import DataError
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 
@@ -32,20 +32,6 @@ def fails(test: str) -> Any:
     return note
 
 
-@fails("test_it_says_what_it_is")
-class OfAnotherVersion(MemorySink):
-    api_version = 0
-
-
-@fails("test_construction_runs_nothing")
-class StartsSpark(MemorySink):
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        from pyspark.sql import SparkSession
-
-        super().__init__(config, **options)
-        SparkSession.getActiveSession()
-
-
 @fails("test_it_pickles_and_its_copy_finds_the_table")
 class KeepsALock(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -64,12 +50,6 @@ class KeepsTablesToItself(MemorySink):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"config": self.config, "tables": {}}
-
-
-@fails("test_it_leaves_errors_that_are_not_its_own")
-class ExplainsEverything(MemorySink):
-    def explain(self, error: BaseException) -> HeadraceError | None:
-        return RetriableError("try again")
 
 
 @fails("test_the_callers_session_stays_as_it_was")

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F, types as T
-
 from headrace.errors import ConfigError
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 #: Types whose values are the same in JSON.
-_PLAIN = (T.StringType, T.BooleanType, T.IntegerType, T.LongType, T.MapType)
+_PLAIN = ("string", "boolean", "integer", "long", "map")
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,9 @@ TABLES: dict[tuple[str, str], list[Version]] = defaultdict(list)
 
 
 class MemoryConfig(SinkConfig):
-    """A store in this process, by its name."""
+    """Where the tables are."""
 
+    #: A store in this process, by its name.
     store: str
 
 
@@ -73,10 +72,12 @@ class MemorySink(Sink):
         return WriteResult(upserted=changed, bytes=len(repr(stored)), version=f"v{len(versions)}")
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        from pyspark.sql import functions as F, types as T
+
         version = self.version(table, as_of)
         rows: Any = list(version.rows)
         schema: Any = version.schema
-        if not all(isinstance(field.dataType, _PLAIN) for field in schema):
+        if not all(field.dataType.typeName() in _PLAIN for field in schema):
             return spark.createDataFrame(rows, schema)
         text = F.lit(json.dumps(rows))  # Python objects would go through a Python process, each time
         return spark.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(schema))))

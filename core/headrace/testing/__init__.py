@@ -1,7 +1,13 @@
 """For plugin authors: what a plugin has to keep, as tests that ship with headrace (``pip install 'headrace[testing]'``).
 
+``headrace.testing.plugins``
+    ``PluginConformance``: subclass it in a test module, and pytest collects a test for what every plugin has to keep.
+
+``headrace.testing.sources``
+    ``SourceConformance``: the same for what a source of records has to keep.
+
 ``headrace.testing.sinks``
-    ``SinkConformance``: subclass it in a test module, and pytest collects a test for everything that the sink claims.
+    ``SinkConformance``: the same for everything that the sink claims.
 
 ``headrace.testing.spark``
     The fixture ``headrace_spark``: a session built for the plugins that ``headrace_plugins`` returns.
@@ -23,5 +29,6 @@ Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
 
 import pytest
 
+_ASSERTING = ("histories", "plugins", "sinks", "sources", "tables", "values")
 # Without it a failing assertion of the kit says nothing of the values.
-pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in ("histories", "sinks", "tables", "values")))
+pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in _ASSERTING))

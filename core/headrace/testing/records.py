@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.sdk.source import Offset, RangedSource
+from headrace.testing.frames import make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,5 +40,5 @@ class Records(RangedSource):
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         numbers = range(start["records"], end["records"])
-        rows = [(None, self._values[n], None, self._topic, 0, n, None) for n in numbers]
-        return spark.createDataFrame(rows, _SCHEMA)
+        rows = [{"value": self._values[n], "topic": self._topic, "partition": 0, "offset": n} for n in numbers]
+        return make_frame(spark, _SCHEMA, rows)

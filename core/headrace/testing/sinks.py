@@ -3,7 +3,7 @@
 A sink's author subclasses ``SinkConformance``::
 
     class TestAcmeSink(SinkConformance):
-        sink_class = AcmeSink
+        plugin_class = AcmeSink
 
         def config(self, folder):
             return {"path": str(folder)}
@@ -15,10 +15,7 @@ it is refused. The fixture ``headrace_spark``, a Spark session, is the author's 
 from __future__ import annotations
 
 import pickle
-import socket
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime
@@ -34,12 +31,12 @@ from headrace.engine.routing import Routes
 from headrace.engine.table_batch import check_capabilities
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import POSITION
-from headrace.sdk.plugin import API_VERSION
-from headrace.sdk.sink import Sink, SinkConfig
+from headrace.sdk.sink import Sink
 from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
 from headrace.testing.claims import claims, lacks
 from headrace.testing.histories import HistoryConformance
+from headrace.testing.plugins import PluginConformance
 from headrace.testing.tables import Target, put, remove
 from headrace.testing.values import ValueConformance
 
@@ -51,34 +48,21 @@ if TYPE_CHECKING:
 _PEOPLE = "id int, name string"
 
 
-class SinkConformance(HistoryConformance, ValueConformance, ABC):
-    """Subclass it, and pytest collects what applies to ``sink_class``."""
+class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
+    """Subclass it, and pytest collects what applies to ``plugin_class``."""
 
-    sink_class: ClassVar[type[Sink]]
-
-    @abstractmethod
-    def config(self, folder: Path) -> Mapping[str, Any]:
-        """The sink's options for tables in an empty folder."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        claimed = cls.sink_class.capabilities
-        for name in dir(SinkConformance):
-            applies = getattr(getattr(SinkConformance, name), "applies", None)
-            if applies is not None and name not in cls.__dict__:
-                # Pytest collects functions only: what does not apply is absent, not skipped.
-                setattr(cls, name, getattr(SinkConformance, name) if applies(claimed) else None)
+    plugin_class: ClassVar[type[Sink]]
 
     @pytest.fixture(scope="class")
     @classmethod
     def session(cls, headrace_spark: SparkSession) -> SparkSession:
         """A session as the engine gives it to a sink: a clone of the caller's."""
-        return Sessions(headrace_spark, cls.sink_class.sql_conf).of("kit")
+        return Sessions(headrace_spark, cls.plugin_class.sql_conf).of("kit")
 
     @pytest.fixture
     def sink(self, tmp_path: Path) -> Sink:
         """A sink with a folder of its own."""
-        return self.sink_class(self.config(tmp_path))
+        return self.plugin_class(self.config(tmp_path))
 
     @pytest.fixture
     def target(self, sink: Sink, session: SparkSession) -> Target:
@@ -87,34 +71,12 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
 
     # The plugin
 
-    def test_it_says_what_it_is(self) -> None:
-        assert isinstance(self.sink_class.name, str)
-        assert self.sink_class.api_version == API_VERSION
-        assert issubclass(self.sink_class.Config, SinkConfig)
-        assert self.sink_class.Config.__doc__ != SinkConfig.__doc__
-
-    def test_construction_runs_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: object, **__: object) -> None:
-            raise AssertionError("construction reaches for Spark or for a network")
-
-        config = self.config(tmp_path)
-        before = sorted(tmp_path.rglob("*"))
-        with monkeypatch.context() as patch:
-            patch.setattr("py4j.java_gateway.GatewayClient.send_command", refuse)
-            patch.setattr("pyspark.sql.SparkSession.getActiveSession", refuse)
-            patch.setattr(socket.socket, "connect", refuse)
-            self.sink_class(config)
-        assert sorted(tmp_path.rglob("*")) == before
-
     def test_it_pickles_and_its_copy_finds_the_table(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"))
         copy = pickle.loads(pickle.dumps(target.sink))  # noqa: S301 - our own
-        assert type(copy) is self.sink_class
+        assert type(copy) is self.plugin_class
         assert copy.config == target.sink.config
         assert replace(target, sink=copy).rows() == [{"id": 1, "name": "a"}]
-
-    def test_it_leaves_errors_that_are_not_its_own(self, sink: Sink) -> None:
-        assert sink.explain(ValueError("no sink says this")) is None
 
     def test_the_callers_session_stays_as_it_was(self, target: Target, headrace_spark: SparkSession) -> None:
         def views(session: SparkSession) -> list[str]:
@@ -361,7 +323,7 @@ class SinkConformance(HistoryConformance, ValueConformance, ABC):
 
     @lacks("upsert")
     def test_mode_upsert_is_refused(self, tmp_path: Path) -> None:
-        sink = self.sink_class({**self.config(tmp_path), "mode": "upsert"})
+        sink = self.plugin_class({**self.config(tmp_path), "mode": "upsert"})
         with pytest.raises(ConfigError, match=sink.name):
             check_capabilities(_plan(sink))
 

@@ -60,6 +60,7 @@ class FilesSinkConfig(SinkConfig):
 
     #: The folder in which every table has one.
     path: str
+    #: What the files are.
     format: Literal["json", "avro", "parquet"] = "json"
     #: A catalog in which engines look the tables up. Each batch is a partition there.
     sync: Sync = None

@@ -29,7 +29,7 @@ class Forgetful(MemorySink):
         return True
 
 class TestAcme(SinkConformance):
-    sink_class = Forgetful
+    plugin_class = Forgetful
 
     def config(self, folder):
         return {"store": str(folder)}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 class TestAvro(SinkConformance):
-    sink_class = S3Sink
+    plugin_class = S3Sink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "flush.size": 1}

@@ -27,21 +27,21 @@ PEOPLE = "id int, name string"
 
 
 class TestJson(SinkConformance):
-    sink_class = FilesSink
+    plugin_class = FilesSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder)}
 
 
 class TestAvro(SinkConformance):
-    sink_class = FilesSink
+    plugin_class = FilesSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "format": "avro"}
 
 
 class TestParquet(SinkConformance):
-    sink_class = FilesSink
+    plugin_class = FilesSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "format": "parquet"}

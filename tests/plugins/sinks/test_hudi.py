@@ -56,7 +56,7 @@ def test_it_prints_nothing(tmp_path: Path, clones: Sessions, capfd: pytest.Captu
 
 
 class TestMergeOnRead(SinkConformance):
-    sink_class = HudiSink
+    plugin_class = HudiSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder)}
@@ -64,7 +64,7 @@ class TestMergeOnRead(SinkConformance):
 
 @without_histories
 class TestCopyOnWrite(SinkConformance):
-    sink_class = HudiSink
+    plugin_class = HudiSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "table.type": "COPY_ON_WRITE"}

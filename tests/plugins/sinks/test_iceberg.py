@@ -33,7 +33,7 @@ PEOPLE = "id int, name string"
 
 
 class TestMergeOnRead(SinkConformance):
-    sink_class = IcebergSink
+    plugin_class = IcebergSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder)}
@@ -42,7 +42,7 @@ class TestMergeOnRead(SinkConformance):
 @pytest.mark.one_spark
 @without_histories
 class TestCopyOnWrite(SinkConformance):
-    sink_class = IcebergSink
+    plugin_class = IcebergSink
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder), "table.type": "copy-on-write"}

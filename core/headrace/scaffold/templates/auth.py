@@ -10,9 +10,11 @@ from headrace.sdk import AuthProvider, Config, hookimpl, jaas_config
 
 
 class ExampleConfig(Config):
-    """A user and a password."""
+    """A login of the broker's."""
 
+    #: The name of the user.
     username: str
+    #: The user's password.
     password: SecretStr
 
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class ExampleConfig(Config):
-    """A folder that the driver can write."""
+    """Where the catalog is."""
 
+    #: A folder that the driver can write.
     path: str
 
 

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 class ExampleConfig(SinkConfig):
-    """A folder that driver and executors can write."""
+    """Where the tables are."""
 
+    #: A folder that driver and executors can write.
     path: str
 
 

@@ -14,8 +14,9 @@ RECORD = "line BIGINT, topic STRING, key STRING, value STRING, written TIMESTAMP
 
 
 class ExampleConfig(Config):
-    """A log file that every executor can read."""
+    """Where the log is, and how much of it is read at once."""
 
+    #: A file that every executor can read.
     path: str
     #: Records of one batch at most.
     limit: int | None = None

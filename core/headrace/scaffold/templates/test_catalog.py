@@ -1,19 +1,30 @@
+# mypy: disable-error-code="import-not-found, misc"
 import json
 from pathlib import Path
 from typing import Any
 
+from headrace_example import Example
 from pyspark.sql import SparkSession
 
 from headrace import Pipeline
-from headrace.sdk import registry
+from headrace.testing.plugins import PluginConformance
 from headrace.testing.records import Records
 from headrace_sinks import FilesSink
 from headrace_sources import JsonFormat
 
 
+class TestExample(PluginConformance):
+    """What every plugin has to keep."""
+
+    plugin_class = Example
+
+    def config(self, folder: Path) -> dict[str, str]:
+        return {"path": str(folder)}
+
+
 def sync(spark: SparkSession, folder: Path, *records: bytes) -> dict[str, Any]:
     """What the catalog says of the table when the pipeline has read these records."""
-    catalog = registry().get("catalog", "example")(path=str(folder / "catalog"))
+    catalog = Example(path=str(folder / "catalog"))
     people = Pipeline(
         name="people",
         source=Records("shop.people", *records),

@@ -7,9 +7,9 @@ from headrace.testing.sinks import SinkConformance
 
 
 class TestExample(SinkConformance):
-    """Some thirty tests of headrace's, by what the sink's `capabilities` claim."""
+    """What every plugin has to keep, and what a sink that claims these `capabilities`: some thirty tests of headrace's."""
 
-    sink_class = Example
+    plugin_class = Example
 
     def config(self, folder: Path) -> dict[str, str]:
         return {"path": str(folder)}

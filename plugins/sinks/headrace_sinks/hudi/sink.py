@@ -63,6 +63,7 @@ class HudiConfig(SinkConfig):
 
     #: The folder in which every table has one.
     path: str
+    #: Whether changes lie beside the files until these are compacted, or each batch writes its files anew.
     table_type: Literal["MERGE_ON_READ", "COPY_ON_WRITE"] = Field("MERGE_ON_READ", alias="table.type")
     #: A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
     sync: Sync = None

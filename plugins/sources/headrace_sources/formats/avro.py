@@ -50,8 +50,9 @@ class AvroConfig(RegistryConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
-    #: AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it, and another address, as of a VPC endpoint.
+    #: AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it.
     region: str | None = None
+    #: AWS Glue: another address than its region's own, as of a VPC endpoint.
     endpoint: str | None = None
     #: A file with the schema of all records, where they are bare Avro.
     schema_file: str | None = Field(default=None, alias="schema.file")

@@ -24,8 +24,9 @@ class RegistryConfig(Config):
     bearer_auth_token: SecretStr | None = Field(default=None, alias="bearer.auth.token")
     #: A PEM file of the authority that signed the registry's certificate.
     ssl_ca_location: str | None = Field(default=None, alias="ssl.ca.location")
-    #: A PEM file of the certificate to show to the registry, and of its key where that is a file of its own.
+    #: A PEM file of the certificate to show to the registry, and of its key where that is no file of its own.
     ssl_certificate_location: str | None = Field(default=None, alias="ssl.certificate.location")
+    #: A PEM file of the key of that certificate.
     ssl_key_location: str | None = Field(default=None, alias="ssl.key.location")
 
     @property

@@ -45,8 +45,9 @@ CSV = {
 
 
 class AcmeCsvConfig(SinkConfig):
-    """A folder that every executor can write."""
+    """Where the tables are."""
 
+    #: A folder that every executor can write.
     path: str
 
 

@@ -10,8 +10,9 @@ from headrace.sdk import Changes, Config, Transform
 
 
 class AcmeUpperConfig(Config):
-    """Which columns of text become upper case."""
+    """What becomes upper case."""
 
+    #: Columns of text.
     columns: tuple[str, ...] = Field(min_length=1)
 
 

@@ -7,7 +7,7 @@ from headrace.testing.sinks import SinkConformance
 
 
 class TestAcmeCsv(SinkConformance):
-    sink_class = AcmeCsv
+    plugin_class = AcmeCsv
 
     def config(self, folder: Path) -> dict[str, str]:
         return {"path": str(folder)}

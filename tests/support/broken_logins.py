@@ -1,0 +1,246 @@
+"""Logins that each break one promise of every plugin, and the test of the kit that has to notice."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import SecretStr, model_validator
+from tests.support.kit_run import Broken, fails
+
+from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.scaffold.templates.auth import Example, ExampleConfig
+from headrace.sdk.plugin import Plugin
+from headrace.testing.plugins import PluginConformance
+
+BROKEN: Broken = {}
+LIST: list[str] = []
+
+
+class Login(Example):
+    """What the template gives, with one thing more that can be wrong."""
+
+    def check(self, spark: Any = None) -> None:
+        if not self.config.username:
+            raise ConfigError("username is empty", where="auth login", fix="give the name of a user")
+
+
+class LoginKit(PluginConformance):
+    plugin_class: ClassVar[type[Plugin]] = Login
+    refused = ({"username": ""},)
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"username": "orders", "password": "hush and hush"}
+
+
+@fails(BROKEN, "test_it_says_what_it_is")
+class OfAnotherVersion(Login):
+    api_version = 0
+
+
+@fails(BROKEN, "test_it_says_what_it_is")
+class HasANameThatNobodyCanWrite(Login):
+    name = "my login"
+
+
+@fails(BROKEN, "test_it_says_what_it_is")
+class HasAnothersName(Login):
+    name = "msk-iam"
+
+
+@fails(BROKEN, "test_it_says_what_it_is")
+class NamesItsJarsInOneText(Login):
+    jars: ClassVar[Any] = {"3.5": "org.example:login_2.12:1.0"}
+
+
+@fails(BROKEN, "test_it_says_what_it_is")
+class WantsOptionsToBeListed(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        if "username" not in self.config.model_fields_set:
+            raise ValueError("who?")
+
+
+class SilentConfig(ExampleConfig):
+    """A login with an option that nothing is said of."""
+
+    mechanism: str = "SCRAM-SHA-512"
+
+
+@fails(BROKEN, "test_its_options_are_documented")
+class HasASilentOption(Login):
+    Config = SilentConfig
+
+
+class UnsaidConfig(ExampleConfig):
+    #: How the password is hashed.
+    mechanism: str = "SCRAM-SHA-512"
+
+
+@fails(BROKEN, "test_its_options_are_documented")
+class HasASilentModel(Login):
+    Config = UnsaidConfig
+
+
+class OpenConfig(ExampleConfig):
+    """Takes whatever is written."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        return data
+
+
+@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+class TakesAnyOption(Login):
+    Config = OpenConfig
+
+
+@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+class DoesNotSayWhich(Login):
+    def check(self, spark: Any = None) -> None:
+        if not self.config.username:
+            raise ConfigError("it is empty", fix="fill it in")
+
+
+@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+class SaysNoFix(Login):
+    def check(self, spark: Any = None) -> None:
+        if not self.config.username:
+            raise ConfigError("username is empty")
+
+
+@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+class RaisesWhatItLikes(Login):
+    def check(self, spark: Any = None) -> None:
+        if not self.config.username:
+            raise KeyError("username")
+
+
+@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+class TakesWhatIsWrong(Login):
+    def check(self, spark: Any = None) -> None:
+        pass
+
+
+@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+class PrintsItsSecret(Login):
+    def check(self, spark: Any = None) -> None:
+        super().check(spark)
+        print(self.config.password.get_secret_value())  # noqa: T201 - that is what is wrong
+
+
+@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+class LogsItsSecret(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        if self.config.model_fields_set:
+            logging.getLogger("login").warning("as %s", self.config.password.get_secret_value())
+
+
+@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+class ShowsItsSecret(Login):
+    def __repr__(self) -> str:
+        return f"login {self.config.password.get_secret_value()}"
+
+
+@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+class WarnsOfItsSecret(Login):
+    def warnings(self) -> Iterable[str]:
+        yield f"{self.config.password.get_secret_value()} is short"
+
+
+@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+class ComplainsOfItsSecret(Login):
+    def check(self, spark: Any = None) -> None:
+        if not self.config.username:
+            secret = self.config.password.get_secret_value()
+            raise ConfigError(f"username is empty, and {secret} is not", fix="give the name of a user")
+
+
+class OpenPasswordConfig(ExampleConfig):
+    """A user and a password, both text."""
+
+    #: Is shown.
+    password: str  # type: ignore[assignment]
+
+
+@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+class TypesItsSecretAsText(Login):
+    Config = OpenPasswordConfig
+
+
+@fails(BROKEN, "test_construction_runs_nothing")
+class LooksForSpark(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        from pyspark.sql import SparkSession
+
+        super().__init__(config, **options)
+        SparkSession.getActiveSession()
+
+
+@fails(BROKEN, "test_construction_runs_nothing")
+class ReachesOut(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        with suppress(OSError), socket.socket() as one:
+            one.connect(("127.0.0.1", 9))
+
+
+@fails(BROKEN, "test_it_goes_to_another_process")
+class KeepsALock(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.lock = threading.Lock()
+
+
+@fails(BROKEN, "test_it_goes_to_another_process")
+class ForgetsOnTheWay(Login):
+    def __getstate__(self) -> dict[str, Any]:
+        return {"config": ExampleConfig(username="nobody", password=SecretStr("none"))}
+
+
+@fails(BROKEN, "test_its_options_stay_as_they_were")
+class TakesFromItsOptions(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        given = config if isinstance(config, dict) else {}
+        super().__init__(dict(given) or config, **options)
+        given.pop("username", None)
+
+
+@fails(BROKEN, "test_its_options_stay_as_they_were")
+class ChangesItsConfig(Login):
+    def check(self, spark: Any = None) -> None:
+        super().check(spark)
+        self.config.__dict__["username"] = "somebody"
+
+
+@fails(BROKEN, "test_two_of_it_share_nothing")
+class NotesUsersForAll(Login):
+    users: ClassVar[set[str]] = set()
+
+    def check(self, spark: Any = None) -> None:
+        super().check(spark)
+        self.users.add(f"{len(self.users)}")
+
+
+@fails(BROKEN, "test_two_of_it_share_nothing")
+class HasOneListForAll(Login):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.users = LIST
+
+    def check(self, spark: Any = None) -> None:
+        super().check(spark)
+        self.users.append(self.config.username)
+
+
+@fails(BROKEN, "test_it_leaves_errors_that_are_not_its_own")
+class ExplainsEverything(Login):
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return RetriableError("try again")

@@ -1,0 +1,204 @@
+"""Sources that each break one promise, and the test of the kit that has to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tests.support.kit_run import Broken, fails
+
+from headrace.sdk.config import Config
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.source import Offset, RangedSource
+from headrace.testing.frames import make_frame
+from headrace.testing.sources import SourceConformance
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BROKEN: Broken = {}
+SCHEMA = "key binary, value binary, topic string, partition int, offset bigint"
+
+
+class LogConfig(Config):
+    """Where the log is."""
+
+    #: A file of lines.
+    path: str
+
+
+class Log(RangedSource):
+    """Lines of a file that only grows, each a record. It is right; the others are made from it."""
+
+    name = "log"
+    api_version = 1
+    Config = LogConfig
+    config: LogConfig
+    schema: ClassVar[str] = SCHEMA
+
+    def lines(self) -> list[bytes]:
+        return Path(self.config.path).read_bytes().splitlines()
+
+    def initial(self) -> Offset:
+        return {"line": 0}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        end = len(self.lines())
+        return {"line": min(end, start["line"] + limit) if limit else end}
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        names = ("key", "value", "topic", "partition", "offset")
+        rows = self.rows(start["line"], end["line"])
+        return make_frame(spark, self.schema, [dict(zip(names, row, strict=True)) for row in rows])
+
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return [(None, line, "log", 0, number) for number, line in enumerate(self.lines())][start:end]
+
+
+class LogKit(SourceConformance):
+    plugin_class: ClassVar[type[Plugin]] = Log  # type: ignore[assignment]  # of sources
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        (folder / "log").touch()
+        return {"path": str(folder / "log")}
+
+    def add(self, folder: Path, texts: Sequence[str]) -> None:
+        with (folder / "log").open("a", encoding="utf-8") as log:
+            log.writelines(f"{text}\n" for text in texts)
+
+
+ONCE, RESTART = "test_every_record_comes_once_and_in_its_order", "test_a_stream_that_is_started_again_reads_the_rest"
+GO_ON = "test_every_offset_is_a_place_to_go_on_from"
+SAME, BACKWARDS = "test_a_range_is_the_same_records_for_ever", "test_its_end_never_runs_backwards"
+COLUMNS = "test_its_records_have_the_columns_that_headrace_reads"
+
+
+@fails(BROKEN, COLUMNS)
+class CountsInText(Log):
+    schema = SCHEMA.replace("offset bigint", "offset string")
+
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return [(*row[:-1], str(row[-1])) for row in super().rows(start, end)]
+
+
+@fails(BROKEN, COLUMNS)
+class HasOtherColumnsWhenEmpty(Log):
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        frame = super().read(spark, start, end)
+        return frame.withColumn("note", frame.topic) if start == end else frame
+
+
+@fails(BROKEN, "test_a_source_without_records_gives_none", ONCE, RESTART, SAME)
+class BeginsWithAHeading(Log):
+    def lines(self) -> list[bytes]:
+        return [b"log of the shop", *super().lines()]
+
+
+@fails(BROKEN, ONCE, RESTART)
+class LosesTheFirstRecord(Log):
+    def initial(self) -> Offset:
+        return {"line": min(1, len(self.lines()))}
+
+
+@fails(BROKEN, ONCE, RESTART, GO_ON)
+class LosesTheLastRecordOfARange(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return super().rows(start, end)[:-1]
+
+
+@fails(BROKEN, ONCE, RESTART)
+class GivesTheNewestFirst(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return [(*row[:-1], -row[-1]) for row in super().rows(start, end)]
+
+
+@fails(BROKEN, ONCE)
+class CutsWhatIsNoAscii(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return [
+            (key, value.decode().encode("ascii", "ignore"), *place) for key, value, *place in super().rows(start, end)
+        ]
+
+
+@fails(BROKEN, RESTART, BACKWARDS)
+class BeginsAnewInEachProcess(Log):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.done: int | None = None
+
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        start, self.done = (0 if self.done is None and end - start < len(self.lines()) - 1 else start), end
+        return super().rows(start, end)
+
+
+@fails(BROKEN, "test_a_run_with_available_now_ends", BACKWARDS, RESTART)
+class AlwaysHasMore(Log):
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        end: Offset = super().latest(start, limit)
+        return {"line": max(end["line"], start["line"] + 1)} if self.lines() else end
+
+
+@fails(BROKEN, GO_ON, RESTART)
+class DoublesWhereItGoesOn(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return super().rows(start - (0 < start < end), end)
+
+
+@fails(BROKEN, GO_ON, RESTART, BACKWARDS)
+class ReadsWholePages(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return super().rows(start - start % 2, end)
+
+
+@fails(BROKEN, SAME, GO_ON)
+class ReadsWhateverIsThere(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return super().rows(start, end if end < 3 else len(self.lines()))
+
+
+@fails(BROKEN, SAME, GO_ON)
+class GivesOtherBytesTheSecondTime(Log):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.reads = 0
+
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        self.reads += 1
+        return [(key, value + b" " * self.reads, *place) for key, value, *place in super().rows(start, end)]
+
+
+@fails(BROKEN, "test_a_limit_is_kept")
+class IgnoresItsLimit(Log):
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        return super().latest(start, None)
+
+
+@fails(BROKEN, BACKWARDS, RESTART, GO_ON, ONCE, "test_a_run_with_available_now_ends")
+class RunsBackwards(Log):
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        return super().latest(start, limit) if start["line"] < len(self.lines()) else {"line": start["line"] - 1}
+
+
+@fails(BROKEN, BACKWARDS)
+class KeepsWhatItSawFirst(Log):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.seen: list[bytes] | None = None
+
+    def lines(self) -> list[bytes]:
+        self.seen = self.seen or super().lines()
+        return self.seen
+
+
+@fails(BROKEN, "test_offsets_are_what_json_can_hold")
+class CountsInTuples(Log):
+    def latest(self, start: Offset, limit: int | None) -> Any:
+        return {**super().latest(start, limit), "file": ("log", 0)}
+
+
+@fails(BROKEN, "test_what_is_done_may_be_told_twice")
+class ForgetsOneMoreEachTime(Log):
+    def commit(self, end: Offset) -> None:
+        path = Path(self.config.path)
+        path.write_bytes(b"".join(line + b"\n" for line in path.read_bytes().splitlines()[end["line"] :]))

@@ -84,7 +84,8 @@ def find_failures(
     for plugin in (plugin for plugins in broken.values() for plugin in plugins):
         name = f"Kit{plugin.__name__}"
         KITS[name] = type(name, (kit,), {"plugin_class": plugin, **unasked})
-    (folder / "kits.py").write_text(_MODULE)
+    module = folder / f"run_of_{kit.__name__}.py"  # a name that no other run has: modules are kept
+    module.write_text(_MODULE)
     (folder / "pytest.ini").write_text("[pytest]\npython_classes = Kit*\n")
     outcomes = _Outcomes(spark)
     options = [
@@ -94,6 +95,6 @@ def find_failures(
         "--capture=no",
         f"--basetemp={folder / 'tmp'}",
     ]
-    code = pytest.main([*options, *(f"-pno:{name}" for name in _OFF), str(folder / "kits.py")], plugins=[outcomes])
+    code = pytest.main([*options, *(f"-pno:{name}" for name in _OFF), str(module)], plugins=[outcomes])
     assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     return {name.removeprefix("Kit"): tests for name, tests in outcomes.failed.items()}

@@ -6,6 +6,12 @@
 ``headrace.testing.sources``
     ``SourceConformance``: the same for what a source of records has to keep.
 
+``headrace.testing.formats``
+    ``FormatConformance``: the same for what a format of single records has to keep.
+
+``headrace.testing.transforms``
+    ``TransformConformance``: the same for what a transform has to keep.
+
 ``headrace.testing.sinks``
     ``SinkConformance``: the same for everything that the sink claims.
 
@@ -29,6 +35,6 @@ Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
 
 import pytest
 
-_ASSERTING = ("histories", "plugins", "sinks", "sources", "tables", "values")
+_ASSERTING = ("formats", "histories", "plugins", "sinks", "sources", "tables", "transforms", "values")
 # Without it a failing assertion of the kit says nothing of the values.
 pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in _ASSERTING))

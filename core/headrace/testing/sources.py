@@ -101,7 +101,7 @@ class SourceConformance(PluginConformance):
         assert world.read_on() == []
 
     def test_every_record_comes_once_and_in_its_order(self, world: World) -> None:
-        texts = ["first", "žlutý kůň 🐎", "third", "fourth", "last"]
+        texts = ["first", "žlutý kůň", "third", "fourth", "last"]
         world.add(*texts)
         _assert_texts(world.read_on(), texts)
 

@@ -1,33 +1,36 @@
+# mypy: disable-error-code="import-not-found, misc"
 from pathlib import Path
 
+from headrace_example import Example
 from pyspark.sql import SparkSession
 
 from headrace import Pipeline
-from headrace.sdk import registry
 from headrace.testing.records import Records
+from headrace.testing.transforms import TransformConformance
 from headrace_sinks import FilesSink
 from headrace_sources import JsonFormat
 
-EVENT = b'{"op": "c", "before": null, "after": {"id": 1, "name": " Arp "}, "source": {"connector": "any"}}'
+
+class TestExample(TransformConformance):
+    """Some twenty tests of headrace's: what every plugin has to keep, and what a transform."""
+
+    plugin_class = Example
+    schema = "id int, name string"
+    examples = (((1, " Arp "), (1, "Arp")), ((2, None), (2, None)))
+
+    def config(self, folder: Path) -> dict[str, list[str]]:
+        return {"columns": ["name"]}
 
 
-def test_spaces_go_from_rows_and_from_envelopes(headrace_spark: SparkSession, tmp_path: Path) -> None:
-    transform = registry().get("transform", "example")(columns=["name"])
+def test_it_does_so_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
     people = Pipeline(
         name="people",
-        source=Records("shop.people", EVENT),
+        source=Records("shop.people", b'{"id": 1, "name": " Arp "}'),
         value=JsonFormat(),
         key="none",
-        tables=[{"source": "*", "key": "id"}],
-        transforms=[transform],
+        transforms=[Example(columns=["name"])],
         sinks=[FilesSink(path=str(tmp_path / "out"))],
         checkpoint=str(tmp_path / "checkpoint"),
     )
     people.run(headrace_spark)
-    assert [row.after.name for row in people.read("shop.people").collect()] == ["Arp"]
-
-
-def test_on_a_frame_of_your_own(headrace_spark: SparkSession) -> None:
-    transform = registry().get("transform", "example")(columns=["name"])
-    frame = transform(headrace_spark.createDataFrame([(1, " Arp "), (2, None)], "id int, name string"))
-    assert [tuple(row) for row in frame.collect()] == [(1, "Arp"), (2, None)]
+    assert [(row.id, row.name) for row in people.read("shop.people").collect()] == [(1, "Arp")]

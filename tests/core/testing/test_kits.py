@@ -1,0 +1,53 @@
+"""The kit of each kind passes a plugin that is right, and each of its tests fails who breaks what it tests, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import broken_formats, broken_sources, broken_transforms
+from tests.support.kit_run import ALSO, Broken, find_failures, list_broken, list_tests
+
+from headrace.sdk.plugin import Plugin
+from headrace.testing.plugins import PluginConformance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+#: Kit of a plugin that is right → those that are broken.
+KITS: dict[type[PluginConformance], Broken] = {
+    broken_sources.LogKit: broken_sources.BROKEN,
+    broken_formats.CsvKit: broken_formats.BROKEN,
+    broken_transforms.TrimKit: broken_transforms.BROKEN,
+}
+Failures = Callable[[type[PluginConformance]], Mapping[str, set[str]]]
+of_each_kit = pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.__name__)
+
+
+@pytest.fixture(scope="module")
+def failures(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Failures:
+    return cache(lambda kit: find_failures(kit, KITS[kit], tmp_path_factory.mktemp("kit"), spark))
+
+
+@of_each_kit
+def test_every_test_has_a_plugin_that_it_fails(kit: type[PluginConformance]) -> None:
+    assert set(KITS[kit]) == list_tests(kit.__bases__[0])
+
+
+@of_each_kit
+def test_one_that_is_right_passes(kit: type[PluginConformance], failures: Failures) -> None:
+    assert failures(kit)[kit.plugin_class.__name__] == set()
+
+
+@pytest.mark.parametrize(
+    ("kit", "test", "broken"),
+    [pytest.param(kit, *one.values, id=one.id) for kit, broken in KITS.items() for one in list_broken(broken)],
+)
+def test_a_broken_plugin_fails_the_test_of_what_it_breaks(
+    kit: Any, test: str, broken: type[Plugin], failures: Failures
+) -> None:
+    assert failures(kit)[broken.__name__] == {test, *ALSO[broken]}

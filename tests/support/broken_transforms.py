@@ -1,0 +1,194 @@
+"""Transforms that each break one promise, and the test of the kit that has to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import SecretStr
+from tests.support.kit_run import Broken, fails
+
+from headrace.scaffold.templates.transform import Example, ExampleConfig
+from headrace.sdk.changes import KEY, POSITION, Changes
+from headrace.sdk.plugin import Plugin
+from headrace.testing.transforms import TransformConformance
+
+BROKEN: Broken = {}
+
+
+class Trim(Example):
+    """What the template gives. It is right, and hides values where a broken one says so."""
+
+    def map(self, changes: Changes, function: Any) -> Changes:
+        return changes.map_rows(values=dict.fromkeys(self.config.columns, function))
+
+
+class TrimKit(TransformConformance):
+    plugin_class: ClassVar[type[Plugin]] = Trim  # type: ignore[assignment]  # of transforms
+    schema = "id string, name string, born int, home struct<town: string>"
+    examples = (
+        ((" 1", " Arp ", 1886, {"town": "Strasbourg"}), ("1", "Arp", 1886, {"town": "Strasbourg"})),
+        (("2 ", None, None, None), ("2", None, None, None)),
+        (("3", "", 1879, {"town": None}), ("3", "", 1879, {"town": None})),
+    )
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"columns": ["id", "name"]}
+
+
+ROWS, IMAGES = "test_rows_become_what_they_should", "test_images_and_keys_become_what_rows_do"
+COUNT, CASE = "test_no_row_is_lost_or_doubled", "test_columns_are_found_in_any_case"
+OWN, AWAY = "test_headraces_own_columns_travel_along", "test_an_image_that_is_not_there_stays_away"
+
+
+@fails(BROKEN, ROWS, IMAGES, CASE)
+class DoesSomethingElse(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        return self.map(changes, F.upper)
+
+
+@fails(BROKEN, IMAGES)
+class LeavesTheKeyAsItWas(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        frame = changes.frame.select(KEY, POSITION)
+        return replace(result, frame=result.frame.drop(KEY).join(frame, POSITION))
+
+
+@fails(BROKEN, IMAGES)
+class LeavesTheImageBefore(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        if not changes.envelope:
+            return result
+        frame = changes.frame.select("before", POSITION)
+        return replace(result, frame=result.frame.drop("before").join(frame, POSITION))
+
+
+@fails(BROKEN, AWAY)
+class MakesImages(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        result = super().apply(changes)
+        if not changes.envelope:
+            return result
+        images = {
+            name: F.struct(*[F.col(f"{name}.{field}") for field in ("id", "name", "born", "home")])
+            for name in ("before", "after")
+        }
+        return replace(result, frame=result.frame.withColumns(images))
+
+
+@fails(BROKEN, COUNT, ROWS, IMAGES, CASE, AWAY, OWN)
+class DropsWhatIsNull(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        name = "after.name" if changes.envelope else "name"
+        is_there = "name" in changes.row_columns or "NAME" in changes.row_columns
+        return replace(result, frame=result.frame.where(f"{name} IS NOT NULL")) if is_there else result
+
+
+@fails(BROKEN, COUNT, OWN)
+class DropsWhatIsRejected(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        return replace(result, frame=result.frame.where("_headrace_error IS NULL"))
+
+
+@fails(BROKEN, COUNT)
+class DropsWhatComesOften(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        return replace(result, frame=result.frame.where("_headrace_offset < 5"))
+
+
+@fails(BROKEN, OWN)
+class DropsThePlace(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        return replace(result, frame=result.frame.drop("_headrace_place"))
+
+
+@fails(BROKEN, "test_a_table_without_its_columns_is_left_alone")
+class NeedsItsColumns(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        result = super().apply(changes)
+        return result if changes.envelope else replace(result, frame=result.frame.where("name IS NULL OR true"))
+
+
+@fails(BROKEN, CASE)
+class LooksForExactNames(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        return super().apply(changes) if "id" in changes.row_columns else changes
+
+
+@fails(BROKEN, "test_it_reads_what_it_says")
+class ReadsMoreThanItSays(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        if changes.envelope or "born" not in changes.row_columns:
+            return super().apply(changes)
+        name = F.when(F.col("name").isNotNull() & F.col("born").isNull(), "unborn").otherwise(F.col("name"))
+        frame = changes.frame.select(*[name.alias(c) if c == "name" else c for c in changes.frame.columns])
+        return super().apply(replace(changes, frame=frame))
+
+
+@fails(BROKEN, "test_it_reads_what_it_says")
+class SaysWhatNoTableHas(Trim):
+    def reads(self) -> Collection[str]:
+        return ["id", "name", "surname"]
+
+
+@fails(BROKEN, "test_it_stays_in_the_jvm")
+class RunsPythonForEachRow(Trim):
+    def apply(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        strip = F.udf(lambda text: None if text is None else text.strip(" "))
+        return self.map(changes, strip)
+
+
+@fails(BROKEN, "test_it_does_the_same_each_time", ROWS, "test_it_reads_what_it_says")
+class DoesSomethingElseTheSecondTime(Trim):
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.calls = 0
+
+    def apply(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        self.calls += 1
+        return super().apply(changes) if self.calls == 1 else self.map(changes, F.ltrim)
+
+
+class SaltedConfig(ExampleConfig):
+    """Columns of text, and a secret."""
+
+    #: What nobody may see.
+    salt: SecretStr = SecretStr("pepper of the kit")
+
+
+@fails(BROKEN, "test_its_secrets_are_in_no_plan")
+class WritesItsSecretIntoThePlan(Trim):
+    Config = SaltedConfig
+    config: SaltedConfig
+
+    def apply(self, changes: Changes) -> Changes:
+        from pyspark.sql import functions as F
+
+        salt = F.lit(self.config.salt.get_secret_value())
+        return self.map(changes, lambda column: F.when(column != salt, F.trim(column)))
+
+
+@fails(BROKEN, "test_what_it_hides_is_seen_nowhere")
+class SaysThatItHides(Trim):
+    hides_values = True
+
+    def hides(self, changes: Changes) -> Mapping[str, str]:
+        return {"born": "trim"}

@@ -28,7 +28,7 @@ class Trim(Example):
 class TrimKit(TransformConformance):
     plugin_class: ClassVar[type[Plugin]] = Trim  # type: ignore[assignment]  # of transforms
     schema = "id string, name string, born int, home struct<town: string>"
-    examples = (
+    golden = (
         ((" 1", " Arp ", 1886, {"town": "Strasbourg"}), ("1", "Arp", 1886, {"town": "Strasbourg"})),
         (("2 ", None, None, None), ("2", None, None, None)),
         (("3", "", 1879, {"town": None}), ("3", "", 1879, {"town": None})),

@@ -9,6 +9,9 @@
 ``headrace.testing.formats``
     ``FormatConformance``: the same for what a format of single records has to keep.
 
+``headrace.testing.dialects``
+    ``DialectConformance``: the same for what a dialect has to keep.
+
 ``headrace.testing.transforms``
     ``TransformConformance``: the same for what a transform has to keep.
 
@@ -35,6 +38,6 @@ Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
 
 import pytest
 
-_ASSERTING = ("formats", "histories", "plugins", "sinks", "sources", "tables", "transforms", "values")
+_ASSERTING = ("dialects", "formats", "histories", "plugins", "sinks", "sources", "tables", "transforms", "values")
 # Without it a failing assertion of the kit says nothing of the values.
 pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in _ASSERTING))

@@ -5,7 +5,7 @@
     class TestAcmeUpper(TransformConformance):
         plugin_class = AcmeUpper
         schema = "id int, name string"
-        examples = (((1, "Arp"), (1, "ARP")), ((2, None), (2, None)))
+        golden = (((1, "Arp"), (1, "ARP")), ((2, None), (2, None)))
 
         def config(self, folder):
             return {"columns": ["name"]}
@@ -54,7 +54,7 @@ class TransformConformance(PluginConformance):
     #: The columns of a row, in SQL; the transform finds what it reads among them.
     schema: ClassVar[str]
     #: A row, and what becomes of it.
-    examples: ClassVar[Sequence[tuple[Row, Row]]]
+    golden: ClassVar[Sequence[tuple[Row, Row]]]
     #: Which of the columns are the key.
     key: ClassVar[tuple[str, ...]] = ("id",)
 
@@ -64,7 +64,7 @@ class TransformConformance(PluginConformance):
         return Bench(self, headrace_spark, self.config(tmp_path))
 
     def test_rows_become_what_they_should(self, bench: Bench) -> None:
-        expected = [after for _, after in self.examples]
+        expected = [after for _, after in self.golden]
         result = bench.apply(bench.flat())
         assert [bench.row_of(result, row) for row in bench.collect(result)] == expected
         own = bench.transform(bench.flat().frame)
@@ -76,7 +76,7 @@ class TransformConformance(PluginConformance):
         result = bench.apply(bench.envelopes())
         assert result.envelope is not self.plugin_class.flattens
         places = [bench.names.index(name) for name in self.key]
-        for row, (_, after) in zip(bench.collect(result), self.examples, strict=True):
+        for row, (_, after) in zip(bench.collect(result), self.golden, strict=True):
             images = [row["before"], row["after"]] if result.envelope else [bench.row_of(result, row)]
             assert [_values(image) for image in images] == [after] * len(images)
             assert _values(row[C.KEY]) == tuple(after[place] for place in places), "the key is not what the row's is"
@@ -85,7 +85,7 @@ class TransformConformance(PluginConformance):
     def test_an_image_that_is_not_there_stays_away(self, bench: Bench) -> None:
         for image in C.IMAGES:
             result = bench.apply(bench.envelopes(without=image))
-            assert [row[image] for row in bench.collect(result)] == [None] * len(self.examples)
+            assert [row[image] for row in bench.collect(result)] == [None] * len(self.golden)
 
     def test_no_row_is_lost_or_doubled(self, bench: Bench) -> None:
         for changes in (bench.flat(_COPIES, rejected=True), bench.envelopes(_COPIES, rejected=True)):
@@ -110,7 +110,7 @@ class TransformConformance(PluginConformance):
         changes = bench.flat()
         names = [name.upper() if name in bench.names else name for name in changes.frame.columns]
         result = bench.apply(Changes(changes.frame.toDF(*names), envelope=False, table=changes.table))
-        assert [bench.row_of(result, row) for row in bench.collect(result)] == [after for _, after in self.examples]
+        assert [bench.row_of(result, row) for row in bench.collect(result)] == [after for _, after in self.golden]
 
     def test_it_reads_what_it_says(self, bench: Bench) -> None:
         reads = {name.lower() for name in bench.transform.reads()}
@@ -144,14 +144,14 @@ class TransformConformance(PluginConformance):
             result, hidden = bench.apply(changes), bench.transform.hides(changes)
             assert hidden, "`hides` names no column of `schema`"
             places = [place for place, name in enumerate(bench.names) if name in hidden]
-            values = {str(before[place]) for before, _ in self.examples for place in places}
+            values = {str(before[place]) for before, _ in self.golden for place in places}
             values -= {"", "None"}
             shown = [bench.explain(result), *map(repr, bench.collect(result))]
             assert not [value for value in values for text in shown if value in text]
 
 
 class Bench:
-    """Changes of the examples' rows, and the transform."""
+    """Changes of the golden rows, and the transform."""
 
     def __init__(self, kit: TransformConformance, session: SparkSession, config: Mapping[str, Any]) -> None:
         self._kit, self._session, self._config = kit, session, config
@@ -178,7 +178,7 @@ class Bench:
         """Rows. ``rejected``: and one that is a dead letter, all null; ``without``: a column that is null in each."""
         from pyspark.sql import functions as F
 
-        rows = self._examples(copies) if rows is None else rows
+        rows = self._golden(copies) if rows is None else rows
         frame = self._rows(schema or self._kit.schema, rows, rejected=rejected)
         names = [name for name in frame.columns if name != _NUMBER]
         key = self._kit.key if schema is None else names[:1]
@@ -190,7 +190,7 @@ class Bench:
         """Envelopes whose images are both the row. ``without``: an image that is null."""
         from pyspark.sql import functions as F
 
-        frame = self._rows(self._kit.schema, self._examples(copies), rejected=rejected)
+        frame = self._rows(self._kit.schema, self._golden(copies), rejected=rejected)
         row = F.when(F.col(_NUMBER) >= 0, F.struct(*map(quote_name, self.names)))
         images = {name: F.when(F.lit(name != without), row).alias(name) for name in C.IMAGES}
         source = F.struct(F.lit("kit").alias("connector")).alias("source")
@@ -214,8 +214,8 @@ class Bench:
         text: str = changes.frame._jdf.queryExecution().toString()  # noqa: SLF001 - PySpark prints it
         return text
 
-    def _examples(self, copies: int) -> list[Row]:
-        return [before for before, _ in self._kit.examples] * copies
+    def _golden(self, copies: int) -> list[Row]:
+        return [before for before, _ in self._kit.golden] * copies
 
     def _rows(self, schema: str, rows: Sequence[Row], *, rejected: bool) -> DataFrame:
         names = make_frame(self._session, schema, []).columns

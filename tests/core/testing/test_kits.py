@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support import broken_formats, broken_sources, broken_transforms
+from tests.support import broken_dialects, broken_formats, broken_sources, broken_transforms
 from tests.support.kit_run import ALSO, Broken, find_failures, list_broken, list_tests
 
 from headrace.sdk.plugin import Plugin
@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 #: Kit of a plugin that is right → those that are broken.
 KITS: dict[type[PluginConformance], Broken] = {
     broken_sources.LogKit: broken_sources.BROKEN,
+    broken_dialects.ActionsKit: broken_dialects.BROKEN,
     broken_formats.CsvKit: broken_formats.BROKEN,
     broken_transforms.TrimKit: broken_transforms.BROKEN,
 }

@@ -16,7 +16,7 @@ class TestExample(TransformConformance):
 
     plugin_class = Example
     schema = "id int, name string"
-    examples = (((1, " Arp "), (1, "Arp")), ((2, None), (2, None)))
+    golden = (((1, " Arp "), (1, "Arp")), ((2, None), (2, None)))
 
     def config(self, folder: Path) -> dict[str, list[str]]:
         return {"columns": ["name"]}

@@ -1,0 +1,173 @@
+"""Dialects that each break one promise, and the test of the kit that has to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tests.support.kit_run import Broken, fails
+
+from headrace.scaffold.templates.dialect import Example
+from headrace.sdk import changes as C
+from headrace.sdk.changes import Changes
+from headrace.sdk.events import Events
+from headrace.sdk.plugin import Plugin
+from headrace.testing.dialects import DialectConformance
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+BROKEN: Broken = {}
+
+
+class Actions(Example):
+    """What the template gives. It is right; the others change what it gives."""
+
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        changes = super().changes(events, frame, key)
+        return replace(changes, frame=self.change(changes.frame))
+
+    def change(self, frame: DataFrame) -> DataFrame:
+        return frame
+
+
+class ActionsKit(DialectConformance):
+    plugin_class: ClassVar[type[Plugin]] = Actions  # type: ignore[assignment]  # of dialects
+    schema = "action string, seq bigint, row struct<id int, name string>"
+    history = (
+        ({"action": "insert", "seq": 8, "row": {"id": 1, "name": "Arp"}}, "c", {"id": 1, "name": "Arp"}),
+        ({"action": "insert", "seq": 9, "row": {"id": 2, "name": "Klee"}}, "c", {"id": 2, "name": "Klee"}),
+        ({"action": "update", "seq": 10, "row": {"id": 1, "name": "Hans Arp"}}, "u", {"id": 1, "name": "Hans Arp"}),
+        ({"action": "delete", "seq": 11, "row": {"id": 2, "name": "Klee"}}, "d", {"id": 2}),
+    )
+    malformed = ({"action": "vacuum", "seq": 12},)
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {}
+
+
+CHANGES, ORDER = "test_events_become_changes", "test_positions_sort_as_history_did_however_it_arrives"
+DEAD, UNDECODED = "test_what_means_nothing_is_a_dead_letter_alone", "test_what_could_not_be_decoded_stays_a_dead_letter"
+COLUMNS, READS = "test_changes_have_headraces_columns", "test_it_reads_what_it_asks_for"
+
+
+@fails(BROKEN, "test_it_knows_its_own_shape_alone")
+class TakesEveryShape(Actions):
+    @classmethod
+    def matches(cls, schema: StructType) -> bool:
+        return True
+
+
+@fails(BROKEN, CHANGES)
+class TakesDeletesForUpdates(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.DELETED, F.lit(False))
+
+
+@fails(BROKEN, CHANGES)
+class CallsEverythingAnInsert(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.OP, F.lit("c"))
+
+
+@fails(BROKEN, COLUMNS)
+class ForgetsThePlace(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        return frame.drop(C.PLACE)
+
+
+@fails(BROKEN, COLUMNS)
+class TakesTheKeyFromTheName(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.KEY, F.struct(F.col("name").alias("id")))
+
+
+@fails(BROKEN, ORDER)
+class SortsNumbersAsText(Actions):
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        from pyspark.sql import functions as F
+
+        changes = super().changes(events, frame, key)
+        numbers = frame.select(F.col("offset").alias(C.OFFSET), F.col("value.seq").cast("string").alias(C.POSITION))
+        return replace(changes, frame=changes.frame.drop(C.POSITION).join(numbers, C.OFFSET))
+
+
+@fails(BROKEN, ORDER)
+class SortsByPlace(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.POSITION, F.col(C.PLACE))
+
+
+@fails(BROKEN, ORDER)
+class HasOnePositionForAll(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.POSITION, F.lit("0"))
+
+
+@fails(BROKEN, DEAD)
+class DropsWhatMeansNothing(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        return frame.where(f"{C.OP} IS NOT NULL OR {C.ERROR} = 'undecodable'")
+
+
+@fails(BROKEN, DEAD)
+class TakesWhatMeansNothing(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        error = F.when(F.col(C.ERROR) == "undecodable", F.col(C.ERROR))
+        return frame.withColumn(C.ERROR, error)
+
+
+@fails(BROKEN, DEAD, UNDECODED)
+class ForgetsTheBytes(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.RAW, F.lit(b""))
+
+
+@fails(BROKEN, UNDECODED)
+class DropsWhatWasNotDecoded(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        return frame.where(f"NOT {C.ERROR} <=> 'undecodable'")
+
+
+@fails(BROKEN, "test_a_tombstone_is_no_change")
+class MakesRowsOfTombstones(Actions):
+    def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
+        from pyspark.sql import functions as F
+
+        is_bare = F.col("value").isNull() & F.col("error").isNull()
+        marked = frame.withColumn("error", F.when(is_bare, "empty").otherwise(F.col("error")))
+        return super().changes(events, marked, key)
+
+
+@fails(BROKEN, READS)
+class AsksForTooLittle(Actions):
+    def read_schema(self, schema: StructType, *, key: Collection[str], whole_before: bool) -> StructType:
+        from pyspark.sql.types import StructType
+
+        row = StructType().add("id", "int")
+        return StructType([schema["action"], schema["seq"]]).add("row", row)
+
+
+@fails(BROKEN, "test_it_stays_in_the_jvm")
+class RunsPythonForEachEvent(Actions):
+    def change(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return frame.withColumn(C.ERROR, F.udf(lambda text: text)(C.ERROR))

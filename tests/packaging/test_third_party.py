@@ -132,6 +132,7 @@ NEW = {
     "sink": "lake_files",
     "auth": "scram",
     "catalog": "table_files",
+    "filesystem": "gs",
     "secrets": "folder",
 }
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import BASES, registry
+from headrace.sdk.plugin_checks import BASES
+from headrace.sdk.plugins import registry
 from headrace.testing.plugins import PluginConformance
 
 #: Kind and name → options with which it works; ``{folder}`` is an empty one.
@@ -30,6 +31,7 @@ OPTIONS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("sink", "iceberg"): {"warehouse": "{folder}"},
     ("sink", "s3"): {"path": "s3a://lake/tables", "flush.size": 1000},
     ("auth", "msk-iam"): {"region": "eu-west-1"},
+    ("filesystem", "s3a"): {},
     ("catalog", "glue"): {"region": "eu-west-1"},
 }
 #: Says of every pipeline why it does not work.

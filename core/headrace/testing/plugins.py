@@ -31,7 +31,8 @@ from headrace.config.json_schema import plugin_schema
 from headrace.config.yaml_document import Document
 from headrace.errors import ConfigError
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import BASES, Registration, Registry, registry, try_construction
+from headrace.sdk.plugin_checks import BASES
+from headrace.sdk.plugins import Registration, Registry, registry, try_construction
 from headrace.secret_values import has_secret_name
 from headrace.testing.claims import collect_what_applies
 

@@ -14,9 +14,7 @@ from headrace.runtime.session_builder import complete_session_conf, list_coordin
 from headrace.sdk.plugins import registry
 
 PAGE = Path(__file__).parents[3] / "docs/plugins.md"
-(BLOCK,) = (
-    b for b in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL) if "(FileSystem)" in b
-)
+(BLOCK,) = re.findall(r"^```python headrace new filesystem gs\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 DENIED = RuntimeError("com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden")
 
 
@@ -66,7 +64,7 @@ def test_it_explains_what_others_met() -> None:
 
 
 def test_a_class_that_is_none_is_refused_where_it_is_needed(acme: ModuleType) -> None:
-    acme.Gcs.api_version = 0
+    acme.Gs.api_version = 0
     assert make("checkpoint").plan.file_systems == ()
     with pytest.raises(PluginError, match=r"'gs' of acme 1\.0 was written for plugin API 0"):
         make("gs://lake/checkpoint")

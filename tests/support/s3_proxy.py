@@ -93,6 +93,8 @@ class S3Proxy(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: S3Proxy
     protocol_version = "HTTP/1.1"
+    # An answer in several packets waits 40 ms for the client's word that it has the first.
+    disable_nagle_algorithm = True
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

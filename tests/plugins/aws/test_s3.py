@@ -36,11 +36,10 @@ pytest_plugins = ["headrace.testing.stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.slow]
 
 #: Records, of each batch, and the offset of one that nobody can read.
-RECORDS, BATCH, BROKEN = 15, 5, 6
-#: The first offset of each object of two rows. The object that is begun in the first batch is complete in the second.
-OBJECTS = (0, 2, 4, 7, 9, 11, 13)
-#: Of the second batch.
-HELD, MOVED = 7, 4
+RECORDS, BATCH, BROKEN = 10, 5, 6
+#: Rows of each object of the sink ``s3``, and its first offset: rows of the first batch wait for those of the second.
+SIZE, OBJECTS = 3, (0, 3, 7)
+MOVED, HELD = OBJECTS[1:]
 NO_ANSWER = Fault(None, is_silent=True)
 
 
@@ -73,7 +72,7 @@ def list_sinks(s3: S3, glue: Glue) -> dict[str, dict[str, Any]]:
     return {
         "iceberg": {"iceberg": {"warehouse": "s3a://lake/iceberg", "mode": "append"}},
         "mor": {"hudi": {"path": "s3a://lake/mor", "table.type": "MERGE_ON_READ", "mode": "append"}},
-        "objects": {"s3": {"path": "s3a://lake/objects", "format": "json", "flush.size": 2}},
+        "objects": {"s3": {"path": "s3a://lake/objects", "format": "json", "flush.size": SIZE}},
         "glue": {"iceberg": {"catalog": "lake_of_artists", "catalog.properties": catalog, "mode": "append"}},
         "files": {"files": {"path": "s3a://lake/files", "format": "parquet"}},
     }
@@ -151,15 +150,15 @@ def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(
             assert process.poll() is None, file.with_suffix(".log").read_text()
     # The container's role was all that it had: for both of AWS's SDKs, S3A's and Iceberg's.
     assert roles.containers > 1
-    whole = {object_key(start): ids[i * 2 : i * 2 + 2] for i, start in enumerate(OBJECTS)}
-    assert read_objects(s3) == {object_key(start): whole[object_key(start)] for start in (0, 2, 4)}
+    whole = {object_key(start): ids[i * SIZE : (i + 1) * SIZE] for i, start in enumerate(OBJECTS)}
+    assert read_objects(s3) == {key: rows for key, rows in whole.items() if key != object_key(HELD)}
 
     address = open_bucket(spark, s3, "lake")
     pipeline = Pipeline.from_dict({**config, "spark": {}})
     with lend_keys(spark, s3.access_key, s3.secret_key):
         for key, value in pipeline.sinks[3].session_conf().items():
             spark.conf.set(key, value)
-        assert pipeline.run(spark).batches == 2
+        assert pipeline.run(spark).batches == 1
         for name, sink in zip(sinks, pipeline.sinks, strict=True):
             rows = sink.read_back(spark, Table(pipelines.TABLE), None).collect()
             assert sorted(row.artist_id for row in rows) == ids, name
@@ -168,5 +167,7 @@ def test_a_kill_in_mid_run_loses_nothing_and_writes_nothing_twice(
     assert letters is not None
     assert [bytes(row.value) for row in letters.collect()] == [b'{"broken']
     commits = f"{address}/checkpoint/stream/commits/".removeprefix("s3a://lake/")
-    assert [key for key in s3.keys("lake", commits) if not key.endswith("/")] == [f"{commits}{n}" for n in range(3)]
+    assert [key for key in s3.keys("lake", commits) if not key.endswith("/")] == [
+        f"{commits}{n}" for n in range(RECORDS // BATCH)
+    ]
     assert {key.split("/")[0] for key in s3.keys("lake")} == {*sinks, "checkpoint"}

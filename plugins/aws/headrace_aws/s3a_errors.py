@@ -70,6 +70,13 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "it is tried again; write fewer and larger files (min.sync.interval), or spread them over prefixes",
     ),
     (r"AWSStatus500Exception|Status Code: 50[024]", RetriableError, "S3 has an error of its own", "it is tried again"),
+    # As SDK 2 has it; of a question (HEAD) it says `null`.
+    (
+        r"services\.s3\.model\.\w+: (?!null)([^(\n]+)\(Service: S3, Status Code: 403",
+        ConfigError,
+        "S3 refuses (403): {said}",
+        f"{_KEYS}; {_ALLOW}",
+    ),
     (
         r"Status Code: 403",
         ConfigError,

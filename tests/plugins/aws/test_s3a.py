@@ -159,7 +159,7 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
     assert pipeline.run(spark).batches == 0
     # A replay is cut short when S3 moves the files of its folder one by one, and another one ends it.
     proxy.fail(Fault(403, "AccessDenied", "You may not."), times=1_000_000, methods="PUT", path="/part-")
-    with pytest.raises(ConfigError, match="access denied: You may not"):
+    with pytest.raises(ConfigError, match="You may not"):
         list(replay(pipeline.plan, spark))
     proxy.fail(RESET, times=0)
     (replayed,) = replay(pipeline.plan, spark)
@@ -332,6 +332,20 @@ class TestRefusals:
         error = refusal(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")
         assert isinstance(error, RetriableError)
         assert "S3 is away: Connect to 127.0.0.1:1" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "said"),
+    [
+        ("AccessDenied", "You may not. ", "S3 refuses (403): You may not"),
+        ("S3", "null ", "S3 refuses (403) and does not say why: the keys, the rights or the clock are wrong"),
+    ],
+)
+def test_what_sdk_2_says_of_a_refusal_is_told(kind: str, words: str, said: str) -> None:
+    text = f"s3a://lake/c: software.amazon.awssdk.services.s3.model.{kind}Exception: {words}(Service: S3, Status Code: 403, Request ID: 1)"
+    error = S3A().explain(OSError(text))
+    assert error is not None
+    assert error.what == said
 
 
 def test_a_class_that_only_the_bundle_has_is_told() -> None:

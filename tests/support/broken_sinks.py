@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 BROKEN: dict[str, list[type[Sink]]] = {}
 #: Store → keys that were deleted.
 GONE: dict[str, set[Any]] = {}
+#: Store and mark of a batch → the table that it went to first.
+MARKS: dict[tuple[str, str], str] = {}
 
 
 def fails(test: str) -> Any:
@@ -105,6 +107,12 @@ class LosesPositions(MemorySink):
 
 
 @fails("test_append_keeps_every_row")
+class TakesTheFirstThousand(MemorySink):
+    def read_rows(self, rows: DataFrame) -> list[Record]:
+        return super().read_rows(rows.limit(1000))
+
+
+@fails("test_append_keeps_every_row")
 class AlwaysUpserts(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         return super().write(table, rows, Batch(batch.pipeline, batch.id, "upsert"))
@@ -148,6 +156,19 @@ class HasOneTable(MemorySink):
         return super().versions(Table("the only one"))
 
 
+@fails("test_two_tables_at_once")
+class NamesTablesByTheirLastPart(MemorySink):
+    def versions(self, table: Table) -> list[Version]:
+        return super().versions(Table(table.parts[-1]))
+
+
+@fails("test_two_tables_at_once")
+class KeepsMarksByPipeline(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        names = MARKS.setdefault((self.config.store, batch.mark), table.name)
+        return super().write(table, rows, batch) if names == table.name else WriteResult(skipped=True)
+
+
 @fails("test_its_input_is_read_once")
 class ReadsTwice(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
@@ -159,6 +180,17 @@ class ReadsTwice(MemorySink):
 class ReadsPastSparkSql(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [row.asDict(recursive=True) for row in rows.rdd.collect()]
+
+
+@fails("test_upsert_keeps_one_row_per_key")
+class KeepsTheOldValueForNull(MemorySink):
+    def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
+        stored = {self.key(table, row): row for row in old.rows}
+        kept = [
+            {k: stored.get(self.key(table, row), row)[k] if v is None else v for k, v in row.items()}
+            for row in incoming
+        ]
+        return super().upsert(table, old, kept)
 
 
 @fails("test_upsert_keeps_one_row_per_key")

@@ -69,8 +69,8 @@ class DialectConformance(PluginConformance):
     plugin_class: ClassVar[type[Dialect]]
     #: The fields of events, in SQL.
     schema: ClassVar[str]
-    #: Events in the order in which the database made the changes, each with its op and what is known of its row.
-    history: ClassVar[Sequence[tuple[Mapping[str, Any], str, Mapping[str, Any]]]]
+    #: Events in the order in which the database made the changes, each with its op, if it says one, and what is known of its row.
+    history: ClassVar[Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]]]
     #: Events of the shape that mean nothing.
     malformed: ClassVar[Sequence[Mapping[str, Any]]] = ()
     #: The key's columns, as a rule of ``tables:`` names them.

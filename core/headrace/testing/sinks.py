@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from headrace.sdk.changes import Changes
 
 _PEOPLE = "id int, name string"
+#: More rows than anybody looks at.
+_MANY = 1001
 
 
 class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
@@ -78,7 +80,10 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
         assert copy.config == target.sink.config
         assert replace(target, sink=copy).rows() == [{"id": 1, "name": "a"}]
 
-    def test_the_callers_session_stays_as_it_was(self, target: Target, headrace_spark: SparkSession) -> None:
+    def test_the_callers_session_stays_as_it_was(self, sink: Sink, headrace_spark: SparkSession) -> None:
+        # A session of its own: what another test's writes left in a shared one would hide what these leave.
+        target = Target(sink, Sessions(headrace_spark, sink.sql_conf).of("alone"))
+
         def views(session: SparkSession) -> list[str]:
             return sorted(map(str, session.sql("SHOW VIEWS IN spark_catalog.default").where("isTemporary").collect()))
 
@@ -121,9 +126,10 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
             assert POSITION in target.sink.read_back(target.session, target.table).columns
 
     def test_append_keeps_every_row(self, target: Target) -> None:
-        target.write(_PEOPLE, put(1, 1, "a"), put(2, 1, "b"), mode="append")
-        target.write(_PEOPLE, put(3, 1, "c"), mode="append")
-        assert [row["name"] for row in target.rows()] == ["a", "b", "c"]
+        names = [f"{number:05}" for number in range(_MANY)]
+        target.write(_PEOPLE, *[put(1, 1, name) for name in names], mode="append")
+        target.write(_PEOPLE, put(2, 1, "last"), mode="append")
+        assert [row["name"] for row in target.rows()] == [*names, "last"]
 
     def test_an_empty_batch_changes_nothing(self, target: Target) -> None:
         target.write(_PEOPLE)
@@ -161,7 +167,10 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
 
     def test_two_tables_at_once(self, sink: Sink, headrace_spark: SparkSession) -> None:
         clones, barrier = Sessions(headrace_spark, sink.sql_conf), Barrier(2)
-        targets = [Target(sink, clones.of(str(number))) for number in range(2)]
+        # Of one pipeline, and called alike in two schemas.
+        targets = [
+            Target(sink, clones.of(schema), name=f"{schema}.people", pipeline="kit") for schema in ("kit", "tik")
+        ]
 
         def write(target: Target) -> None:
             barrier.wait(timeout=60)
@@ -208,9 +217,9 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
     @claims("upsert")
     def test_upsert_keeps_one_row_per_key(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
-        result = target.write(_PEOPLE, put(3, 1, "A"), put(4, 3, "c"))
-        assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
-        assert result.upserted in (None, 2)
+        result = target.write(_PEOPLE, put(3, 1, "A"), put(4, 3, "c"), put(5, 2, None))
+        assert target.rows() == [{"id": 1, "name": "A"}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
+        assert result.upserted in (None, 3)
 
     @claims("upsert")
     def test_a_late_row_loses(self, target: Target) -> None:

@@ -62,7 +62,7 @@ class Target:
         values: dict[str, tuple[str, Callable[[int], Any]]] = {
             TOPIC: ("string", lambda _: self.name),
             PARTITION: ("int", lambda _: partition),
-            OFFSET: ("bigint", lambda number: batch * 1000 + number),
+            OFFSET: ("bigint", lambda number: batch * 10_000 + number),
             TOMBSTONE: ("boolean", lambda _: False),
         }
         wanted = {name: values[name] for name in values if name in self.sink.record_columns()}

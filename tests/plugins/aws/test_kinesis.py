@@ -7,11 +7,12 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import fastavro
 import pytest
@@ -20,6 +21,7 @@ from tests.support import pipelines
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, Pipeline
+from headrace.testing.sources import SourceConformance
 from headrace.testing.stack import Kinesis
 from headrace_aws.kinesis.source import KinesisSource
 
@@ -53,6 +55,33 @@ def stream(kinesis: Kinesis) -> str:
     name = f"shop{uuid.uuid4().hex[:8]}.public.orders"
     kinesis.create_stream(name)
     return name
+
+
+@pytest.fixture(scope="session")
+def headrace_spark(spark: SparkSession) -> SparkSession:
+    return spark
+
+
+@pytest.mark.one_spark
+class TestKit(SourceConformance):
+    """What every source has to keep; each folder has a stream of its own."""
+
+    plugin_class = KinesisSource
+
+    @pytest.fixture(autouse=True)
+    def _server(self, kinesis: Kinesis, _login: None) -> None:
+        self.kinesis = kinesis
+
+    def config(self, folder: Path) -> dict[str, Any]:
+        self.kinesis.create_stream(stream := _stream_of(folder))
+        return {"stream": stream, "endpoint.url": self.kinesis.endpoint_url}
+
+    def add(self, folder: Path, texts: Sequence[str]) -> None:
+        self.kinesis.put(_stream_of(folder), *[("key", text.encode()) for text in texts])
+
+
+def _stream_of(folder: Path) -> str:
+    return f"kit-{crc32(str(folder).encode()):x}"
 
 
 def job(kinesis: Kinesis, stream: str, folder: Path, options: dict[str, Any] | None = None, **changed: Any) -> Pipeline:

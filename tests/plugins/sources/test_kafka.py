@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from tests.support.waiting import until
 from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
 from headrace.engine.replay import replay
 from headrace.progress.model import BatchProgress
+from headrace.testing.sources import SourceConformance
 from headrace.testing.stack.kafka import Kafka, Record
 from headrace_sources.transports.kafka import KafkaSource
 
@@ -39,6 +41,32 @@ def kafka() -> Iterator[Kafka]:
 def prefix() -> str:
     """Topics of one test: the broker is shared."""
     return f"shop{uuid.uuid4().hex[:8]}.public"
+
+
+@pytest.fixture(scope="session")
+def headrace_spark(spark: SparkSession) -> SparkSession:
+    return spark
+
+
+class TestKit(SourceConformance):
+    """What every source has to keep; each folder has a topic of its own."""
+
+    plugin_class = KafkaSource
+
+    @pytest.fixture(autouse=True)
+    def _broker(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+
+    def config(self, folder: Path) -> dict[str, Any]:
+        self.kafka.create_topic(topic := _topic_of(folder), partitions=1)
+        return {"bootstrap.servers": self.kafka.bootstrap_servers, "subscribe": topic}
+
+    def add(self, folder: Path, texts: Sequence[str]) -> None:
+        self.kafka.produce(_topic_of(folder), *[Record(text.encode()) for text in texts])
+
+
+def _topic_of(folder: Path) -> str:
+    return f"kit-{crc32(str(folder).encode()):x}"
 
 
 def change(op: str, id: int, name: str | None = None, *, lsn: int) -> Record:  # noqa: A002

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from headrace.sdk.changes import Changes
 
 _PEOPLE = "id int, name string"
-#: More rows than anybody looks at.
-_MANY = 1001
 
 
 class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
     """Subclass it, and pytest collects what applies to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Sink]]
+    #: How many rows a large batch has: more than what looks at the first thousand alone would see.
+    many: ClassVar[int] = 1001
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -126,7 +126,7 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
             assert POSITION in target.sink.read_back(target.session, target.table).columns
 
     def test_append_keeps_every_row(self, target: Target) -> None:
-        names = [f"{number:05}" for number in range(_MANY)]
+        names = [f"{number:05}" for number in range(self.many)]
         target.write(_PEOPLE, *[put(1, 1, name) for name in names], mode="append")
         target.write(_PEOPLE, put(2, 1, "last"), mode="append")
         assert [row["name"] for row in target.rows()] == [*names, "last"]

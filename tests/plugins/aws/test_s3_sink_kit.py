@@ -16,6 +16,7 @@ pytestmark = pytest.mark.spark
 
 class TestAvro(SinkConformance):
     plugin_class = S3Sink
+    many = 3  # each is an object
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "flush.size": 1}

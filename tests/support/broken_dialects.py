@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tests.support.kit_run import Broken, fails
 
@@ -13,7 +13,6 @@ from headrace.scaffold.templates.dialect import Example
 from headrace.sdk import changes as C
 from headrace.sdk.changes import Changes
 from headrace.sdk.events import Events
-from headrace.sdk.plugin import Plugin
 from headrace.testing.dialects import DialectConformance
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Actions(Example):
 
 
 class ActionsKit(DialectConformance):
-    plugin_class: ClassVar[type[Plugin]] = Actions  # type: ignore[assignment]  # of dialects
+    plugin_class = Actions
     schema = "action string, seq bigint, row struct<id int, name string>"
     history = (
         ({"action": "insert", "seq": 8, "row": {"id": 1, "name": "Arp"}}, "c", {"id": 1, "name": "Arp"}),

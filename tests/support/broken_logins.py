@@ -15,7 +15,6 @@ from tests.support.kit_run import Broken, fails
 
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.scaffold.templates.auth import Example, ExampleConfig
-from headrace.sdk.plugin import Plugin
 from headrace.testing.plugins import PluginConformance
 
 BROKEN: Broken = {}
@@ -31,7 +30,7 @@ class Login(Example):
 
 
 class LoginKit(PluginConformance):
-    plugin_class: ClassVar[type[Plugin]] = Login
+    plugin_class = Login
     refused = ({"username": ""},)
 
     def config(self, folder: Path) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tests.support.kit_run import Broken, fails
 
 from headrace.sdk.config import Config
-from headrace.sdk.plugin import Plugin
 from headrace.sdk.source import Offset, RangedSource
 from headrace.testing.frames import make_frame
 from headrace.testing.sources import SourceConformance
@@ -57,7 +56,7 @@ class Log(RangedSource):
 
 
 class LogKit(SourceConformance):
-    plugin_class: ClassVar[type[Plugin]] = Log  # type: ignore[assignment]  # of sources
+    plugin_class = Log
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         (folder / "log").touch()

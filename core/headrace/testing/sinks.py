@@ -278,9 +278,10 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
         }
         key = tuple(f"k{number}" for number in range(len(types)))
         schema = ", ".join(f"{name} {sql_type}" for name, sql_type in zip(key, types, strict=True)) + ", name string"
-        # Keys that differ from the first in one column each.
+        # Keys that differ from the first in one column each, and one that differs from another by its case alone.
         first = [value for value, _ in types.values()]
         keys = [first, *([*first[:n], other, *first[n + 1 :]] for n, (_, other) in enumerate(types.values()))]
+        keys.append([value.upper() if isinstance(value, str) else value for value in keys[2]])
         target = replace(target, key=key)
         target.write(schema, *[put(1, *values, f"a{number}") for number, values in enumerate(keys)])
         target.write(schema, *[put(2, *values, f"b{number}") for number, values in enumerate(keys)])

@@ -65,9 +65,9 @@ class TransformConformance(PluginConformance):
 
     def test_rows_become_what_they_should(self, bench: Bench) -> None:
         expected = [after for _, after in self.golden]
-        result = bench.apply(bench.flat())
+        result = bench.apply(bench.rows())
         assert [bench.row_of(result, row) for row in bench.collect(result)] == expected
-        own = bench.transform(bench.flat().frame)
+        own = bench.transform(bench.rows().frame)
         assert sorted(map(repr, map(_values, own.select(result.event_columns).collect()))) == sorted(
             map(repr, expected)
         )
@@ -88,12 +88,12 @@ class TransformConformance(PluginConformance):
             assert [row[image] for row in bench.collect(result)] == [None] * len(self.golden)
 
     def test_no_row_is_lost_or_doubled(self, bench: Bench) -> None:
-        for changes in (bench.flat(_COPIES, rejected=True), bench.envelopes(_COPIES, rejected=True)):
+        for changes in (bench.rows(_COPIES, rejected=True), bench.envelopes(_COPIES, rejected=True)):
             found = [row[C.POSITION] for row in bench.collect(bench.apply(changes))]
             assert found == [row[C.POSITION] for row in bench.collect(changes)]
 
     def test_headraces_own_columns_travel_along(self, bench: Bench) -> None:
-        for changes in (bench.flat(rejected=True), bench.envelopes(rejected=True)):
+        for changes in (bench.rows(rejected=True), bench.envelopes(rejected=True)):
             names = [name for name in changes.own_columns if name != C.KEY]
             before = changes.frame.select(names).collect()
             result = bench.apply(changes).frame
@@ -101,13 +101,13 @@ class TransformConformance(PluginConformance):
             assert sorted(map(repr, result.select(names).collect())) == sorted(map(repr, before))
 
     def test_a_table_without_its_columns_is_left_alone(self, bench: Bench) -> None:
-        changes = bench.flat(schema="some_other_column int", rows=[(1,), (None,)])
+        changes = bench.rows(schema="some_other_column int", rows=[(1,), (None,)])
         result = bench.apply(changes)
         assert result.event_columns == ["some_other_column"]
         assert [bench.row_of(result, row) for row in bench.collect(result)] == [(1,), (None,)]
 
     def test_columns_are_found_in_any_case(self, bench: Bench) -> None:
-        changes = bench.flat()
+        changes = bench.rows()
         names = [name.upper() if name in bench.names else name for name in changes.frame.columns]
         result = bench.apply(Changes(changes.frame.toDF(*names), envelope=False, table=changes.table))
         assert [bench.row_of(result, row) for row in bench.collect(result)] == [after for _, after in self.golden]
@@ -115,32 +115,32 @@ class TransformConformance(PluginConformance):
     def test_it_reads_what_it_says(self, bench: Bench) -> None:
         reads = {name.lower() for name in bench.transform.reads()}
         assert reads <= {name.lower() for name in bench.names}, "`schema` lacks what it says that it reads"
-        usual = bench.columns(bench.flat())
+        usual = bench.columns(bench.rows())
         for name in bench.names:
             if name.lower() not in reads:
-                other = bench.columns(bench.flat(without=name))
+                other = bench.columns(bench.rows(without=name))
                 differing = {column for column in usual if usual[column] != other.get(column)}
                 assert differing <= {name}, f"it reads {name!r}, and `reads` does not say so"
 
     def test_it_stays_in_the_jvm(self, bench: Bench) -> None:
-        for changes in (bench.flat(), bench.envelopes()):
+        for changes in (bench.rows(), bench.envelopes()):
             plan = bench.explain(bench.apply(changes))
             assert not PYTHON.search(plan), plan
 
     def test_it_does_the_same_each_time(self, bench: Bench) -> None:
-        changes = bench.flat()
+        changes = bench.rows()
         first = bench.columns(changes)
         assert bench.columns(changes) == first
         assert bench.restart().columns(changes) == first
 
     def test_its_secrets_are_in_no_plan(self, bench: Bench) -> None:
-        for changes in (bench.flat(), bench.envelopes()):
+        for changes in (bench.rows(), bench.envelopes()):
             plan = bench.explain(bench.apply(changes))
             assert not any(secret in plan for _, secret in bench.transform.config.secrets()), plan
 
     @_hides
     def test_what_it_hides_is_seen_nowhere(self, bench: Bench) -> None:
-        for changes in (bench.flat(), bench.envelopes()):
+        for changes in (bench.rows(), bench.envelopes()):
             result, hidden = bench.apply(changes), bench.transform.hides(changes)
             assert hidden, "`hides` names no column of `schema`"
             places = [place for place, name in enumerate(bench.names) if name in hidden]
@@ -166,7 +166,7 @@ class Bench:
     def apply(self, changes: Changes) -> Changes:
         return self.transform.apply(changes)
 
-    def flat(
+    def rows(
         self,
         copies: int = 1,
         *,
@@ -179,23 +179,23 @@ class Bench:
         from pyspark.sql import functions as F
 
         rows = self._golden(copies) if rows is None else rows
-        frame = self._rows(schema or self._kit.schema, rows, rejected=rejected)
+        frame = self._make_rows(schema or self._kit.schema, rows, rejected=rejected)
         names = [name for name in frame.columns if name != _NUMBER]
         key = self._kit.key if schema is None else names[:1]
         if without is not None:
             frame = frame.withColumn(without, F.lit(None).cast(frame.schema[without].dataType))
-        return self._changes(frame, names, key, envelope=False)
+        return self._make_changes(frame, names, key, envelope=False)
 
     def envelopes(self, copies: int = 1, *, rejected: bool = False, without: str | None = None) -> Changes:
         """Envelopes whose images are both the row. ``without``: an image that is null."""
         from pyspark.sql import functions as F
 
-        frame = self._rows(self._kit.schema, self._golden(copies), rejected=rejected)
+        frame = self._make_rows(self._kit.schema, self._golden(copies), rejected=rejected)
         row = F.when(F.col(_NUMBER) >= 0, F.struct(*map(quote_name, self.names)))
         images = {name: F.when(F.lit(name != without), row).alias(name) for name in C.IMAGES}
         source = F.struct(F.lit("kit").alias("connector")).alias("source")
         frame = frame.select("*", F.lit("u").alias("op"), *images.values(), source)
-        return self._changes(frame, ["op", *C.IMAGES, "source"], self._kit.key, envelope=True)
+        return self._make_changes(frame, ["op", *C.IMAGES, "source"], self._kit.key, envelope=True)
 
     def collect(self, changes: Changes) -> list[Any]:
         """The changes in their order."""
@@ -217,14 +217,14 @@ class Bench:
     def _golden(self, copies: int) -> list[Row]:
         return [before for before, _ in self._kit.golden] * copies
 
-    def _rows(self, schema: str, rows: Sequence[Row], *, rejected: bool) -> DataFrame:
+    def _make_rows(self, schema: str, rows: Sequence[Row], *, rejected: bool) -> DataFrame:
         names = make_frame(self._session, schema, []).columns
         values: list[dict[str, Any]] = [
             {_NUMBER: n, **dict(zip(names, row, strict=True))} for n, row in enumerate(rows)
         ]
         return make_frame(self._session, f"{_NUMBER} int, {schema}", [*values, *([{_NUMBER: -1}] if rejected else [])])
 
-    def _changes(self, frame: DataFrame, names: Sequence[str], key: Sequence[str], *, envelope: bool) -> Changes:
+    def _make_changes(self, frame: DataFrame, names: Sequence[str], key: Sequence[str], *, envelope: bool) -> Changes:
         from pyspark.sql import functions as F
 
         is_good = F.col(_NUMBER) >= 0

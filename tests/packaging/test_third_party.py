@@ -232,10 +232,15 @@ def test_they_keep_what_the_kits_ask_of_them(venv: Venv, new: Path, tmp_path: Pa
     )
     tests = sorted(new.glob("headrace-*/tests"))
     assert len(tests) == len(NEW)
-    options = ("-q", "-p", "headrace.testing.spark", "--import-mode=importlib")
+    options = ("-q", "-p", "headrace.testing.spark", "-p", "headrace.testing.report", "--import-mode=importlib")
     command: list[str | Path] = [venv.bin / "python", "-m", "pytest", *options, acme, *tests]
     result = run(command, new, seconds=600, environment={"PYTHONPATH": str(new / "site")})
     assert re.search(r"^\d+ passed in ", result.stdout, re.MULTILINE), result.stdout
+    assert re.search(
+        r"^sink lake_files\n( .*\n)*    exactly_once +1 passed\n( .*\n)*    upsert +not claimed$",
+        result.stdout,
+        re.MULTILINE,
+    )
 
 
 def test_new_plugins_run_in_a_pipeline(venv: Venv, new: Path, tmp_path: Path) -> None:

@@ -18,6 +18,9 @@
 ``headrace.testing.sinks``
     ``SinkConformance``: the same for everything that the sink claims.
 
+``headrace.testing.report``
+    A pytest plugin that says at the end what each plugin was asked by its kit, and how it did.
+
 ``headrace.testing.spark``
     The fixture ``headrace_spark``: a session built for the plugins that ``headrace_plugins`` returns.
 

@@ -10,7 +10,13 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 def claims(*capabilities: str) -> Callable[[Test], Test]:
     """A test of what a sink claims: collected when it claims all of it."""
-    return applies_if(lambda kit: all(getattr(kit.plugin_class.capabilities, name) for name in capabilities))
+    applies = applies_if(lambda kit: all(getattr(kit.plugin_class.capabilities, name) for name in capabilities))
+
+    def mark(test: Test) -> Test:
+        test.__dict__["capabilities"] = capabilities
+        return applies(test)
+
+    return mark
 
 
 def lacks(capability: str) -> Callable[[Test], Test]:

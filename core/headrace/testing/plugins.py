@@ -180,13 +180,18 @@ class PluginConformance(ABC):
     def test_it_leaves_errors_that_are_not_its_own(self, plugin: Any) -> None:
         assert plugin.explain(ValueError("nobody says this")) is None
 
-    def _registration(self) -> Registration:
-        """As a hook would bring it."""
+    @classmethod
+    def find_kind(cls) -> str:
+        """The kind of the plugin, as the registry calls it."""
         for kind, path in BASES.items():
             module, _, name = path.partition(":")
-            if issubclass(self.plugin_class, getattr(sys.modules.get(module), name, ())):
-                return Registration(kind, getattr(self.plugin_class, "name", ""), self.plugin_class, "the kit")
-        raise AssertionError(f"{self.plugin_class} derives from no kind of plugin")
+            if issubclass(cls.plugin_class, getattr(sys.modules.get(module), name, ())):
+                return kind
+        raise AssertionError(f"{cls.plugin_class} derives from no kind of plugin")
+
+    def _registration(self) -> Registration:
+        """As a hook would bring it."""
+        return Registration(self.find_kind(), getattr(self.plugin_class, "name", ""), self.plugin_class, "the kit")
 
     def _refuse(self, options: Mapping[str, Any]) -> Exception | None:
         """What a user is told of these options; None when the plugin takes them."""

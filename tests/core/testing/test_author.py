@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_an_author_sees_what_is_right_and_what_is_wrong(pytester: pytest.Pyteste
     pytester.makepyfile(
         acme=(Path(__file__).parents[2] / "support/memory_sink.py").read_text(encoding="utf-8"), test_acme=TESTS
     )
-    result = pytester.runpytest_subprocess("-k", "late_row or first_write or it_says", "-p", "no:cacheprovider")
+    options = ("-p", "headrace.testing.report", "--headrace-badge=badge.json", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-k", "late_row or first_write or it_says", *options)
     result.assert_outcomes(passed=2, failed=1, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(["*test_a_late_row_loses*", "E  *'name': 'late'*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*= kits =*",
+            "sink memory",
+            "    every plugin * 1 passed",
+            "    every sink * 1 passed",
+            "    upsert * 1 failed",
+        ]
+    )
+    assert json.loads((pytester.path / "badge.json").read_text()) == {
+        "schemaVersion": 1,
+        "label": "headrace",
+        "message": "1 of 1 fail",
+        "color": "red",
+    }

@@ -33,6 +33,8 @@ class TestJson(SinkConformance):
         return {"path": str(folder)}
 
 
+# On a second Spark the sink `s3` has Avro's kit, and Iceberg's tables are Parquet.
+@pytest.mark.one_spark
 class TestAvro(SinkConformance):
     plugin_class = FilesSink
 
@@ -40,6 +42,7 @@ class TestAvro(SinkConformance):
         return {"path": str(folder), "format": "avro"}
 
 
+@pytest.mark.one_spark
 class TestParquet(SinkConformance):
     plugin_class = FilesSink
 

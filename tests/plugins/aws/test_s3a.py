@@ -211,6 +211,30 @@ def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3
     assert proxy.tokens == {TOKEN}
 
 
+# AWS's SDK 1, which Spark 3.5 has, asks STS by TLS alone, and nobody can tell it where that is.
+if not pipelines.HAS_HUDI:
+
+    @pytest.mark.spark
+    @pytest.mark.dist
+    def test_a_web_identity_is_a_role(spark: SparkSession, s3: S3, proxy: S3Proxy, tmp_path: Path) -> None:
+        s3.create_bucket("pod")
+        s3.put("pod", "c/note", b"text")
+        token = tmp_path / "token"
+        token.write_text("what the cluster says of its pod")
+        with RoleServer(s3) as roles:
+            # The part of the chain that is about it: the chain itself keeps what was so when the JVM first asked it.
+            provider = "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+            options = {"endpoint": proxy.hadoop_options["fs.s3a.endpoint"], "aws.credentials.provider": provider}
+            address = open_bucket(spark, s3, "pod", **options)
+            sts = {"aws.endpointUrlSts": roles.endpoint_url, "aws.region": s3.region}
+            identity = {"aws.webIdentityTokenFile": str(token), "aws.roleArn": ROLE, "aws.roleSessionName": "pod"}
+            with lend_properties(spark, {**sts, **identity}):
+                assert Folder(spark, f"{address}/c").read("note") == "text"
+        asked = roles.asked[-1]
+        assert (asked["Action"], asked["RoleArn"]) == ("AssumeRoleWithWebIdentity", ROLE)
+        assert asked["WebIdentityToken"] == token.read_text()
+
+
 class TestFaults:
     """Of S3, as Hadoop 3.3 meets them."""
 

@@ -181,7 +181,7 @@ def test_an_empty_folder_is_filled_and_nothing_else_is_left(headrace: Headrace, 
 
 def test_an_address_brings_what_no_script_can_call(headrace: Headrace, tmp_path: Path) -> None:
     """What EMR Serverless and the Spark operator take is compared with the script in tests/packaging/test_clusters.py."""
-    result = headrace("package", str(write(tmp_path)), "--output", str(tmp_path / "out"), "--at", "s3://lake/shop")
+    result = headrace("package", str(write(tmp_path)), "--output", str(tmp_path / "out"), "--at", "s3://lake/shop/")
     assert "pipeline.yaml, main.py, submit.sh, emr-serverless.json, spark-application.yaml\n" in result.output
     assert f"copy it: aws s3 cp --recursive {tmp_path}/out s3://lake/shop\n" in result.output
     assert submit(tmp_path / "out", tmp_path, MASTER="yarn")[-1] == "s3://lake/shop/main.py"

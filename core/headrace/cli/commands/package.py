@@ -25,6 +25,7 @@ def package(file: str, *, output: str | None, at: str | None) -> None:
     from headrace.cluster.package import APPLICATION, JOB, SUBMIT, make_package
     from headrace.cluster.submission import ARCHIVE, MAIN
 
+    at = at.rstrip("/") if at else None
     plan = load_pipeline(file).plan
     folder = Path(output or f"{Path(file).stem}-package")
     with Spinner() as spinner:

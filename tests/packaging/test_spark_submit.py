@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -11,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from tests.support.cluster import make_bare_python, make_package, start_cluster, submitter_environment
 from tests.support.dist import ROOT, run
+from tests.support.pages import find_block
 
 from headrace.testing.stack import Kinesis
 
@@ -88,3 +91,23 @@ def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[
     (line,) = [line for line in complaint.splitlines() if "error: spark-submit was not given the jars of" in line]
     assert "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in line
     assert CANARY not in complaint
+
+
+def test_the_script_of_a_glue_job_runs(tmp_path: Path, shell: dict[str, str]) -> None:
+    """Glue itself is not here: what a job's parameters bring is given to spark-submit, and headrace is installed."""
+    config = {
+        "source": FILES,
+        "tables": [{"source": "moma.public.artists", "key": ["artist_id"], "target": "moma.artists"}],
+        "transforms": [{"unwrap": {}}],
+        "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}},
+    }
+    make_package(tmp_path, CANARY, config)
+    script = tmp_path / "job.py"
+    script.write_text(find_block("docs/spark-submit.md", "python", "Pipeline.from_file"), encoding="utf-8")
+    jars = ",".join(map(str, sorted((tmp_path / "package/jars").iterdir())))
+    command: list[str | Path] = ["spark-submit", "--master", "local[1]", "--jars", jars, script]
+    python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # `--extra-files` lie where the script is run.
+    run(command, tmp_path / "package", environment={**shell, **python})
+    table = pyarrow.parquet.read_table(tmp_path / "lake/moma/artists/data").to_pylist()
+    assert len({row["artist_id"] for row in table}) == len(table) == 900

@@ -6,9 +6,11 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.support.local_server import LocalServer
 
 from headrace.testing.stack.aws import AwsServer
 from headrace.testing.stack.http import request
@@ -82,18 +84,14 @@ def lend_properties(spark: SparkSession, properties: Mapping[str, str]) -> Itera
         system.clearProperty(name)
 
 
-class Refusing(ThreadingHTTPServer):
+class Refusing(LocalServer):
     """Answers every question with one refusal of Glue's."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.body = b""
         #: What was asked: the operation, and its parameters.
         self.asked: list[tuple[str, dict[str, Any]]] = []
-
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
 
     def refuse(self, code: str, message: str) -> None:
         self.body = json.dumps({"__type": code, "Message": message}).encode()

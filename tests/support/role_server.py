@@ -7,12 +7,11 @@ signed with these keys the server of S3 looks.
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
+
+from tests.support.local_server import LocalServer
 
 from headrace.testing.stack import S3
 
@@ -22,34 +21,20 @@ _STS_ANSWER = f"""<{{0}}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15
 </Credentials></{{0}}Result><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></{{0}}Response>"""
 
 
-class RoleServer(ThreadingHTTPServer):
+class RoleServer(LocalServer):
     """Lends the keys of ``s3``."""
 
-    daemon_threads = True
-
     def __init__(self, s3: S3) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.s3 = s3
         #: What it was asked as STS, and how often as a container's agent.
         self.asked: list[dict[str, str]] = []
         self.containers = 0
 
     @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    @property
     def environment(self) -> dict[str, str]:
         """What a container has whose task or pod has a role."""
         return {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{self.endpoint_url}/role", "AWS_REGION": self.s3.region}
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.shutdown()
-        self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -12,13 +12,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from tests.support.local_server import LocalServer
 
 from headrace.testing.stack import S3
 
@@ -41,13 +40,11 @@ class Fault:
     is_silent: bool = False
 
 
-class S3Proxy(ThreadingHTTPServer):
+class S3Proxy(LocalServer):
     """Hands requests on to ``s3``; those that ``fail`` names get a fault."""
 
-    daemon_threads = True
-
     def __init__(self, s3: S3) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.s3 = s3
         self.faults_sent = 0
         #: The session tokens that came.
@@ -57,7 +54,7 @@ class S3Proxy(ThreadingHTTPServer):
 
     @property
     def hadoop_options(self) -> dict[str, str]:
-        return {**self.s3.hadoop_options, "fs.s3a.endpoint": f"http://127.0.0.1:{self.server_port}"}
+        return {**self.s3.hadoop_options, "fs.s3a.endpoint": self.endpoint_url}
 
     def fail(self, fault: Fault, *, times: int, methods: str = "GET HEAD PUT POST DELETE", path: str = "") -> None:
         """The next ``times`` requests by these methods with ``path`` in their address get a fault; none is forgotten before."""
@@ -80,14 +77,6 @@ class S3Proxy(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away is no error."""
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.shutdown()
-        self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.pages import find_block
 
 from headrace import ConfigError, Pipeline, PluginError
 from headrace.engine.error_translation import say_errors, translate
 from headrace.runtime.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.plugins import registry
 
-PAGE = Path(__file__).parents[3] / "docs/plugins.md"
-(BLOCK,) = re.findall(r"^```python headrace new filesystem gs\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+BLOCK = find_block("docs/plugins.md", "python", "(FileSystem)")
 DENIED = RuntimeError("com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden")
 
 
 @pytest.fixture(autouse=True)
 def acme(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = ModuleType("acme_gcs")
-    exec(compile(BLOCK, str(PAGE), "exec", dont_inherit=True), module.__dict__)
+    exec(compile(BLOCK, "docs/plugins.md", "exec", dont_inherit=True), module.__dict__)
     known = registry()
     monkeypatch.setattr(known, "_registrations", list(known._registrations))
     known.register(module, "acme 1.0")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +11,13 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.support.pages import find_block
 
 from headrace.errors import ConfigError, RetriableError
 from headrace.testing.stack import S3, golang
 
 pytestmark = [pytest.mark.dist, pytest.mark.one_spark]
 
-ROOT = Path(__file__).parents[3]
 PACKAGE = "example.org/rocket/cmd/rocket"
 #: A program that stands in for Go: it says its version, counts that it was asked to build, and builds.
 GO = """#!/bin/sh
@@ -123,8 +122,7 @@ def test_a_client_finds_it_by_the_environment(s3: S3, monkeypatch: pytest.Monkey
 
 
 def test_the_example_in_the_docs() -> None:
-    text = (ROOT / "docs/stack.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r'^```python title="tests/test_s3.py"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+    example = find_block("docs/stack.md", "python", "def test_an_object_lies_in_a_bucket(")
     names: dict[str, Any] = {}
     exec(example, names)
     with S3() as s3:

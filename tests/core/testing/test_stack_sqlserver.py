@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import struct
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.pages import find_block
 
 from headrace.errors import ConfigError
 from headrace.testing.stack import Connect, Kafka, SqlServer
@@ -22,7 +22,6 @@ from headrace.testing.stack.sqlserver import Refused
 pytest_plugins = ["headrace.testing.stack.fixtures"]
 pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
 
-ROOT = Path(__file__).parents[3]
 ARTISTS = ["id int not null", "name varchar(40)", "born date default '1900-01-01'"]
 ARP: dict[str, Any] = {"id": 1, "name": "Arp", "born": "1886-09-16"}
 
@@ -105,8 +104,7 @@ def test_a_column_that_it_does_not_know_is_refused(one_row_server: SqlServer, co
 
 
 def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> None:
-    text = (ROOT / "docs/stack.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r'^```python title="tests/test_sqlserver.py"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+    example = find_block("docs/stack.md", "python", "def test_a_change_of_the_key(")
     names: dict[str, Any] = {}
     exec(example, names)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -27,9 +26,7 @@ def glue() -> Iterator[Glue]:
 @pytest.fixture(scope="module")
 def refusal_server() -> Iterator[Refusing]:
     with Refusing() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
-        server.shutdown()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import fastavro
 import pytest
 from tests.plugins.aws.test_kinesis_ranges import aggregate
 from tests.support import pipelines
+from tests.support.executors import Environment
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, Pipeline
@@ -41,12 +42,7 @@ def kinesis() -> Iterator[Kinesis]:
 
 @pytest.fixture(autouse=True)
 def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For this process, and for those of executors, which have the environment that their JVM was started with."""
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in kinesis.environment.items():
-        monkeypatch.setenv(name, value)
-        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    Environment(spark, monkeypatch).set(kinesis.environment)
 
 
 @pytest.fixture

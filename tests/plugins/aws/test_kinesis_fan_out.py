@@ -19,7 +19,8 @@ import pytest
 from botocore.exceptions import ClientError, EventStreamError
 from tests.plugins.aws.test_kinesis import FIRST, Writer, job, offset_of, row, rows
 from tests.plugins.aws.test_kinesis_ranges import SUBSCRIBED, Sent, read_rows, record
-from tests.support.kinesis_doors import Door, Sender, begin_events, send
+from tests.support.executors import Environment
+from tests.support.kinesis_proxy import KinesisProxy, Sender, begin_events, send
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
@@ -50,9 +51,7 @@ def kinesis() -> Iterator[Kinesis]:
 @pytest.fixture(autouse=True)
 def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_SUBSCRIBE_SECONDS", AGAIN)
-    for name, value in kinesis.environment.items():
-        monkeypatch.setenv(name, value)
-        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    Environment(spark, monkeypatch).set(kinesis.environment)
 
 
 @pytest.fixture
@@ -64,13 +63,13 @@ def stream(kinesis: Kinesis) -> str:
 
 @pytest.fixture
 def sender(kinesis: Kinesis) -> Iterator[Sender]:
-    with Sender(kinesis) as door:
-        door.again = AGAIN
-        yield door
+    with Sender(kinesis) as proxy:
+        proxy.again = AGAIN
+        yield proxy
 
 
-def options(door: Door, name: str = "etl") -> dict[str, Any]:
-    return {"endpoint.url": door.endpoint_url, "consumer.type": "SubscribeToShard", "consumer.name": name}
+def options(proxy: KinesisProxy, name: str = "etl") -> dict[str, Any]:
+    return {"endpoint.url": proxy.endpoint_url, "consumer.type": "SubscribeToShard", "consumer.name": name}
 
 
 def test_shards_that_split_send_all_they_have(
@@ -123,7 +122,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
 def test_what_the_stand_in_sends_itself_is_read(kinesis: Kinesis, stream: str) -> None:
     """Its frames, made by somebody else than this test's, but for the first one, which it leaves out and boto3 wants."""
 
-    class FirstFrame(Door):
+    class FirstFrame(KinesisProxy):
         def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
             if not request.headers["X-Amz-Target"].endswith("SubscribeToShard"):
                 super().answer(request, body)
@@ -134,8 +133,8 @@ def test_what_the_stand_in_sends_itself_is_read(kinesis: Kinesis, stream: str) -
                     send(request, content)
 
     kinesis.put(stream, *[("key", b"%d" % number) for number in range(3)], ("key", b""))
-    with FirstFrame(kinesis) as door:
-        asked = Stream(stream, kinesis.region, door.endpoint_url)
+    with FirstFrame(kinesis) as proxy:
+        asked = Stream(stream, kinesis.region, proxy.endpoint_url)
         client = asked.make_client()
         sent = replace(asked, consumer=find_consumer(asked, client, "etl"))
         assert find_consumer(asked, client, "etl") == sent.consumer

@@ -1,6 +1,6 @@
 """Kinesis as a profile or a role, on the driver and on executors.
 
-The stand-in for Kinesis takes whoever asks: a door before it sees who that is. STS is moto's, which takes any keys as well and says to whom
+The stand-in for Kinesis takes whoever asks: a proxy before it sees who that is. STS is moto's, which takes any keys as well and says to whom
 those that it gave belong; when keys end and what is refused, moto does not know: there botocore's Stubber and a server here answer.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,8 +20,9 @@ import pytest
 from botocore.stub import Stubber
 from pydantic import ValidationError
 from tests.plugins.aws.test_kinesis import job, row, rows
+from tests.support.executors import Environment
 from tests.support.glue import Glue
-from tests.support.kinesis_doors import Door
+from tests.support.kinesis_proxy import KinesisProxy
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError
@@ -54,7 +55,7 @@ def sts() -> Iterator[Glue]:
         yield server
 
 
-class Watcher(Door):
+class Watcher(KinesisProxy):
     """Keeps who came with which key and token."""
 
     def __init__(self, kinesis: Kinesis) -> None:
@@ -69,9 +70,9 @@ class Watcher(Door):
 
 
 @pytest.fixture
-def door(kinesis: Kinesis) -> Iterator[Watcher]:
-    with Watcher(kinesis) as door:
-        yield door
+def proxy(kinesis: Kinesis) -> Iterator[Watcher]:
+    with Watcher(kinesis) as proxy:
+        yield proxy
 
 
 class Refuses:
@@ -97,25 +98,10 @@ class Refuses:
         self.server.server_close()
 
 
-class Environment:
-    """Variables of this process, and of those of executors, which have the environment that their JVM was started with."""
-
-    def __init__(self, spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
-        self._executors, self._patch = spark.sparkContext.environment, patch
-
-    def set(self, variables: Mapping[str, str], *, driver: bool = True) -> None:
-        for name, value in variables.items():
-            if driver:
-                self._patch.setenv(name, value)
-            self._patch.setitem(self._executors, name, value)
-
-
 @pytest.fixture(autouse=True)
 def environment(
     kinesis: Kinesis, sts: Glue, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Environment:
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
     made = Environment(spark, monkeypatch)
     made.set(kinesis.environment)
     made.set({"AWS_ENDPOINT_URL_STS": sts.endpoint_url, "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")})
@@ -131,16 +117,16 @@ def stream(kinesis: Kinesis) -> str:
 
 
 def test_driver_and_executors_read_as_the_role(
-    kinesis: Kinesis, sts: Glue, door: Watcher, stream: str, tmp_path: Path, spark: SparkSession
+    kinesis: Kinesis, sts: Glue, proxy: Watcher, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": door.endpoint_url, **AS_ROLE})
+    pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": proxy.endpoint_url, **AS_ROLE})
     with stop_at_end(pipeline.start(spark, "100 ms")) as query:
         until(lambda: query.last_progress or not query.is_active, "the first batch")
         kinesis.put(stream, row(1, "A"))
         until_tables(query, lambda: (rows(pipeline, spark, stream), {1: "A", 2: "b"}), "the next row")
     assert query.exception is None
-    assert len(door.keys) > 1  # the driver's, and an executor's
-    for key, token in door.keys.items():
+    assert len(proxy.keys) > 1  # the driver's, and an executor's
+    for key, token in proxy.keys.items():
         who = boto3.client(
             "sts", sts.region, aws_access_key_id=key, aws_secret_access_key="unknown", aws_session_token=token
         )
@@ -151,23 +137,23 @@ def test_driver_and_executors_read_as_the_role(
 
 
 def test_driver_and_executors_read_as_the_profile(
-    kinesis: Kinesis, door: Watcher, stream: str, tmp_path: Path, spark: SparkSession
+    kinesis: Kinesis, proxy: Watcher, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     (tmp_path / "credentials").write_text("[etl]\naws_access_key_id = AKIDETL\naws_secret_access_key = x\n")
-    pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": door.endpoint_url, "profile": "etl"})
+    pipeline = job(kinesis, stream, tmp_path, {"endpoint.url": proxy.endpoint_url, "profile": "etl"})
     pipeline.run(spark)
     assert rows(pipeline, spark, stream) == {1: "a", 2: "b"}
-    assert door.keys == {"AKIDETL": None}
+    assert proxy.keys == {"AKIDETL": None}
 
 
-def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, door: Watcher, stream: str, tmp_path: Path) -> None:
+def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, proxy: Watcher, stream: str, tmp_path: Path) -> None:
     """boto3 asks STS in the session of the stream's client, which keeps the times of Kinesis's answers as numbers."""
     profiles = ["[default]", "aws_access_key_id = AKIDETL", "aws_secret_access_key = x"]
     profiles += ["[reader]", f"role_arn = {ROLE}", "source_profile = default", "region = us-east-1"]
     (tmp_path / "credentials").write_text("\n".join(profiles))
-    source = KinesisSource(stream=stream, profile="reader", **{"endpoint.url": door.endpoint_url})
+    source = KinesisSource(stream=stream, profile="reader", **{"endpoint.url": proxy.endpoint_url})
     assert source._stream.make_client().describe_stream_summary(StreamName=stream)
-    ((key, token),) = door.keys.items()
+    ((key, token),) = proxy.keys.items()
     assert (key.startswith("ASIA"), bool(token)) == (True, True)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import boto3
 import moto
 import pytest
+from tests.support.local_server import LocalServer
 
 from headrace import ConfigError, Pipeline
 from headrace.config.references import Resolver
@@ -108,11 +108,11 @@ def test_what_is_not_there(stored: str) -> None:
         assert f"the secret '{name}' is no JSON object" in refusal(f"${{secretManager:{name}:key}}")
 
 
-class Played(ThreadingHTTPServer):
+class Played(LocalServer):
     """Answers every question with the same refusal."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.status, self.body = 400, b""
 
     def refuse(self, code: str, status: int = 400) -> None:
@@ -135,10 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     with Played() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint_url)
         yield server
-        server.shutdown()
 
 
 @pytest.mark.parametrize(

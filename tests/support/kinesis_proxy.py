@@ -12,44 +12,21 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from botocore.exceptions import BotoCoreError
+from tests.support.local_server import LocalServer
 
 from headrace.testing.stack import Kinesis
 
 
-class Door:
+class KinesisProxy(LocalServer):
     """Hands on what comes for Kinesis. Who makes another one of it looks at what comes, or answers itself."""
 
     def __init__(self, kinesis: Kinesis) -> None:
+        super().__init__(_Handler)
         self.kinesis = kinesis
-        door = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                door.answer(self, body)
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
 
     def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
         """Hands it on."""
@@ -61,6 +38,16 @@ class Door:
         connection = http.client.HTTPConnection(self.kinesis.host, self.kinesis.port, timeout=30)
         connection.request("POST", request.path, body, dict(request.headers))
         return connection.getresponse()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: KinesisProxy
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.server.answer(self, self.rfile.read(int(self.headers["Content-Length"])))
+
+    def log_message(self, *_: Any) -> None: ...
 
 
 def reply(request: BaseHTTPRequestHandler, status: int, content: bytes, headers: Mapping[str, str] | Message) -> None:
@@ -102,7 +89,7 @@ def frame(kind: str, name: str, content: Mapping[str, Any]) -> bytes:
     return message + struct.pack("!I", zlib.crc32(message))
 
 
-class Sender(Door):
+class Sender(KinesisProxy):
     """Answers SubscribeToShard by the rules of the service's documentation, with what kinesis-local has in its shards.
 
     Kinesis-local sends records itself, but no end of a shard, no time by which they are behind and no first frame, and it refuses whoever

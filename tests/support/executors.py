@@ -1,0 +1,29 @@
+"""What the Python processes of executors are started with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Environment:
+    """Variables of this process, and of those of executors, which have the environment that their JVM was started with.
+
+    What AWS's clients would read of whoever runs the tests is gone.
+    """
+
+    def __init__(self, spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
+        self._executors, self._patch = spark.sparkContext.environment, patch
+        for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+            patch.delenv(name, raising=False)
+
+    def set(self, variables: Mapping[str, str], *, driver: bool = True) -> None:
+        for name, value in variables.items():
+            if driver:
+                self._patch.setenv(name, value)
+            self._patch.setitem(self._executors, name, value)

@@ -145,6 +145,28 @@ def test_a_server_that_does_not_stop_is_killed() -> None:
         assert not lives(pid)
 
 
+@pytest.mark.parametrize(
+    ("on_term", "left"), [("open(sys.argv[2].split('=')[1], 'w'), sys.exit()", True), ("None", False)]
+)
+def test_a_server_that_leaves_an_archive_may_end_by_itself(on_term: str, left: bool, tmp_path: Path) -> None:
+    """As a Java does; one that does not end is killed, and that is no error."""
+    archive = tmp_path / "a.half"
+
+    class Leaving(Toy):
+        patience = 1
+        program = TOY.replace('print("hello"', f'signal.signal(15, lambda *_: ({on_term})); print("hello"')
+
+        def command(self) -> Sequence[str | Path]:
+            return [*super().command(), f"-XX:ArchiveClassesAtExit={archive}"]
+
+    with Leaving() as leaving:
+        pid, folder = leaving.pid, leaving.folder
+    assert pid
+    assert not lives(pid)
+    assert not folder.exists()
+    assert archive.exists() == left
+
+
 def test_logs_are_kept_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_STACK_LOGS", str(tmp_path / "logs"))
     with Toy():

@@ -7,6 +7,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from headrace.errors import ConfigError
+from headrace.runtime.class_archive import archive_options
+from headrace.runtime.jars import cache_home
 from headrace.runtime.java import Java, find_java
 
 #: Everything to standard output.
@@ -22,15 +24,21 @@ def java() -> Java:
 
 
 def command(*program: str, classpath: Sequence[Path | str] = (), options: Sequence[str] = (), heap: str) -> list[str]:
-    """``program`` is a main class with its arguments; ``heap`` as -Xmx has it."""
-    return [
-        str(java().home / "bin" / "java"),
+    """``program`` is a main class, or ``-jar`` and a jar, with its arguments; ``heap`` as -Xmx has it."""
+    home = java().home
+    given = [
         f"-Xmx{heap}",
         # The optimising compiler pays off after minutes.
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         f"-Dlog4j2.configurationFile={LOG}",
         *options,
+    ]
+    jars = list(map(Path, classpath or program[1:2]))
+    return [
+        str(home / "bin" / "java"),
+        *given,
+        *archive_options(home, jars, given, cache_home() / "stack" / "classes"),
         *(["-cp", ":".join(map(str, classpath))] if classpath else []),
         *program,
     ]

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import BinaryIO, ClassVar, Self
 
 from headrace.errors import FatalError
+from headrace.runtime.class_archive import makes_archive
 
 #: Every server listens here and nowhere else.
 HOST = "127.0.0.1"
@@ -53,6 +54,8 @@ class Server(ABC):
         self._guard: subprocess.Popen[str] | None = None
         self._pid: int | None = None
         self._log_begin = 0
+        #: Whether this start's end leaves something for the next.
+        self._makes_archive = False
 
     @abstractmethod
     def fetch(self) -> None:
@@ -138,6 +141,9 @@ class Server(ABC):
 
     def close(self) -> None:
         """End it and remove its folder."""
+        if self._makes_archive:
+            with suppress(FatalError):
+                self._end(self.stop_signal)
         self._end(self.end_signal)
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -185,6 +191,7 @@ class Server(ABC):
 
     def _launch(self) -> None:
         command = list(map(str, self.command()))
+        self._makes_archive = makes_archive(command)
         with self._open_log() as log:
             self._log_begin = log.tell()
             uid = -1 if self.uid is None else self.uid

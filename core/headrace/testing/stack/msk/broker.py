@@ -91,7 +91,8 @@ class Msk(Kafka):
 
     def classpath(self) -> Sequence[Path]:
         jars = super().classpath()
-        return [compile_sources(_SOURCES, jars), *jars]
+        # Last: an archive of the broker's classes is of the jars before the first folder.
+        return [*jars, compile_sources(_SOURCES, jars)]
 
     def _write_keys(self) -> None:
         """A login may come while they are written."""

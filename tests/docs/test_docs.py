@@ -116,6 +116,16 @@ def test_python_is_python(block: Block) -> None:
     compile(block.body, str(block), "exec")
 
 
+@pytest.mark.parametrize("block", [b for b in BLOCKS if any("title=examples/" in mark for mark in b.marks)], ids=str)
+def test_a_part_of_an_example_is_in_its_file(block: Block) -> None:
+    """Which is run elsewhere. A part of a function is shown without its margin."""
+    file = ROOT / block.marks[0].removeprefix("title=")
+    part, whole = (
+        "\n".join(line.strip() for line in text.splitlines()) for text in (block.body, file.read_text(encoding="utf-8"))
+    )
+    assert part in whole
+
+
 @pytest.fixture
 def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder, where relative paths begin: Python's, and the JVM's, which keeps the one it was started in."""

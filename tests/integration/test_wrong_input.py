@@ -16,7 +16,9 @@ from headrace import ConfigError, DataError, HeadraceError, PluginError
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.errors import RuleError
 from headrace.pipeline import Pipeline
+from headrace.spark.sessions import clone
 from headrace.spark.storage import Folder
+from headrace_sinks.iceberg.catalog import CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -377,15 +379,38 @@ def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark:
 
 
 def test_the_callers_session_is_left_as_it_was(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
+    """By a run, and by reading: Iceberg sets five settings of its own on the session that reads a folder."""
     file_in(bronze)
-    conf = spark._jsparkSession.conf()
+    caller = spark.newSession()  # other tests have read in the one that is shared
+    conf = caller._jsparkSession.conf()
 
     def look() -> tuple[Any, ...]:
-        return str(conf.getAll()), spark.sql("SHOW TABLES").collect(), spark.catalog.currentDatabase()
+        return str(conf.getAll()), caller.sql("SHOW TABLES").collect(), caller.catalog.currentDatabase()
 
     before = look()
     mask = {"mask": {"columns": {"name": {"sha256": {"salt": "pepper"}}}}}
-    pipeline(tmp_path, *TABLE_SINKS, transforms=[{"unwrap": {}}, mask], spark={"spark.sql.shuffle.partitions": 3}).run(
-        spark
-    )
+    job = pipeline(tmp_path, *TABLE_SINKS, transforms=[{"unwrap": {}}, mask], spark={"spark.sql.shuffle.partitions": 3})
+    job.run(caller)
     assert look() == before
+    for sink in TABLE_SINKS:
+        table = job.read(TABLE, sink=sink, spark=caller)
+        assert table.sparkSession is caller
+        assert table.count() == 1
+    assert look() == before
+
+
+def test_a_catalog_of_the_callers_whose_folder_is_not_there_yet(
+    tmp_path: Path, spark: SparkSession, bronze: Bronze
+) -> None:
+    """The first table makes it."""
+    file_in(bronze)
+    caller = clone(spark, {})
+    for key, value in {"lake": CATALOG, "lake.type": "hadoop", "lake.warehouse": str(tmp_path / "not/yet")}.items():
+        caller.conf.set(f"spark.sql.catalog.{key}", value)
+    job = pipeline(tmp_path, sinks=[{"iceberg": {"catalog": "lake"}}])
+    assert ("sink iceberg", "catalog lake: answers, 0 namespaces") in [
+        (item.what, item.found) for item in job.check(caller, connect=True)
+    ]
+    assert not (tmp_path / "not").exists()
+    job.run(caller)
+    assert [row["name"] for row in caller.table(f"lake.{TABLE}").collect()] == ["Arp"]

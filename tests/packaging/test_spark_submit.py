@@ -10,12 +10,17 @@ from operator import itemgetter
 from pathlib import Path
 
 import pyarrow.parquet
+import pyspark
 import pytest
 from tests.support.cluster import make_bare_python, make_package, start_cluster, submitter_environment
 from tests.support.dist import ROOT, run
 from tests.support.pages import find_block
 
+from headrace.runtime.jar_locks import read_locks
+from headrace.runtime.jars import resolve_jars
+from headrace.runtime.session_builder import spark_line
 from headrace.testing.stack import Kinesis
+from headrace_sinks import IcebergSink
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
 
@@ -111,3 +116,26 @@ def test_the_script_of_a_glue_job_runs(tmp_path: Path, shell: dict[str, str]) ->
     run(command, tmp_path / "package", environment={**shell, **python})
     table = pyarrow.parquet.read_table(tmp_path / "lake/moma/artists/data").to_pylist()
     assert len({row["artist_id"] for row in table}) == len(table) == 900
+
+
+def test_an_application_with_a_session_a_catalog_and_a_listener_of_its_own(
+    tmp_path: Path, shell: dict[str, str]
+) -> None:
+    """Two pipelines and a query of Spark's run in it, side by side."""
+    line = spark_line(pyspark.__version__)
+    jars = resolve_jars(IcebergSink.jars[line], spark_version=pyspark.__version__, locks=read_locks([IcebergSink]))
+    master = ("--master", "local[2]", "--driver-memory", "1g", "--jars", ",".join(map(str, jars)))
+    command: list[str | Path] = ["spark-submit", *master, ROOT / "examples/embedding/application.py", tmp_path]
+    python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = run(command, tmp_path, environment={**shell, **python}).stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("|")]
+    assert rows == [
+        ["title", "name", "country", "visitors"],
+        ["Cut with the Kitchen Knife", "Hannah Höch", "Germany", "150"],
+        ["Vertical-Horizontal Composition, 1916", "Sophie Taeuber", "Switzerland", "95"],
+        ["Collage of Squares", "Jean Arp", "France", "80"],
+    ]
+    assert {"visits began", "artists began", "works began"} <= set(said.splitlines())
+    assert said.count("a query ended: well") == 3
+    artists = pyarrow.parquet.read_table(tmp_path / "lake/public/artists/data").to_pylist()
+    assert sorted(row["id"] for row in artists) == [1, 2, 3]

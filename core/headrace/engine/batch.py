@@ -13,7 +13,7 @@ from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.policy import DeadLetterCounter
 from headrace.engine.catch_up import CatchUp
 from headrace.engine.change_reader import ChangeReader
-from headrace.engine.error_translation import translate
+from headrace.engine.error_translation import spark_stopped, translate
 from headrace.engine.failure_policy import error_that_stops
 from headrace.engine.order_watch import OrderWatch
 from headrace.engine.plan import Plan
@@ -30,7 +30,7 @@ from headrace.sdk.events import Events
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.source import Offset, SourceContext
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
-from headrace.spark.sessions import Sessions
+from headrace.spark.sessions import Sessions, is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,6 +159,8 @@ class BatchRunner:
         self._state.note_outcomes(outcomes, errors.keys() | set_aside.keys())
         if not errors:
             return None
+        if is_stopped(context.spark):  # no fault of the tables
+            return spark_stopped()
         # The batch is planned again, with what is another source by now.
         refused = next((e for e in errors.values() if self._has_other_logins(e)), None)
         error = refused or error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)

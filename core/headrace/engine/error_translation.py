@@ -40,13 +40,19 @@ _AWAY = (
 
 
 class SparkDiedError(FatalError):
-    """The JVM behind this process is gone."""
+    """What a run works with is gone: the JVM behind this process, or Spark in it."""
 
 
 def spark_died() -> SparkDiedError:
     """The error of a run whose JVM is gone."""
     fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
     return SparkDiedError("the Java process of Spark has ended", fix=fix)
+
+
+def spark_stopped() -> SparkDiedError:
+    """The error of a run under which somebody stopped Spark."""
+    fix = "end pipelines before Spark: query.stop(), then spark.stop(); nothing is lost: the next run repeats the batch"
+    return SparkDiedError("Spark was stopped while the pipeline ran", fix=fix)
 
 
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:

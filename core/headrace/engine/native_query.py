@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from headrace.engine.error_translation import translate
+from headrace.engine.error_translation import SparkDiedError, translate
 from headrace.engine.plan import Plan
 from headrace.engine.query import Query, RunOptions
 from headrace.sdk.source import NativeSource
+from headrace.spark.sessions import is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,14 +47,30 @@ class NativeQuery(Query):
         while self._options.is_continuous and (self._state.source_error or not self._state.has_answered):
             if stream.awaitTermination(0.2):  # type: ignore[arg-type]  # whatever its types say, it takes fractions
                 return
+            self._check_spark()
             if stream.status["message"].startswith("Waiting"):
                 self._state.note_answer()
-        stream.awaitTermination()
+        while not stream.awaitTermination(1):
+            self._check_spark()
 
     def _end(self) -> None:
         super()._end()
         self._await_commit()
-        self.streaming_query.stop()
+        self._stop_stream()
+
+    def _check_spark(self) -> None:
+        try:
+            super()._check_spark()
+        except SparkDiedError:
+            self._stop_stream()  # it would look at its source until the JVM ends
+            raise
+
+    def _stop_stream(self) -> None:
+        try:
+            self.streaming_query.stop()
+        except Exception:
+            if not is_stopped(self._spark):  # then it ends, and Spark complains all the same
+                raise
 
     def _await_commit(self) -> None:
         """Spark notes a batch as done just after our part of it ends; stopping before would repeat the batch."""

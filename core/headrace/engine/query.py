@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
 from headrace.engine.batch import BatchRunner
-from headrace.engine.error_translation import translate
+from headrace.engine.error_translation import SparkDiedError, spark_stopped, translate
 from headrace.engine.plan import Plan
 from headrace.engine.renew_logins import await_other_logins
 from headrace.engine.retry import Backoff
@@ -27,7 +27,7 @@ from headrace.progress.rates import TableFailure, TableInSink
 from headrace.progress.status import Status, describe_end, describe_run
 from headrace.sdk.source import Offset
 from headrace.spark.error_text import causes
-from headrace.spark.sessions import Sessions
+from headrace.spark.sessions import Sessions, is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,7 +153,7 @@ class Query(ABC):
             except Exception as raised:  # noqa: BLE001 - await_termination raises it
                 if self._state.is_stopping() and self._state.error is None:
                     return None
-                error = self._state.error or translate(raised, self._plan)
+                error = self._state.error or self._translate(raised)
             if not self._can_go_on(error, pauses):
                 return None
 
@@ -181,13 +181,23 @@ class Query(ABC):
         session = self._sessions.of("ranged")
         return await_other_logins(self._plan, session, refused, self._wake.wait, is_patient=is_patient)
 
+    def _translate(self, raised: BaseException) -> HeadraceError:
+        """An error as one of ours. Whatever is raised once Spark was stopped says that, and no more."""
+        error = translate(raised, self._plan)
+        return error if isinstance(error, SparkDiedError) or not is_stopped(self._spark) else spark_stopped()
+
+    def _check_spark(self) -> None:
+        """Raises when Spark was stopped: a stream of Spark's then ends without a word, and a source need not notice."""
+        if is_stopped(self._spark):
+            raise spark_stopped()
+
     def _tend(self) -> bool:
         """Lets sinks do what is due, and again later where the run goes on; False when that failed."""
         try:
             with self._in_batch:
                 pause = self._tender.tend()
         except HeadraceError as error:
-            self._state.fail(error)
+            self._state.fail(self._translate(error))
             return False
         if self._options.is_continuous and pause is not None:
             threading.Thread(target=self._keep_tending, args=(pause,), name="headrace-tend", daemon=True).start()
@@ -208,7 +218,7 @@ class Query(ABC):
 
     def _fail(self, error: HeadraceError) -> None:
         """Ends the run from a thread of its own, which the run's end waits for."""
-        self._state.fail(error)
+        self._state.fail(self._translate(error))
         self._stop_from_another_thread()
 
     def _stop_from_another_thread(self) -> None:
@@ -242,7 +252,7 @@ class Query(ABC):
                 self._runner.apply(frame, batch, span)
                 self._state.note_answer()
             except BaseException as raised:
-                error = raised if isinstance(raised, HeadraceError) else translate(raised, self._plan)
+                error = self._translate(raised)
                 if error not in causes(raised):
                     error.__cause__ = raised
                 self._state.fail(error)

@@ -44,6 +44,7 @@ class RangedQuery(Query):
         if log.last_applied is not None:  # a crash may have come before the source heard of it
             self._commit(source, log.last_applied)
         while not self._state.is_stopping():
+            self._check_spark()
             began = time.monotonic()
             batch = log.next(
                 lambda: self._ask(source.initial), lambda start: self._ask(partial(source.latest, start, limit))
@@ -74,5 +75,6 @@ class RangedQuery(Query):
         def wait(seconds: float) -> None:
             if self._wake.wait(seconds):
                 raise StopRequestedError
+            self._check_spark()
 
         return retry(question, translate_with_place, wait)

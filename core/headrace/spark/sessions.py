@@ -33,7 +33,7 @@ class Sessions:
     """One clone per name, kept: a fresh session's first write costs a second or two."""
 
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
-        self._spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
+        self.spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
         cache_jvm_lookups(spark)
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class Sessions:
     def of(self, name: str) -> SparkSession:
         with self._lock:
             if name not in self._clones:
-                self._clones[name] = clone(self._spark, self._conf)
+                self._clones[name] = clone(self.spark, self._conf)
             return self._clones[name]
 
 
@@ -66,6 +66,17 @@ def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
         if session.conf.isModifiable(key):  # others were for whoever built the session
             session.conf.set(key, value)
     return session
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether nothing can be run in a session any more, because Spark was told to end. A JVM that is gone was not told."""
+    from py4j.protocol import Py4JError
+
+    context = spark.sparkContext._jsc  # noqa: SLF001 - PySpark has no word for it
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):
+        return False
 
 
 def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:

@@ -14,14 +14,15 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.support import ranged
+from tests.support.orders import KINDS, TRIGGER, Orders
 from tests.support.ranged import HeldSink, LinesSource, append
 from tests.support.waiting import stop_at_end, until
 
-from headrace import ConfigError, FatalError, HeadraceError, Pipeline, RetriableError
+from headrace import ConfigError, FatalError, HeadraceError, RetriableError
 from headrace.checkpoint.offset_log import OffsetLog
 from headrace.config.settings import Settings
 from headrace.engine import query as engine, retry
@@ -30,11 +31,8 @@ from headrace.engine.query import Query
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import Status
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.source import Source
 from headrace.spark.storage import Folder
 from headrace_sinks.files import FilesSink
-from headrace_sources.formats.json.format import JsonFormat
-from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,68 +40,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.one_spark
 
 ROOT = Path(__file__).parents[3]
-KINDS = ("ranged", "native")
-TRIGGER = "200 milliseconds"
-
-
-class Orders:
-    """One pipeline of orders from either kind of source into a folder of JSON files."""
-
-    def __init__(self, folder: Path, kind: str, **options: Any) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder, self.kind = folder, kind
-        self.log, self.checkpoint, self.hold = folder / "log.jsonl", folder / "checkpoint", folder / "hold"
-        self.landing = folder / "landing"
-        self.landing.mkdir()
-        self.log.touch()
-        self.files = 0
-        self.options = options
-
-    def add(self, *numbers: int) -> None:
-        """Adds orders: as lines, or as one file."""
-        if self.kind == "ranged":
-            append(self.log, numbers)
-            return
-        topic = self.landing / ranged.TOPIC
-        topic.mkdir(exist_ok=True)
-        rows = "".join(json.dumps({"id": n, "item": f"item {n}"}) + "\n" for n in numbers)
-        hidden = topic / f".{self.files}"
-        hidden.write_text(rows)
-        hidden.rename(topic / f"{ranged.TOPIC}+0+{self.files:010d}.json")
-        self.files += len(numbers)
-
-    def source(self, **options: Any) -> Source:
-        if self.kind == "ranged":
-            return LinesSource(path=str(self.log), **{**self.options, **options})
-        return FilesSource(path=str(self.landing), format="json", **{**self.options, **options})
-
-    def sink(self) -> HeldSink:
-        return HeldSink(self.hold, path=str(self.folder / "out"))
-
-    def pipeline(self, source: Source | None = None) -> Pipeline:
-        value = JsonFormat() if self.kind == "ranged" else None
-        return Pipeline(
-            f"orders-{self.folder.name}", source or self.source(), [self.sink()], str(self.checkpoint), value=value
-        )
-
-    def start(self, spark: SparkSession, trigger: str | None = TRIGGER, **options: Any) -> Query:
-        pipeline = self.pipeline(options.pop("source", None))
-        return pipeline.start(spark, trigger, **options) if trigger else pipeline.start_available_now(spark, **options)
-
-    def read_batches(self, sink: str = "out") -> dict[int, list[int]]:
-        """Batch → the numbers of its orders."""
-        batches: dict[int, list[int]] = {}
-        for done in (self.folder / sink / ranged.TOPIC.replace(".", "/")).glob("_headrace_batch=*/_SUCCESS"):
-            texts = [path.read_text() for path in done.parent.glob("*.json")]
-            batch = int(done.parent.name.rsplit("-", 1)[1])
-            batches[batch] = sorted(json.loads(line)["id"] for text in texts for line in text.splitlines())
-        return dict(sorted(batches.items()))
-
-    def ids(self) -> list[int]:
-        return sorted(n for numbers in self.read_batches().values() for n in numbers)
-
-    def in_hand(self) -> None:
-        until(self.sink().in_hand.exists, "a batch in the sink's hand")
 
 
 @pytest.fixture

@@ -142,6 +142,8 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
         raise
     except (Py4JError, ConnectionError, SparkDiedError) as error:
         if not stop.asked_by:
+            if isinstance(error, SparkDiedError):
+                raise
             raise spark_died() from error
         view.report("Spark ended before its batch did: the next run repeats it")
 

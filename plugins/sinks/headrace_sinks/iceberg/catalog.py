@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.sdk import first_line, quote_name
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
@@ -43,6 +45,16 @@ def catalog_of_folder(spark: SparkSession, warehouse: str) -> str:
     spark.conf.set(f"{prefix}.warehouse", warehouse)
     spark.conf.set(f"{prefix}.cache-enabled", "false")
     return name
+
+
+def list_namespaces(spark: SparkSession, catalog: str) -> list[str]:
+    """The namespaces at the top of a catalog. A folder that is not there yet has none: the first table makes it."""
+    try:
+        return [row[0] for row in spark.sql(f"SHOW NAMESPACES IN {quote_name(catalog)}").collect()]
+    except Exception as error:
+        if first_line(error).endswith("NoSuchNamespaceException: Namespace does not exist:"):  # and no name behind it
+            return []
+        raise
 
 
 def load_table(spark: SparkSession, name: str) -> Any:

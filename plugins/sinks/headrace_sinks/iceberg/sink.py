@@ -35,6 +35,7 @@ from headrace_sinks.iceberg.catalog import (
     SESSION_CATALOG,
     active,
     catalog_of_folder,
+    list_namespaces,
     load_table,
     schema_of,
     sql_of,
@@ -124,7 +125,7 @@ class IcebergSink(Sink):
         if spark is None or self.config.catalog is None:
             return
         try:
-            spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}")
+            list_namespaces(spark, self.config.catalog)
         except Exception as error:
             if (known := self.explain(error)) is not None:
                 raise known from error
@@ -140,8 +141,8 @@ class IcebergSink(Sink):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.catalog is not None:
-            namespaces = spark.sql(f"SHOW NAMESPACES IN {quote_name(self.config.catalog)}").count()
-            yield "sink iceberg", f"catalog {self.config.catalog}: answers, {namespaces} namespaces"
+            namespaces = list_namespaces(spark, self.config.catalog)
+            yield "sink iceberg", f"catalog {self.config.catalog}: answers, {len(namespaces)} namespaces"
         else:
             yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
 

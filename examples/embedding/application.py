@@ -1,0 +1,93 @@
+"""A museum's Spark application: headrace keeps two of its tables, beside a query of its own, in its own session and catalog.
+
+::
+
+    spark-submit --packages org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0 application.py FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from headrace import Pipeline
+from headrace_sinks import IcebergSink
+from headrace_sources import FilesSource
+from headrace_transforms import Unwrap
+
+HERE = Path(__file__).parent
+
+REPORT = """
+    SELECT works.title, artists.name, artists.country, sum(visits.visitors) AS visitors
+    FROM museum.public.works JOIN museum.public.artists ON works.artist_id = artists.id
+    JOIN visits ON visits.work_id = works.id
+    GROUP BY ALL ORDER BY visitors DESC
+"""
+
+
+class Diary(StreamingQueryListener):
+    """Says what every query of the session does: headrace's are among them, under their pipelines' names."""
+
+    def onQueryStarted(self, event: Any) -> None:
+        print(f"{event.name} began")
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Nothing to say."""
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing to say."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        print(f"a query ended: {event.exception or 'well'}")
+
+
+def build_session(folder: Path) -> SparkSession:
+    """The application's session, with an Iceberg catalog in ``folder``: nothing in it is for headrace."""
+    return (
+        SparkSession.builder.appName("museum")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.catalog.museum", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.museum.type", "hadoop")
+        .config("spark.sql.catalog.museum.warehouse", str(folder / "lake"))
+        .getOrCreate()
+    )
+
+
+def make_pipeline(table: str, folder: Path) -> Pipeline:
+    """The pipeline that keeps a table of the museum's database."""
+    return Pipeline(
+        name=table,
+        source=FilesSource(path=str(HERE / "events" / f"museum.public.{table}"), format="json"),
+        tables=[{"source": f"museum.public.{table}", "key": "id", "target": f"public.{table}"}],
+        transforms=[Unwrap()],
+        sinks=[IcebergSink(catalog="museum")],
+        checkpoint=str(folder / "checkpoints" / table),
+    )
+
+
+def main(folder: Path) -> None:
+    """Follows artists, works and visits until each has been read once, and says which work had the most visitors."""
+    spark = build_session(folder)
+    spark.streams.addListener(Diary())
+    visits = spark.readStream.schema("work_id BIGINT, day DATE, visitors INT").json(str(HERE / "visits"))
+    mine = visits.writeStream.format("memory").queryName("visits").start()
+
+    queries = [make_pipeline(table, folder).start(spark, trigger="1 second") for table in ("artists", "works")]
+    for query in queries:
+        while query.last_progress is None:
+            query.await_termination(0.2)  # raises why, when it has failed
+    mine.processAllAvailable()
+    spark.sql(REPORT).show(truncate=False)
+
+    for query in queries:
+        query.stop()  # after the batch under way
+    mine.stop()
+    spark.stop()  # last: a pipeline whose Spark is stopped fails
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute())

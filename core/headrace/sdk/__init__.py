@@ -65,7 +65,11 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.hookspecs import hookimpl as hookimpl
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
-    from headrace.sdk.plugin import API_VERSION as API_VERSION, Plugin as Plugin
+    from headrace.sdk.plugin import (
+        API_VERSION as API_VERSION,
+        OLDEST_API_VERSION as OLDEST_API_VERSION,
+        Plugin as Plugin,
+    )
     from headrace.sdk.plugins import registry as registry
     from headrace.sdk.positions import (
         PLACE_ORDER as PLACE_ORDER,
@@ -124,7 +128,7 @@ _NAMES = {
     "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
     "sdk.hookspecs": "hookimpl",
     "sdk.interval": "Interval seconds_of",
-    "sdk.plugin": "API_VERSION Plugin",
+    "sdk.plugin": "API_VERSION OLDEST_API_VERSION Plugin",
     "sdk.plugins": "registry",
     "sdk.positions": "PLACE_ORDER SORTABLE position sortable tombstone_position",
     "sdk.reject_reason": "RejectReason",

@@ -12,8 +12,8 @@ from headrace.sdk.plugins import registry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Raised by one when a contract changes so that plugins have to.
-API_VERSION = 1
+#: Raised by one when a contract changes so that plugins have to; the oldest whose plugins still run is the one before.
+API_VERSION, OLDEST_API_VERSION = 1, 1
 
 
 class Plugin:

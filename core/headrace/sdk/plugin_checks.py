@@ -43,22 +43,11 @@ def check_target(item: Registration, target: Any) -> None:
 
 
 def _check_class(item: Registration, target: Any, base_path: str) -> None:
-    from headrace.sdk.plugin import API_VERSION
-
     module, _, name = base_path.partition(":")
     base: type[Plugin] = getattr(importlib.import_module(module), name)
     if not (isinstance(target, type) and issubclass(target, base)):
         raise PluginError(f"{item} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
-    version = getattr(target, "api_version", None)
-    if version is None:
-        raise PluginError(
-            f"{item} does not say which plugin API it was written for", fix=f"give it `api_version = {API_VERSION}`"
-        )
-    if version != API_VERSION:
-        raise PluginError(
-            f"{item} was written for plugin API {version}, this headrace has {API_VERSION}",
-            fix="upgrade the older one of the two",
-        )
+    _check_api_version(item, getattr(target, "api_version", None))
     if lacking := sorted(getattr(target, "__abstractmethods__", ())):
         raise PluginError(f"{item} is abstract: it lacks {', '.join(lacking)}", fix="write what it lacks")
     if not isinstance(getattr(target, "name", None), str):
@@ -68,6 +57,25 @@ def _check_class(item: Registration, target: Any, base_path: str) -> None:
         raise PluginError(f"{item} has a priority that is no number: {priority!r}", fix="give it one")
     _check_config(item, target, base)
     _check_jars(item, target)
+
+
+def _check_api_version(item: Registration, version: Any) -> None:
+    from headrace.sdk import plugin
+
+    oldest, newest = plugin.OLDEST_API_VERSION, plugin.API_VERSION
+    if version is None:
+        raise PluginError(
+            f"{item} does not say which plugin API it was written for", fix=f"give it `api_version = {newest}`"
+        )
+    if not isinstance(version, int):
+        raise PluginError(f"{item} has an api_version that is no number: {version!r}", fix="give it one")
+    if not oldest <= version <= newest:
+        known = f"has {newest}" if oldest == newest else f"takes {oldest} to {newest}"
+        wanted = item.distribution_name if version < oldest else "headrace"
+        raise PluginError(
+            f"{item} was written for plugin API {version}, this headrace {known}",
+            fix=f"install a newer {wanted}: pip install --upgrade {wanted}",
+        )
 
 
 def _check_config(item: Registration, target: Any, base: type[Plugin]) -> None:

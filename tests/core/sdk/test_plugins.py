@@ -150,8 +150,28 @@ class TestRefused:
 
         assert refusal(registry_with(("shout", New)), "shout") == (
             "the transform 'shout' of headrace-a 1.0 was written for plugin API 2, this headrace has 1\n"
-            "  fix: upgrade the older one of the two"
+            "  fix: install a newer headrace: pip install --upgrade headrace"
         )
+
+    @pytest.mark.parametrize(
+        ("version", "said"),
+        [
+            (1, "was written for plugin API 1, this headrace takes 2 to 3\n  fix: install a newer headrace-a: "),
+            (2, None),
+            (3, None),
+            (4, "was written for plugin API 4, this headrace takes 2 to 3\n  fix: install a newer headrace: "),
+            ("3", "has an api_version that is no number: '3'"),
+        ],
+    )
+    def test_the_one_before_is_taken(self, version: Any, said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As if two contracts had changed."""
+        monkeypatch.setattr("headrace.sdk.plugin.OLDEST_API_VERSION", 2)
+        monkeypatch.setattr("headrace.sdk.plugin.API_VERSION", 3)
+        found = registry_with(("shout", type("Old", (Shout,), {"api_version": version})))
+        if said is None:
+            assert found.get("transform", "shout").api_version == version
+        else:
+            assert said in refusal(found, "shout")
 
     def test_no_api_version(self) -> None:
         class Silent(Transform):

@@ -1,0 +1,17 @@
+"""Secrets in a folder, a file for each: as systemd, Docker and Kubernetes give them to a process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def read_secret(name: str) -> str:
+    """``${old_folder:password}``: the file ``password`` in the folder that CREDENTIALS_DIRECTORY names."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY", "/run/secrets")
+    if "/" in name or name.startswith("."):
+        raise LookupError(f"{name!r} is no name of a secret")
+    try:
+        return Path(folder, name).read_text(encoding="utf-8").removesuffix("\n")
+    except OSError as error:  # what it says is shown to users: where it looked, and never a value
+        raise LookupError(f"no secret {name!r} in {folder}: {error.strerror}") from None

@@ -1,0 +1,52 @@
+"""Numbered records in a file that only grows, one JSON object a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.sdk import Config, ConfigError, Offset, RangedSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORD = "line BIGINT, topic STRING, key STRING, value STRING, written TIMESTAMP"
+
+
+class OldLogConfig(Config):
+    """Where the log is, and how much of it is read at once."""
+
+    #: A file that every executor can read.
+    path: str
+    #: Records of one batch at most.
+    limit: int | None = None
+
+
+class OldLog(RangedSource):
+    """``old_log: {path: /logs/shop.jsonl}``. Lines are ``{"line": 1, "topic": …, "key": {…}, "value": {…}}``."""
+
+    name = "old_log"
+    api_version = 1
+    Config = OldLogConfig
+    config: OldLogConfig
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        if not Path(self.config.path).is_file():
+            raise ConfigError(
+                "there is no such file", where=f"source old_log, path {self.config.path}", fix="name a log"
+            )
+
+    def initial(self) -> Offset:
+        return {"line": 0}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        # A line without its end is still being written.
+        lines = Path(self.config.path).read_bytes().count(b"\n")
+        return {"line": min(lines, start["line"] + limit) if limit else lines}
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        records = spark.read.text(self.config.path).selectExpr(f"from_json(value, '{RECORD}') record")
+        return records.where(f"record.line > {start['line']} and record.line <= {end['line']}").selectExpr(
+            *("record.key", "record.value", "cast(null as array<struct<key: string, value: binary>>) headers"),
+            *("record.topic", "0 partition", "record.line offset", "record.written timestamp"),
+        )

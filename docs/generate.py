@@ -1,4 +1,4 @@
-"""Writes docs/options.md from the config models of everything that headrace itself brings.
+"""Writes docs/options.md, docs/capabilities.md and a table of the README from everything that headrace itself brings.
 
 ::
 
@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import SecretStr
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
-
-from headrace.config.json_schema import read_comments
+from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
 from headrace.config.model import PipelineConfig, TableRule
+from headrace.config.option_docs import list_inner_models, list_options
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import registry
 
-FILE = Path(__file__).with_name("options.md")
+FILE, CAPABILITIES_FILE = (Path(__file__).with_name(name) for name in ("options.md", "capabilities.md"))
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- made by docs/generate.py -->", "<!-- end -->"
 KINDS = {
     "source": "Sources",
     "format": "Formats",
@@ -44,6 +41,13 @@ as JSON Schema, with the options of every plugin that is installed on your machi
 A key that is not listed, and that no pattern under *passed on* matches, is refused with its line. What is passed on keeps
 its own name and meaning: Spark's, Hudi's or Iceberg's documentation has it. Every value may be a reference such as
 `${env:NAME}`.
+"""
+
+CAPABILITIES_HEAD = """\
+# What each plugin can do
+
+Made by `python docs/generate.py` from the plugins themselves: from what they claim, which the [kits](plugins.md) test, and from what they bring.
+`headrace plugins` says the same of every plugin that is installed on your machine, and `headrace plugins NAME` has its options.
 """
 
 
@@ -74,97 +78,74 @@ def _block(plugin: type[Plugin]) -> list[str]:
         parts.append("It has no options.")
     if model.passthrough:
         parts.append("Passed on: " + ", ".join(f"`{pattern}`" for pattern in model.passthrough) + ".")
-    for inner in _models(model):
+    for inner in list_inner_models(model):
         parts += [f"#### {inner.__name__}", inspect.cleandoc(inner.__doc__ or "").replace("``", "`"), *_table(inner)]
     return parts
 
 
 def _table(model: type[Config]) -> list[str]:
-    said = read_comments(model)
     rows = ["| key | type | default | |", "|---|---|---|---|"]
-    # A model's own fields first: what it has of its base is said behind them.
-    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] not in model.__annotations__):
-        text = field.description or said.get(name, "")
-        cells = [f"`{field.alias or name}`", _field_kind(field), _default(field), text.replace("``", "`")]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    for option in list_options(model):
+        cells = [f"`{option.key}`", option.kind, option.default, option.text.replace("``", "`")]
+        rows.append(_row(cells))
     return ["\n".join(rows)]
 
 
-def _models(model: type[Config]) -> list[type[Config]]:
-    """The models inside a model, each once."""
-    found: dict[type[Config], None] = {}
-    for field in model.model_fields.values():
-        for inner in _inside(field.annotation):
-            found[inner] = None
-            found |= dict.fromkeys(_models(inner))
-    return list(found)
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _inside(kind: Any) -> Iterator[type[Config]]:
-    if isinstance(kind, type) and issubclass(kind, Config):
-        yield kind
-    for part in get_args(kind):
-        yield from _inside(part)
+def capability_page() -> str:
+    """What each plugin can do, a table for each kind, and below it what that means."""
+    parts = [CAPABILITIES_HEAD]
+    for kind, capabilities in CAPABILITIES.items():
+        meanings = [f"- {capability.name}: {capability.meaning}" for capability in capabilities]
+        parts += [f"## {KINDS[kind]}", capability_table(kind), "\n".join(meanings)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _field_kind(field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    return f"one {extra['x-plugin-block']} plugin" if isinstance(extra, dict) else _kind(field.annotation)
+def capability_table(kind: str) -> str:
+    """The plugins of a kind, and what each of them can do."""
+    capabilities = [*CAPABILITIES[kind], CONNECT]
+    plugins = list(_own(kind))
+    capabilities = [one for one in capabilities if any(one.has(plugin) for _, plugin in plugins)]
+    rows = [_row([kind, *(capability.name for capability in capabilities), "Spark"])]
+    rows.append("|---" * (len(capabilities) + 2) + "|")
+    for name, plugin in plugins:
+        marks = ["✓" if capability.has(plugin) else "" for capability in capabilities]
+        rows.append(_row([f"`{name}`", *marks, ", ".join(list_lines(plugin))]))
+    return "\n".join(rows)
 
 
-def _kind(kind: Any) -> str:
-    """A type as a reader of YAML calls it."""
-    origin, parts = get_origin(kind), [part for part in get_args(kind) if part is not type(None)]
-    if origin is Literal:
-        return " or ".join(f"`{_yaml(part)}`" for part in parts)
-    if origin in (tuple, list):
-        return "list of " + {"text": "texts", "mapping": "mappings"}.get(_kind(parts[0]), _kind(parts[0]))
-    if origin is dict:
-        return "mapping" if parts[1] is Any else f"text → {_kind(parts[1])}"
-    if origin is Annotated:
-        return _kind(parts[0])
-    if parts:
-        return " or ".join(map(_kind, parts))
-    return _WORDS.get(kind) or str(kind.__name__)
+def readme() -> str:
+    """The README with the table of sinks between its marks."""
+    text = README.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{begin}\n{capability_table('sink')}\n{end}{after}"
 
 
-_WORDS: dict[Any, str] = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "true or false",
-    datetime: "time",
-    SecretStr: "text, never shown",
-    Any: "anything",
-}
-
-
-def _yaml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if value in (None, PydanticUndefined, "", (), {}, []):
-        return ""
-    return f"`{_yaml(value)}`"
+#: File → what it should say.
+FILES: dict[Path, Callable[[], str]] = {FILE: page, CAPABILITIES_FILE: capability_page, README: readme}
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the page, or says that it is old."""
+    """Writes the pages, or says which of them are old."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: python docs/generate.py [--check]\n")
         return 2
-    text = page()
+    old = {file: text for file, text in ((f, write()) for f, write in FILES.items()) if _read(file) != text}
     if arguments == ["--check"]:
-        if FILE.is_file() and FILE.read_text(encoding="utf-8") == text:
-            return 0
-        sys.stderr.write(f"{FILE.name} is not what the models say: run `python docs/generate.py`\n")
-        return 1
-    FILE.write_text(text, encoding="utf-8")
+        for file in old:
+            sys.stderr.write(f"{file.name} is not what the plugins say: run `python docs/generate.py`\n")
+        return 1 if old else 0
+    for file, text in old.items():
+        file.write_text(text, encoding="utf-8")
     return 0
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 if __name__ == "__main__":

@@ -159,19 +159,20 @@ def artist(number: int, name: str, op: str) -> dict[str, str]:
 def test_it_is_listed(venv: Venv, tmp_path: Path) -> None:
     found = json.loads(venv.headrace("plugins", "--json", cwd=tmp_path))
     assert [item for item in found if item["distribution"] == "headrace-acme 1.0"] == [
-        plugin_entry("source", "acme_log"),
+        plugin_entry("source", "acme_log", "ranged", "records", "replay"),
         plugin_entry("transform", "acme_upper"),
-        plugin_entry("sink", "acme_csv"),
+        plugin_entry("sink", "acme_csv", "upsert", "delete", "schema evolution", "exactly once"),
     ]
     assert {item["state"] for item in found} == {"ok"}
 
 
-def plugin_entry(kind: str, name: str) -> dict[str, Any]:
+def plugin_entry(kind: str, name: str, *capabilities: str) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": name,
         "distribution": "headrace-acme 1.0",
         "api_version": 1,
+        "capabilities": list(capabilities),
         "reason": None,
         "state": "ok",
     }

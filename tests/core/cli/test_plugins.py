@@ -52,9 +52,9 @@ def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
     result = headrace("plugins")
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
-    assert lines[0] == ["kind", "name", "from", "API", "state"]
-    assert ["source", "files", "headrace", "0.1.0", "1", "ok"] in lines
-    assert ["sink", "iceberg", "headrace", "0.1.0", "1", "ok"] in lines
+    assert lines[0] == ["kind", "name", "from", "API", "can", "state"]
+    assert ["source", "files", "headrace", "0.1.0", "1", "native,", "replay,", "peek", "ok"] in lines
+    assert ["transform", "rename", "headrace", "0.1.0", "1", "–", "ok"] in lines
     assert all(line[-1] == "ok" for line in lines[1:])
 
 
@@ -62,14 +62,14 @@ def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: Regi
     result = headrace("plugins")
     assert result.exit_code == 0
     (_, gone, old, twice, rivals, upper, wreck) = [" ".join(line.split()) for line in result.output.splitlines()]
-    assert upper == "transform upper acme 1.0 1 ok"
+    assert upper == "transform upper acme 1.0 1 – ok"
     assert gone.startswith(
-        "transform gone acme 1.0 – the transform 'gone' of acme 1.0 cannot be imported: ModuleNotFound"
+        "transform gone acme 1.0 – – the transform 'gone' of acme 1.0 cannot be imported: ModuleNotFound"
     )
     assert "was written for plugin API 0, this headrace has 1" in old
     assert twice.endswith("registered twice, by acme 1.0 and rival 0.9")
     assert rivals.startswith("transform twice rival 0.9")
-    assert wreck == "– sinks wreck 2.0 – not loaded: ImportError: no module named 'rudder'"
+    assert wreck == "– sinks wreck 2.0 – – not loaded: ImportError: no module named 'rudder'"
 
 
 def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: Registry) -> None:
@@ -88,11 +88,48 @@ def test_plugins_as_json(headrace: Headrace, acme: Registry) -> None:
         "name": "upper",
         "distribution": "acme 1.0",
         "api_version": 1,
+        "capabilities": [],
         "reason": None,
         "state": "ok",
     }
     assert {name for (name, _), item in found.items() if item["state"] == "broken"} == {"gone", "old", "twice", "sinks"}
     assert found["sinks", "wreck 2.0"]["kind"] is None
+
+
+def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
+    said = headrace("plugins", "iceberg").output
+    assert " ".join(said.splitlines()[1].split()) == (
+        "sink iceberg headrace 0.1.0 1 upsert, delete, schema evolution, exactly once, time travel, single pass, connect ok"
+    )
+    text = " ".join(said.split())
+    assert "table.type merge-on-read or copy-on-write How rows are replaced: merge-on-read writes less" in text
+    assert "[default: merge-on-read]" in text
+    assert "write.*, commit.*" in text
+    assert "salt text, never shown Put before every value." in " ".join(headrace("plugins", "mask").output.split())
+    (found,) = json.loads(headrace("plugins", "ssm", "--json").output)
+    assert (found["kind"], found["state"]) == ("secret", "ok")
+
+
+def test_plugins_of_one_name_are_all_shown(headrace: Headrace, acme: Registry) -> None:
+    """Of what is broken, why; of what works, also what it has for options."""
+    said = " ".join(headrace("plugins", "twice").output.split())
+    assert said.count("registered twice, by acme 1.0 and rival 0.9") == 2
+    assert "Options" not in said
+    assert "Options: none it has no options" in " ".join(headrace("plugins", "upper").output.split())
+    refused = headrace("plugins", "uper")
+    assert refused.exit_code == 3
+    assert "there is no plugin 'uper'\n  fix: did you mean 'upper'?" in refused.stderr
+
+
+def test_a_plugin_that_cannot_be_described(headrace: Headrace, plugins: Registry) -> None:
+    class Odd(Upper):
+        """Of which only the text is odd."""
+
+    Odd.__doc__ = 7  # type: ignore[assignment]
+    plugins.register(transforms(odd=Odd), "acme 1.0")
+    refused = headrace("plugins", "odd")
+    assert refused.exit_code == 3
+    assert "the transform 'odd' of acme 1.0 cannot be described: AttributeError" in refused.stderr
 
 
 def test_a_distribution_that_cannot_be_loaded(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:

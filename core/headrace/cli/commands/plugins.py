@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from headrace.cli.describe_plugin import describe_plugin
 from headrace.cli.formatting import UNKNOWN, escape_controls, format_json
 from headrace.errors import PluginError
 
@@ -23,36 +24,59 @@ class _ListedPlugin:
     name: str
     distribution: str
     api_version: int | None
+    capabilities: list[str]
     reason: str | None
     state: str
 
 
 @click.command()
+@click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
 @click.pass_context
-def plugins(ctx: click.Context, *, as_json: bool) -> None:
-    """List what is installed, what of it is broken and why, and what HEADRACE_DISABLE_PLUGINS turns off."""
+def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
+    """List what is installed and what it can do, what of it is broken and why, and what HEADRACE_DISABLE_PLUGINS turns off.
+
+    With NAME: the plugins of that name, with their options.
+    """
     from headrace.config.references import PROVIDERS
-    from headrace.sdk.plugins import DISABLE, registry
+    from headrace.sdk.plugins import DISABLE, contain, registry
 
     known = registry()
     program = ctx.find_root().command
     listed = list(_list_plugins(known, {"command": getattr(program, "commands", {}), "secret": PROVIDERS}))
-    for name in known.unknown_disabled:
-        click.echo(f"{DISABLE} names {escape_controls(name)}: nothing is called so", err=True)
+    for unknown in known.unknown_disabled:
+        click.echo(f"{DISABLE} names {escape_controls(unknown)}: nothing is called so", err=True)
+    if name is not None:
+        listed = [item for item in listed if item.name == name] or _refuse(name, known)
     if as_json:
         click.echo(format_json([vars(item) for item in listed], indent=2))
         return
+    _show(listed)
+    for item in listed if name is not None else ():
+        if item.kind is not None and item.state == "ok":
+            with contain(f"the {item.kind} {item.name!r} of {item.distribution} cannot be described"):
+                describe_plugin(item.kind, known.get(item.kind, item.name))
+
+
+def _show(listed: Collection[_ListedPlugin]) -> None:
     from headrace.cli.table_output import make_console, make_table, make_text, put
 
-    table = make_table("kind", "name", "from", "API", "state")
+    table = make_table("kind", "name", "from", "API", "can", "state")
     for item in listed:
         style = {"ok": "green", "off": "yellow"}.get(item.state, "red")
         state = make_text(item.reason or item.state, style, keep_lines=True)
         api = UNKNOWN if item.api_version is None else str(item.api_version)
         name = item.name if item.name.isprintable() else repr(item.name)
-        table.add_row(item.kind or UNKNOWN, make_text(name), make_text(item.distribution), api, state)
+        can = ", ".join(item.capabilities) or UNKNOWN
+        table.add_row(item.kind or UNKNOWN, make_text(name), make_text(item.distribution), api, can, state)
     put(make_console(), table)
+
+
+def _refuse(name: str, known: Registry) -> NoReturn:
+    from headrace.suggestions import did_you_mean
+
+    names = {item.name for item in known.registrations()}
+    raise PluginError(f"there is no plugin {name!r}", fix=did_you_mean(name, sorted(names)))
 
 
 def _list_plugins(known: Registry, reserved: Mapping[str, Collection[str]]) -> Iterator[_ListedPlugin]:
@@ -60,32 +84,33 @@ def _list_plugins(known: Registry, reserved: Mapping[str, Collection[str]]) -> I
     from headrace.sdk.plugins import DISABLE, describe_error
 
     for item in known.registrations():
-        version, reason = None, None
+        version, reason, capabilities = None, None, list[str]()
         try:
-            version = _try_out(known, item, reserved.get(item.kind, ()))
+            version, capabilities = _try_out(known, item, reserved.get(item.kind, ()))
         except PluginError as error:
             reason = error.what
         state = "broken" if reason else "ok"
-        yield _ListedPlugin(item.kind, item.name, item.distribution, version, reason, state)
+        yield _ListedPlugin(item.kind, item.name, item.distribution, version, capabilities, reason, state)
     for off in known.disabled:
-        yield _ListedPlugin(off.kind, off.name, off.distribution, None, f"turned off by {DISABLE}", "off")
+        yield _ListedPlugin(off.kind, off.name, off.distribution, None, [], f"turned off by {DISABLE}", "off")
     for broken in known.broken:
         reason = f"not loaded: {describe_error(broken.error)}"
-        yield _ListedPlugin(None, broken.entry_point, broken.distribution, None, reason, "broken")
+        yield _ListedPlugin(None, broken.entry_point, broken.distribution, None, [], reason, "broken")
 
 
-def _try_out(known: Registry, item: Registration, reserved: Collection[str]) -> int | None:
-    """The API version of a plugin that can be imported, built and described; PluginError for one that cannot."""
+def _try_out(known: Registry, item: Registration, reserved: Collection[str]) -> tuple[int | None, list[str]]:
+    """API version and capabilities of a plugin that can be imported, built and described; PluginError for one that cannot."""
+    from headrace.config.capabilities import list_capabilities
     from headrace.config.json_schema import plugin_schema
     from headrace.sdk.plugin_checks import BASES
-    from headrace.sdk.plugins import try_construction
+    from headrace.sdk.plugins import contain, try_construction
 
     if item.name in reserved:
         raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
     plugin = known.load(item)
     if item.kind not in BASES:
-        return None
+        return None, []
     try_construction(item, plugin)
     plugin_schema(item, plugin)
-    version: int = plugin.api_version
-    return version
+    with contain(f"{item} cannot be looked at"):
+        return plugin.api_version, list_capabilities(item.kind, plugin)

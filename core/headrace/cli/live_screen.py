@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: Columns of a terminal from which on the table has room to breathe; it fits into the usual 80 with short names.
 _WIDE = 100
 #: What is counted of each table, and what is shown only where there is some.
-_COUNTS = ("rows_in", "applied", "superseded", "late", "dead_letters", "dropped")
-_RARE = ("superseded", "dropped")
+_COUNTS = ("rows_in", "applied", "superseded", "late", "dead_letters", "dropped", "filtered")
+_RARE = ("superseded", "dropped", "filtered")
 
 
 class Screen:

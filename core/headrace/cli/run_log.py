@@ -116,7 +116,7 @@ def summarize(totals: Totals, file: str) -> list[str]:
 
 
 def _list_counts(table: TableProgress | TableTotal) -> list[str]:
-    """What became of the rows; that some were superseded, or dropped, is said where there are any."""
+    """What became of the rows; that some were superseded, dropped or filtered is said where there are any."""
     return [
         f"{count_noun(table.rows_in, 'row')} in",
         f"{format_count(table.applied)} applied",
@@ -124,6 +124,7 @@ def _list_counts(table: TableProgress | TableTotal) -> list[str]:
         f"{format_count(table.late)} late",
         count_noun(table.dead_letters, "dead letter"),
         *([f"{format_count(table.dropped)} dropped"] if table.dropped else []),
+        *([f"{format_count(table.filtered)} filtered"] if table.filtered else []),
     ]
 
 

@@ -77,6 +77,7 @@ CAPABILITIES = {
     ),
     "transform": _make(
         ("flattens", _says("flattens"), "envelopes become rows"),
+        ("filters", _says("filters"), "it leaves changes out, and they are counted"),
         ("hides values", _says("hides_values"), "dead letters hold what it gave, not what came in"),
     ),
     "sink": _make(

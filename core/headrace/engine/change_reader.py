@@ -16,6 +16,7 @@ from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.reserved_names import refuse_own_names
 from headrace.engine.routing import Route, Target
+from headrace.engine.row_balance import RowBalance, apply_transform
 from headrace.engine.seen_columns import SeenColumns
 from headrace.engine.stored_table import read_stored
 from headrace.engine.topic_parts import split_topic
@@ -93,12 +94,13 @@ class ChangeReader:
         every_field: bool = False,
         has_unavailable: bool = False,
         tombstones: bool = True,
+        balance: RowBalance | None = None,
     ) -> Changes:
         """A topic's events as transformed changes.
 
         ``seen`` notes what each transform is given; ``every_field`` reads every field, not only those that tables need;
         ``has_unavailable``: some events leave values out, else a task that meets one fails; ``tombstones``: those that may be all
-        that is left of a delete are among the changes.
+        that is left of a delete are among the changes; ``balance`` counts what transforms leave out.
         """
         dialect = self._plan.dialect_of(events)
         refuse_own_names(events.schema.names, events.topic, envelope=False)
@@ -122,7 +124,7 @@ class ChangeReader:
             if seen is not None:
                 seen.note(transform, events.topic, changes)
             try:
-                changes = transform.apply(changes)
+                changes = apply_transform(transform, changes, balance)
             except HeadraceError as error:
                 error.at(f"transform {transform.name}, topic {events.topic}")
                 raise
@@ -136,6 +138,7 @@ class ChangeReader:
         has_unavailable: bool,
         every_field: bool = False,
         tombstones: bool = True,
+        balance: RowBalance | None = None,
     ) -> Changes:
         """The changes of all topics of a table; those that its columns cannot hold are rejected where the file rules it."""
         parts = [
@@ -146,6 +149,7 @@ class ChangeReader:
                 every_field=every_field,
                 has_unavailable=has_unavailable,
                 tombstones=tombstones,
+                balance=balance,
             )
             for events, route in target.sources
         ]

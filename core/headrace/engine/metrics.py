@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.progress.model import TableProgress
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, POSITION, SNAPSHOT
 from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import TableMode, WriteResult
+from headrace.spark.observation import Observation
 from headrace.upsert.snapshots import SeenSnapshot
 from headrace.upsert.unavailable import PARTIAL
 
@@ -17,30 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyspark.sql import Column, DataFrame
-
-#: Seconds for which the listener that delivers an observation is waited for: it runs behind the action.
-_DELIVERY_SECONDS = 10
-
-
-class Observation:
-    """Aggregates over a DataFrame, taken while something else reads it."""
-
-    def __init__(self, **aggregates: Column) -> None:
-        from pyspark.sql import Observation as SparkObservation
-
-        self._observation, self._aggregates = SparkObservation(), aggregates
-
-    def observe(self, frame: DataFrame) -> DataFrame:
-        """The frame, which takes the aggregates when it is read."""
-        return frame.observe(self._observation, *[column.alias(name) for name, column in self._aggregates.items()])
-
-    def result(self) -> dict[str, Any]:
-        """The aggregates, once the DataFrame has been read; empty when Spark does not deliver them."""
-        result: dict[str, Any] = {}
-        waiter = threading.Thread(target=lambda: result.update(self._observation.get), daemon=True)
-        waiter.start()
-        waiter.join(timeout=_DELIVERY_SECONDS)
-        return result
 
 
 @dataclass(frozen=True)
@@ -62,10 +38,17 @@ class Counts:
     #: The newest snapshot of the whole table of which rows came.
     snapshot: SeenSnapshot | None = None
 
+    #: Changes that transforms left out, which are none of ``rows_in``.
+    filtered: int = 0
+
     @property
     def rows_accepted(self) -> int | None:
         """Changes that are rows."""
         return None if self.rows_in is None or self.errors is None else self.rows_in - self.errors
+
+    def with_filtered(self, count: int) -> Counts:
+        """With changes that transforms left out."""
+        return replace(self, filtered=count)
 
     def with_removed(self, count: int) -> Counts:
         """With tombstones that removed rows: each is a delete that arrived and was upserted."""
@@ -169,12 +152,13 @@ def table_progress(
     return TableProgress(
         table=table,
         sink=sink,
-        rows_in=counts.rows_in,
+        rows_in=None if counts.rows_in is None else counts.rows_in + counts.filtered,
         applied=applied,
         late=late,
         superseded=None if counts.rows_accepted is None or rows is None else counts.rows_accepted - rows,
         dead_letters=dead_letters,
         dropped=dropped,
+        filtered=counts.filtered,
         latency_ms=None if counts.newest_ms is None else now - counts.newest_ms,
         latency_max_ms=None if counts.oldest_ms is None else now - counts.oldest_ms,
         bytes=result.bytes,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from headrace.checkpoint.offset_log import OffsetLog
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.query import Query, RunOptions, StopRequestedError
 from headrace.engine.retry import retry
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.source import Offset, RangedSource
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class RangedQuery(Query):
             self._check_spark()
             began = time.monotonic()
             batch = log.next(
-                lambda: self._ask(source.initial), lambda start: self._ask(partial(source.latest, start, limit))
+                lambda: check_offset(source, "initial", self._ask(source.initial)),
+                lambda start: check_next(source, start, self._ask(partial(source.latest, start, limit))),
             )
             self._state.note_answer()
             if batch is not None:
@@ -78,3 +80,46 @@ class RangedQuery(Query):
             self._check_spark()
 
         return retry(question, translate_with_place, wait)
+
+
+def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
+    """What a source gave as an offset. PluginError when it is none."""
+    try:
+        json.dumps(offset)
+        is_offset = isinstance(offset, dict)
+    except (TypeError, ValueError):
+        is_offset = False
+    if not is_offset:
+        raise PluginError(
+            f"{method} gives what is no mapping that JSON can hold: {type(offset).__name__}",
+            where=f"source {source.name}",
+            fix="report it to its author",
+        )
+    return cast("Offset", offset)
+
+
+def check_next(source: RangedSource, start: Offset, end: Any) -> Offset:
+    """What a source gave as the end of the next batch. PluginError when its numbers went down, and nothing else changed."""
+    end = check_offset(source, "latest", end)
+    old, new = dict(_list_leaves(start)), dict(_list_leaves(end))
+    changed = [(old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]]
+    if changed and old.keys() == new.keys() and all(_is_less(after, before) for before, after in changed):
+        raise PluginError(
+            f"it runs backwards: latest gives {json.dumps(end)} after {json.dumps(start)}",
+            where=f"source {source.name}",
+            fix="report it to its author; where the data began anew, use a new checkpoint",
+        )
+    return end
+
+
+def _list_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Path → value, of all that is within mappings."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _list_leaves(inner, (*path, str(name)))
+    else:
+        yield path, value
+
+
+def _is_less(first: Any, second: Any) -> bool:
+    return isinstance(first, int | float) and isinstance(second, int | float) and first < second

@@ -14,6 +14,7 @@ from headrace.engine.metrics import Counts, RowCounter, snapshot_aggregates, tab
 from headrace.engine.plan import Plan
 from headrace.engine.rejects import Rejected, Rejects
 from headrace.engine.routing import Target
+from headrace.engine.row_balance import RowBalance
 from headrace.engine.sink_writer import SinkWriter
 from headrace.engine.table_batch import BatchMarks, TableBatch
 from headrace.engine.tombstones import Removed, remove_rows
@@ -79,7 +80,8 @@ class TableWriter:
 
     def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
         started = time.monotonic()
-        changes = self._read(target, state)
+        balance = RowBalance()
+        changes = self._read(target, state, balance)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
         job = TableBatch.decide(self._plan, target.name, changes, marks)
         if not job.columns:
@@ -102,11 +104,15 @@ class TableWriter:
                 frames["changelog"] = changelog_rows(rows, job)
             if job.upsert_sinks:
                 frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, job, state, counter))
-            scope.enter_context(cache_rows(frames, job))
+            is_cached = not job.is_read_once or balance.has_strangers
+            if is_cached:
+                scope.enter_context(cache_rows(frames))
+                balance.count_filtered()  # raises before anything is written
             results = self._sinks.write(job, frames)
             state.modes.note(job.default_modes)
             readable = time.time()
-            counts = counter.collect(was_read=not job.is_read_once or not all(result.skipped for result in results))
+            was_read = is_cached or not all(result.skipped for result in results)
+            counts = counter.collect(was_read=was_read).with_filtered(balance.count_filtered() if was_read else 0)
             if job.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
             if job.has_snapshots:
@@ -167,13 +173,16 @@ class TableWriter:
                 self._checkpoint.source_tables.note_mixed(topic)
         return rejected
 
-    def _read(self, target: Target, state: TableState, *, every_field: bool = False) -> Changes:
+    def _read(
+        self, target: Target, state: TableState, balance: RowBalance | None = None, *, every_field: bool = False
+    ) -> Changes:
         return self._reader.read_target(
             self._sinks.session_of(target.name),
             target,
             has_unavailable=bool(state.has_unavailable),
             every_field=every_field,
             tombstones=self._plan.stores_tombstones or (self._plan.applies_tombstones and self._has_one_table(target)),
+            balance=balance,
         )
 
     def _has_one_table(self, target: Target) -> bool:

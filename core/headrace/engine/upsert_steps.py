@@ -135,11 +135,8 @@ def drop_late_after_delete(rows: DataFrame, job: TableBatch, state: TableState) 
 
 
 @contextmanager
-def cache_rows(frames: Mapping[TableMode, DataFrame], job: TableBatch) -> Iterator[None]:
-    """The frames are read now, once, and kept meanwhile, unless writing reads them once anyway."""
-    if job.is_read_once:
-        yield
-        return
+def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
+    """The frames are read now, once, and kept meanwhile."""
     cached = [frame.persist() for frame in frames.values()]
     try:
         reduce(lambda a, b: a.unionByName(b), [f.agg({"*": "count"}) for f in cached]).collect()

@@ -22,6 +22,8 @@ class TableCounts:
     dead_letters: int = 0
     #: Records that could not become a row and were left out, because the file says so.
     dropped: int = 0
+    #: Changes that a transform left out, as it says that it does.
+    filtered: int = 0
 
     def __add__(self, other: TableCounts) -> Self:
         """The same with each count being the sum of both; a count that one of them does not know is not known."""
@@ -33,6 +35,7 @@ class TableCounts:
             superseded=_add(self.superseded, other.superseded),
             dead_letters=self.dead_letters + other.dead_letters,
             dropped=self.dropped + other.dropped,
+            filtered=self.filtered + other.filtered,
         )
 
 
@@ -64,7 +67,8 @@ class TableProgress(TableCounts):
     def to_dict(self) -> dict[str, Any]:
         """The fields in the order of the file."""
         fields = {name: getattr(self, name) for name in _FIELDS_IN_FILE}
-        return fields if self.lag_ms is None else {**fields, "lag_ms": self.lag_ms}
+        rare = {"lag_ms": self.lag_ms, "filtered": self.filtered or None}
+        return fields | {name: value for name, value in rare.items() if value is not None}
 
 
 #: The order in which a table's progress stands in the checkpoint.

@@ -23,6 +23,8 @@ class Transform(Plugin, ABC):
     flattens: ClassVar[bool] = False
     #: True when it uses columns of the row before the change, beyond its key.
     reads_before: bool = False
+    #: True when it leaves changes out, which are counted then. No transform makes several of one.
+    filters: bool = False
     #: True when a delete leaves it as "remove the row", so that a sink has to be able to delete.
     deletes_rows: bool = False
 

@@ -109,6 +109,7 @@ class Unwrap(Transform):
         self._fields = _parse_fields(self.config.add_fields)
         self.reads_before = self._keeps_deleted or any("before" in (f.struct, f.field) for f in self._fields)
         self.deletes_rows = mode not in ("rewrite", "drop")
+        self.filters = mode == "drop"
 
     def apply(self, changes: Changes) -> Changes:
         frame = changes.frame

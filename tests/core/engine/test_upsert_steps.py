@@ -213,6 +213,6 @@ def test_a_change_that_is_older_than_an_applied_delete_is_late(spark: SparkSessi
 
 def test_rows_that_are_read_twice_are_kept_meanwhile(spark: SparkSession) -> None:
     rows = spark.range(3)
-    with steps.cache_rows({"upsert": rows}, job()):
+    with steps.cache_rows({"upsert": rows}):
         assert rows.is_cached
     assert not rows.is_cached

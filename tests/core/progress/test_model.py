@@ -39,14 +39,16 @@ def test_what_was_left_out_is_in_the_file() -> None:
 
 
 def test_every_field_is_in_the_file() -> None:
-    assert sorted(replace(ORDERS, lag_ms=1).to_dict()) == sorted(field.name for field in fields(TableProgress))
+    assert sorted(replace(ORDERS, lag_ms=1, filtered=1).to_dict()) == sorted(
+        field.name for field in fields(TableProgress)
+    )
 
 
 def test_counts_are_added_one_by_one() -> None:
-    counts = TableCounts(rows_in=1, applied=2, late=3, superseded=4, dead_letters=5, dropped=6)
-    both = TableCounts(rows_in=10, applied=7, late=4, superseded=5, dead_letters=7, dropped=9)
-    assert counts + ORDERS == both
-    assert counts + TableCounts() == TableCounts(dead_letters=5, dropped=6)
+    counts = TableCounts(rows_in=1, applied=2, late=3, superseded=4, dead_letters=5, dropped=6, filtered=7)
+    both = TableCounts(rows_in=10, applied=7, late=4, superseded=5, dead_letters=7, dropped=9, filtered=8)
+    assert counts + replace(ORDERS, filtered=1) == both
+    assert counts + TableCounts() == TableCounts(dead_letters=5, dropped=6, filtered=7)
 
 
 def test_a_summary_stays_one_when_a_batch_is_added() -> None:

@@ -1,0 +1,113 @@
+"""Rows into and out of each transform: what may change their number says so and is counted, or is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import PluginError
+from headrace.sdk.changes import POSITION, Changes
+from headrace.sdk.positions import is_tombstone
+from headrace.sdk.transform import Transform
+from headrace.spark.observation import Observation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Nodes of Spark's plans that give a row for each that they are given.
+_KEEP = {"Project", "SubqueryAlias", "Window", "Sort", "Repartition", "RepartitionByExpression", "CollectMetrics"}
+#: Those that are there to leave rows out; of all others, as joins and Python, only counting says what they do.
+_LEAVE_OUT = {
+    *("Filter", "Deduplicate", "Distinct", "Aggregate", "GlobalLimit", "LocalLimit", "Offset", "Sample"),
+    *("Intersect", "Except"),
+}
+_MULTIPLY = {"Union", "Generate", "Expand"}
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A transform of a topic with what is counted before and after it."""
+
+    transform: Transform
+    before: Observation
+    after: Observation
+
+
+class RowBalance:
+    """The transforms of a table's part of a batch that may change the number of rows."""
+
+    def __init__(self) -> None:
+        self._counted: list[_Counted] = []
+
+    @property
+    def has_strangers(self) -> bool:
+        """Whether one may change it that does not say so: then its rows are counted before anything is written."""
+        return any(not one.transform.filters for one in self._counted)
+
+    def count(self, transform: Transform, changes: Changes) -> Changes:
+        """What a transform makes of changes, counted around it when they are read."""
+        one = _Counted(transform, _count_changes(), _count_changes())
+        made = transform.apply(replace(changes, frame=one.before.observe(changes.frame)))
+        self._counted.append(one)
+        return replace(made, frame=one.after.observe(made.frame))
+
+    def count_filtered(self) -> int:
+        """How many changes were left out, once they were read. PluginError for a transform that does what it does not say."""
+        return sum(_subtract(one) for one in self._counted)
+
+
+def apply_transform(transform: Transform, changes: Changes, balance: RowBalance | None) -> Changes:
+    """What a transform makes of changes. PluginError when its plan leaves changes out, or doubles them, and it does not say so."""
+    made = transform.apply(changes)
+    nodes = find_nodes(changes.frame, made.frame)
+    if multiplying := nodes & _MULTIPLY:
+        raise PluginError(
+            f"it may make several changes of one (its plan has {', '.join(sorted(multiplying))})",
+            where=f"transform {transform.name}",
+            fix="a transform gives one change for each, or leaves it out",
+        )
+    if (leaving_out := nodes & _LEAVE_OUT) and not transform.filters:
+        raise PluginError(
+            f"it may leave changes out (its plan has {', '.join(sorted(leaving_out))}) and does not say so",
+            where=f"transform {transform.name}",
+            fix="`filters = True` in its class says so, and what it leaves out is counted",
+        )
+    return balance.count(transform, changes) if nodes and balance is not None else made
+
+
+def find_nodes(before: DataFrame, after: DataFrame) -> set[str]:
+    """The nodes that a transform put above a frame's plan and that may change the number of rows."""
+    plan, node = _plan_of(before), _plan_of(after)
+    found: set[str] = set()
+    while not node.fastEquals(plan):
+        name = str(node.nodeName())
+        if name not in _KEEP:
+            found.add(name)
+        children = node.children()
+        if children.size() != 1:  # a join has what it was given somewhere below
+            break
+        node = children.head()
+    return found
+
+
+def _plan_of(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python has no plans
+
+
+def _count_changes() -> Observation:
+    from pyspark.sql import functions as F
+
+    return Observation(changes=F.count_if(~is_tombstone(F.col(POSITION))))
+
+
+def _subtract(one: _Counted) -> int:
+    before, after = one.before.result().get("changes"), one.after.result().get("changes")
+    if before is None or after is None:  # Spark did not deliver them
+        return 0
+    if before != after and not (one.transform.filters and after < before):
+        raise PluginError(
+            f"it made {after} changes of {before}",
+            where=f"transform {one.transform.name}",
+            fix="a transform gives one change for each; where it leaves some out, `filters = True` in its class says so",
+        )
+    return int(before) - int(after)

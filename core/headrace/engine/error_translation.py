@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
+from headrace.sdk.plugins import OWN, registry
 from headrace.spark.error_text import causes, first_line, full_text
 
 if TYPE_CHECKING:
@@ -80,7 +81,25 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         return RetriableError(
             f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
         )
-    return FatalError(first_line(error), fix="run it again with --traceback for the whole error")
+    said = _name_culprit(error, plan) + first_line(error)
+    return FatalError(said, fix="run it again with --traceback for the whole error")
+
+
+def _name_culprit(error: BaseException, plan: Plan) -> str:
+    """Whose plugin raised it, where that is none of headrace's own, and what kind of error it is."""
+    plugins = {id(plugin): plugin for plugin in plan.plugins}
+    for link in causes(error):
+        frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
+        for frame in reversed(frames):
+            plugin = plugins.get(id(frame.f_locals.get("self")))
+            if plugin is None:
+                continue
+            distribution = registry().distribution_of(plugin)
+            if distribution == OWN:
+                return ""
+            whose = f" of {distribution}" if distribution else ""
+            return f"{plugin.name!r}{whose} raises {type(link).__name__}: "
+    return ""
 
 
 @contextmanager

@@ -17,11 +17,12 @@ from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.source import Offset, RangedSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Seconds that a source is left alone at least when it had nothing, as Spark does it.
 _MIN_PAUSE_SECONDS = 0.01
 
+_REPORT = "report it to its author"
 _Answer = TypeVar("_Answer")
 
 
@@ -54,7 +55,8 @@ class RangedQuery(Query):
             self._state.note_answer()
             if batch is not None:
                 span = batch.start, batch.end
-                self._apply(self._ask(partial(source.read, self._session, *span)), batch.id, span)
+                frame = self._ask(partial(source.read, self._session, *span))
+                self._apply(check_frame(source, frame), batch.id, span)
                 log.commit(batch)
                 self._commit(source, batch.end)
             elif pause is None:
@@ -82,6 +84,16 @@ class RangedQuery(Query):
         return retry(question, translate_with_place, wait)
 
 
+def check_frame(source: RangedSource, frame: Any) -> DataFrame:
+    """What a source read. PluginError when that is no DataFrame."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(frame, DataFrame):
+        found = type(frame).__name__
+        raise PluginError(f"read gives no DataFrame, but {found}", where=f"source {source.name}", fix=_REPORT)
+    return frame
+
+
 def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
     """What a source gave as an offset. PluginError when it is none."""
     try:
@@ -93,7 +105,7 @@ def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
         raise PluginError(
             f"{method} gives what is no mapping that JSON can hold: {type(offset).__name__}",
             where=f"source {source.name}",
-            fix="report it to its author",
+            fix=_REPORT,
         )
     return cast("Offset", offset)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PluginError
-from headrace.sdk.changes import POSITION, Changes
+from headrace.sdk.changes import DELETED, ERROR, KEY, POSITION, Changes
 from headrace.sdk.positions import is_tombstone
 from headrace.sdk.transform import Transform
 from headrace.spark.observation import Observation
@@ -59,6 +59,7 @@ class RowBalance:
 def apply_transform(transform: Transform, changes: Changes, balance: RowBalance | None) -> Changes:
     """What a transform makes of changes. PluginError when its plan leaves changes out, or doubles them, and it does not say so."""
     made = transform.apply(changes)
+    _check_columns(transform, changes, made)
     nodes = find_nodes(changes.frame, made.frame)
     if multiplying := nodes & _MULTIPLY:
         raise PluginError(
@@ -73,6 +74,15 @@ def apply_transform(transform: Transform, changes: Changes, balance: RowBalance 
             fix="`filters = True` in its class says so, and what it leaves out is counted",
         )
     return balance.count(transform, changes) if nodes and balance is not None else made
+
+
+def _check_columns(transform: Transform, given: Changes, made: Any) -> None:
+    """PluginError for what is no change any more."""
+    where, fix = f"transform {transform.name}", "report it to its author"
+    if not isinstance(made, Changes):
+        raise PluginError(f"apply gives no Changes, but {type(made).__name__}", where=where, fix=fix)
+    if lost := {KEY, DELETED, POSITION, ERROR} & set(given.own_columns) - set(made.own_columns):
+        raise PluginError(f"it took columns of headrace's away: {', '.join(sorted(lost))}", where=where, fix=fix)
 
 
 def find_nodes(before: DataFrame, after: DataFrame) -> set[str]:

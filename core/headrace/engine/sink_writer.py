@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.engine.change_reader import drop_tombstone_rows
 from headrace.engine.error_translation import translate
@@ -12,7 +12,7 @@ from headrace.engine.plan import Plan
 from headrace.engine.retry import retry
 from headrace.engine.stored_table import read_stored
 from headrace.engine.table_batch import TableBatch
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
@@ -22,6 +22,8 @@ from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_REPORT = "report it to its author"
 
 
 class SinkWriter:
@@ -69,7 +71,11 @@ class SinkWriter:
         def translate_with_place(raised: Exception) -> HeadraceError:
             return translate(raised, self._plan, sink).at(f"table {table.name}, sink {sink.name}")
 
-        return retry(write, translate_with_place)
+        result: Any = retry(write, translate_with_place)
+        if not isinstance(result, WriteResult):  # whatever its author wrote
+            found = type(result).__name__
+            raise PluginError(f"write gives no WriteResult, but {found}", where=f"sink {sink.name}", fix=_REPORT)
+        return result
 
     def _write(self, job: TableBatch, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
         table, session = job.table, self._session(job.table.name, sink, str(number))

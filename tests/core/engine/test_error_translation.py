@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from headrace.config.settings import Settings
+from headrace.engine import error_translation
 from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import DataError, HeadraceError, RetriableError
-from headrace.sdk.sink import Sink
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.plugins import Registry
+from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.spark.error_text import find_missing_file
 from headrace.spark.storage import is_under
@@ -105,3 +111,36 @@ def test_the_missing_file_is_the_one_that_the_error_names() -> None:
     assert find_missing_file(RuntimeError("Caused by: " + GONE.format("file:/a b/1"))) == "file:/a b/1"
     assert find_missing_file(RuntimeError("File does not exist: /user/x")) == "/user/x"
     assert find_missing_file(RuntimeError("no such table")) is None
+
+
+class Stumbles(FilesSink):
+    """Of a stranger."""
+
+    name = "stumbles"
+
+    def check_table(self, *_: Any) -> None:
+        {}["no such key"]
+
+
+def raised_by(sink: Sink) -> str:
+    plan = Plan("shop", FILES, (sink,), "checkpoint", Routes([]), (), settings=Settings())
+    try:
+        sink.check_table(Table("orders"), "append")
+    except KeyError as error:
+        return str(translate(error, plan))
+    return ""
+
+
+def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the distribution that brought it, where one did; headrace's own plugins are headrace."""
+    sink = Stumbles(path="/out")
+    assert raised_by(sink).startswith("'stumbles' raises KeyError: 'no such key'\n")
+    hooks = SimpleNamespace(headrace_sinks=hookimpl(lambda: {"stumbles": Stumbles}))
+    for distribution, said in (
+        ("acme 1.0", "'stumbles' of acme raises KeyError: "),
+        ("headrace 0.1.0", "'no such key'"),
+    ):
+        known = Registry()
+        known.register(hooks, distribution)
+        monkeypatch.setattr(error_translation, "registry", lambda known=known: known)
+        assert raised_by(sink).startswith(said)

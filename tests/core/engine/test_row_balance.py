@@ -103,6 +103,16 @@ def test_a_plan_that_changes_their_number_is_refused(
     assert said in str(raised.value)
 
 
+def test_what_is_no_change_any_more_is_refused(changes: Changes) -> None:
+    lost = transform(lambda frame: frame.drop(ERROR, POSITION))
+    with pytest.raises(PluginError, match="it took columns of headrace's away: _headrace_error, _headrace_position"):
+        apply_transform(lost, changes, None)
+    nothing: Any = transform(leave_out_odd)
+    nothing.apply = lambda _: None
+    with pytest.raises(PluginError, match="transform rows: apply gives no Changes, but NoneType"):
+        apply_transform(nothing, changes, None)
+
+
 def test_one_that_says_so_may_leave_out_and_not_double(changes: Changes) -> None:
     left = apply_transform(transform(leave_out_odd, filters=True), changes, None)
     assert left.frame.count() == 2
@@ -218,6 +228,25 @@ def test_a_source_that_runs_backwards_is_an_error(shop: Shop, ends: tuple[Any, .
         job.run(shop.spark)
     assert str(raised.value).startswith(f"source lines: {said}")
     assert len(shop.rows) == (4 if len(ends) == 2 else 0)
+
+
+def test_what_gives_nothing_is_named(shop: Shop) -> None:
+    class Mute(FilesSink):
+        name = "mute"
+
+        def write(self, *_: Any) -> Any:
+            super().write(*_)
+
+    with pytest.raises(PluginError, match="sink mute: write gives no WriteResult, but NoneType"):
+        shop.run(transform(lambda frame: frame), Mute(path=str(shop.folder / "out")))
+
+    class Blind(LinesSource):
+        def read(self, *_: Any) -> Any:
+            """Forgets to return."""
+
+    source, sink = Blind(path=str(shop.log)), FilesSink(path=str(shop.folder / "out"))
+    with pytest.raises(PluginError, match="source lines: read gives no DataFrame, but NoneType"):
+        Pipeline("blind", source, [sink], str(shop.folder / "blind"), value=JsonFormat(), key="none").run(shop.spark)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ class Stumbles(FilesSink):
     name = "stumbles"
 
     def check_table(self, *_: Any) -> None:
-        {}["no such key"]
+        raise KeyError("no such key")
 
 
 def raised_by(sink: Sink) -> str:

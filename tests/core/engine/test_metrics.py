@@ -71,7 +71,7 @@ def progress(mode: TableMode, result: WriteResult, counts: Counts) -> dict[str, 
     return {name: value for name, value in asdict(made).items() if value is not None}
 
 
-COUNTS = Counts(rows_in=9, errors=3, newest_ms=9_000, oldest_ms=4_000, upserts=4, upsert_deletes=1)
+COUNTS = Counts(rows_in=9, errors=3, newest_ms=9_000, oldest_ms=4_000, upserts=4, upsert_deletes=1, filtered=3)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,8 @@ COUNTS = Counts(rows_in=9, errors=3, newest_ms=9_000, oldest_ms=4_000, upserts=4
     ],
 )
 def test_progress_of_a_write(mode: TableMode, result: WriteResult, expected: dict[str, Any]) -> None:
-    same = {"table": "shop.orders", "sink": "memory", "rows_in": 9, "dead_letters": 1, "dropped": 2, "seconds": 1.235}
+    same = {"table": "shop.orders", "sink": "memory", "rows_in": 12, "dead_letters": 1, "dropped": 2, "filtered": 3}
+    same["seconds"] = 1.235
     latencies = {"latency_ms": 1_000, "latency_max_ms": 6_000, "skipped": False}
     assert progress(mode, result, COUNTS) == same | latencies | expected
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
+from headrace.config.maintenance import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
 from headrace.sdk.config import Config
@@ -54,6 +55,7 @@ Made by `python docs/generate.py` from the plugins themselves: from what they cl
 def page() -> str:
     """The whole page."""
     parts = [HEAD, "## The pipeline file", *_table(PipelineConfig), "## A rule of `tables:`", *_table(TableRule)]
+    parts += ["## Maintenance", *_table(Maintenance)]
     for kind, title in KINDS.items():
         parts.append(f"## {title}")
         for name, plugin in _own(kind):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,7 @@ from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine import preflight
 from headrace.engine.dialect_choice import choose_dialects
 from headrace.engine.error_translation import say_errors, translate
+from headrace.engine.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.plan import Plan
 from headrace.engine.preflight import CheckItem
 from headrace.engine.query import Query, RunOptions
@@ -49,6 +50,7 @@ from headrace.secret_values import find_secrets, mark_secrets
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
+from headrace.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,7 +182,7 @@ class Pipeline:
             if on_progress:
                 on_progress(progress)
 
-        self._start(spark, None, record).await_termination()
+        self._start(spark, RunOptions(on_progress=record)).await_termination()
         return Summary.of(self.name, batches)
 
     def start(
@@ -189,15 +191,21 @@ class Pipeline:
         trigger: str | None = None,
         *,
         on_progress: Callable[[BatchProgress], None] | None = None,
+        on_maintenance: Report | None = None,
     ) -> Query:
         """Starts it in continuous mode. ``trigger``: ``"10 seconds"``; default: the pipeline's own, else half a second."""
-        return self._start(spark, trigger or self.settings.trigger or DEFAULT_TRIGGER, on_progress)
+        pause = seconds_of(trigger or self.settings.trigger or DEFAULT_TRIGGER)
+        return self._start(spark, RunOptions(pause, on_progress, on_maintenance))
 
     def start_available_now(
-        self, spark: SparkSession | None = None, *, on_progress: Callable[[BatchProgress], None] | None = None
+        self,
+        spark: SparkSession | None = None,
+        *,
+        on_progress: Callable[[BatchProgress], None] | None = None,
+        on_maintenance: Report | None = None,
     ) -> Query:
         """Like ``run``, but returns the handle at once."""
-        return self._start(spark, None, on_progress)
+        return self._start(spark, RunOptions(None, on_progress, on_maintenance))
 
     def session(self, reporter: Reporter | None = None) -> SparkSession:
         """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
@@ -282,13 +290,31 @@ class Pipeline:
                 raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
             return resync(self.plan, spark, table, now=now)
 
-    def _start(
-        self, spark: SparkSession | None, trigger: str | None, on_progress: Callable[[BatchProgress], None] | None
-    ) -> Query:
+    def measure(self, spark: SparkSession | None = None) -> list[MeasuredTable]:
+        """The tables that it has written, in each sink that can tell their size."""
+        with say_errors(self.plan):
+            spark = self._session(spark)
+            return list(measure(self.plan, spark, find_tables(Folder(spark, self.checkpoint))))
+
+    def maintain(
+        self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
+    ) -> Iterator[Maintained]:
+        """Does what is due for its tables, or those named, step by step, whatever ``maintenance.enabled`` says.
+
+        A run may go on meanwhile: its batches win. ``dry_run``: only says what is due. A step that fails is given with its ``error``.
+        """
+        with say_errors(self.plan):
+            spark = self._session(spark)
+            known = find_tables(Folder(spark, self.checkpoint))
+            for table in tables:
+                if table not in known:
+                    raise ConfigError(f"was never written: {table}", fix=did_you_mean(table, known))
+            yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
+
+    def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:
         with say_errors(self.plan):
             check_capabilities(self.plan)
             spark = self._session(spark)
-            options = RunOptions(None if trigger is None else seconds_of(trigger), on_progress)
             try:
                 return self._begin(spark, options)
             except LoginError:

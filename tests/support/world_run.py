@@ -13,9 +13,12 @@ from tests.support.world_history import History, Step
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.offset_log import OffsetLog
+from headrace.config.maintenance import Maintenance
 from headrace.config.model import TableRule
+from headrace.config.settings import Settings
 from headrace.dead_letters import file_store
 from headrace.engine.batch import BatchRunner
+from headrace.engine.maintenance import Maintained, Maintainer
 from headrace.engine.plan import Plan
 from headrace.engine.resync import resync
 from headrace.engine.routing import Routes
@@ -136,9 +139,11 @@ class Run:
             transforms=(Unwrap(handling),),
             value_format=JsonFormat(),
             key_format=JsonFormat(),
+            settings=Settings(maintenance=Maintenance(files=2)),
         )
         self.batches: list[BatchProgress] = []
         self.stopped: list[HeadraceError] = []
+        self.maintained: list[Maintained] = []
         self.sent: list[Record] = []
         #: Table → the change from which on rows are its own: what is older was removed.
         self.floors: dict[str, int] = {}
@@ -169,12 +174,21 @@ class Run:
 
     def stop(self) -> None:
         self._runner.catch_up.stop()
+        self._maintainer.stop()
+        assert not [done for done in self.maintained if done.error], self.maintained
 
     def _start(self) -> None:
         checkpoint = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name)
         self._log = OffsetLog(checkpoint.folder.folder("ranged"))
+        self._maintainer = Maintainer(self.plan, self._sessions, self.maintained.append)
         self._runner = BatchRunner(
-            self.plan, checkpoint, self._sessions, self.batches.append, fail=self.stopped.append, names_checked=True
+            self.plan,
+            checkpoint,
+            self._sessions,
+            self.batches.append,
+            fail=self.stopped.append,
+            names_checked=True,
+            maintainer=self._maintainer,
         )
 
     def apply(self, step: Step, *, notes: bool = True) -> None:

@@ -17,6 +17,7 @@ from headrace.cli.commands.check import check
 from headrace.cli.commands.dead_letters import dead_letters
 from headrace.cli.commands.epoch import epoch
 from headrace.cli.commands.jars import jars
+from headrace.cli.commands.maintain import maintain
 from headrace.cli.commands.new import new
 from headrace.cli.commands.package import package
 from headrace.cli.commands.plugins import plugins
@@ -26,6 +27,7 @@ from headrace.cli.commands.run import run
 from headrace.cli.commands.schema import schema
 from headrace.cli.commands.show import show
 from headrace.cli.commands.status import status
+from headrace.cli.commands.tables import tables
 from headrace.cli.commands.version import version
 from headrace.cli.lazy_command import LazyCommand
 from headrace.cli.signals import interruptible
@@ -72,6 +74,8 @@ for _command in (
     check,
     status,
     show,
+    tables,
+    maintain,
     dead_letters,
     replay,
     epoch,

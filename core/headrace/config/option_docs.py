@@ -91,6 +91,6 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value in (None, PydanticUndefined, "", (), {}, []):
+    if value in (None, PydanticUndefined, "", (), {}, []) or isinstance(value, Config):
         return ""
     return f"`{_yaml(value)}`"

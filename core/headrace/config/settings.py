@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from headrace.config.dead_letters import Limit, Policy
+from headrace.config.maintenance import Maintenance
 from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval, seconds_of
@@ -26,6 +27,9 @@ class Settings(Config):
 
     #: How long a table may take in a batch. One that takes longer is set aside, and catches up when it can be written.
     table_timeout: Interval = Field("30 minutes", alias="table.timeout")
+
+    #: How tables are kept quick while they are written.
+    maintenance: Maintenance = Field(default_factory=Maintenance)
 
     #: The most bytes that a record's key and value may have together. A larger one is a dead letter, of which the beginning is
     #: kept: it is not parsed, which takes many times its size of memory.

@@ -15,6 +15,7 @@ from headrace.engine.catch_up import CatchUp
 from headrace.engine.change_reader import ChangeReader
 from headrace.engine.error_translation import spark_stopped, translate
 from headrace.engine.failure_policy import error_that_stops
+from headrace.engine.maintenance import Maintainer
 from headrace.engine.order_watch import OrderWatch
 from headrace.engine.plan import Plan
 from headrace.engine.renew_logins import has_other_logins
@@ -65,11 +66,12 @@ class BatchRunner:
         *,
         fail: Callable[[RuleError], None],
         names_checked: bool,
+        maintainer: Maintainer,
         state: RunState | None = None,
     ) -> None:
         """``fail``: ends the run, when a table that is set aside meets what the file says a run stops for."""
         self._plan, self._checkpoint, self._listener, self._fail = plan, checkpoint, listener, fail
-        self._names_checked = names_checked
+        self._names_checked, self._maintainer = names_checked, maintainer
         self._context = SourceContext(
             sessions.of("batch"),
             checkpoint.schemas,
@@ -99,6 +101,7 @@ class BatchRunner:
         if error is not None:
             raise error
         self._dead_letters.add(tables)
+        self._maintainer.note_batch(name for name, outcome in outcomes.items() if outcome.error is None)
 
     def _apply_tables(
         self, context: SourceContext, frame: DataFrame, batch: int
@@ -145,10 +148,14 @@ class BatchRunner:
             if waits is not None:
                 return TableOutcome(self._progress_of_failure(target.name, waits, 0.0))
             with tag_jobs(self._context.spark, self._plan.checkpoint, target.name):
-                return TableOutcome(tuple(self._writer.apply(target, batch)))
+                return TableOutcome(tuple(self._apply_target(target, batch)))
         except Exception as raised:  # noqa: BLE001 - the other tables go on
             error = translate(raised, self._plan).at(f"table {target.name}")
             return TableOutcome(error=error, seconds=time.monotonic() - clock)
+
+    def _apply_target(self, target: Target, batch: int) -> list[TableProgress]:
+        with self._maintainer.hold(target.name):
+            return self._writer.apply(target, batch)
 
     def _handle_failures(
         self, outcomes: dict[str, TableOutcome], targets: Sequence[Target], context: SourceContext, batch: int
@@ -216,7 +223,7 @@ class BatchRunner:
             targets, _ = route(self._reader.read_replay(context), self._plan.routes)
             own = self._choose_targets(table, targets, entry)
             try:
-                return tuple(progress for target in own for progress in self._writer.apply(target, entry.last))
+                return tuple(progress for target in own for progress in self._apply_target(target, entry.last))
             except Exception as error:  # an unknown writer schema is told from others by its plugin
                 raise translate(error, self._plan) from error
 

@@ -15,6 +15,7 @@ from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
 from headrace.engine.batch import BatchRunner
 from headrace.engine.error_translation import SparkDiedError, spark_stopped, translate
+from headrace.engine.maintenance import Maintainer, Report
 from headrace.engine.plan import Plan
 from headrace.engine.renew_logins import await_other_logins
 from headrace.engine.retry import Backoff
@@ -46,6 +47,7 @@ class RunOptions:
 
     pause: float | None = None
     on_progress: Callable[[BatchProgress], None] | None = None
+    on_maintenance: Report | None = None
     names_checked: bool = False
 
     @property
@@ -69,11 +71,13 @@ class Query(ABC):
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._sessions = Sessions(spark, plan.sql_conf)
         self._tender = Tender(plan, self.checkpoint.id, self._sessions)
+        self._maintainer = Maintainer(plan, self._sessions, options.on_maintenance or (lambda _: None))
         self._runner = BatchRunner(
             plan,
             self.checkpoint,
             self._sessions,
             self._record,
+            maintainer=self._maintainer,
             fail=self._fail,
             names_checked=options.names_checked,
             state=self._state,
@@ -125,6 +129,7 @@ class Query(ABC):
         if self._state.is_own_thread:
             self._stop_from_another_thread()
             return
+        self._maintainer.stop()  # a batch may wait for it
         with self._in_batch:  # the batch under way ends; the next one is refused, so nobody may wait for the lock below
             pass
         self._end()
@@ -240,7 +245,10 @@ class Query(ABC):
                 error = catch_up.finish()
                 if error is not None:
                     self._state.fail(error)
+                else:
+                    self._maintainer.finish()
             catch_up.stop()
+            self._maintainer.stop()
 
     def _apply(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
         with self._in_batch:

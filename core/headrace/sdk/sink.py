@@ -12,9 +12,11 @@ from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
 
 #: What a sink is asked to do with a batch.
 Mode = Literal["upsert", "append"]
@@ -128,6 +130,18 @@ class Sink(Plugin, ABC):
 
         Asked when a run begins and, as often as it says, between the batches of one that goes on. ``pipeline``: as in ``Batch``.
         """
+        return None
+
+    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+        """The steps that are due for a table, each looked for when the one before it was done, or was left out.
+
+        Asked between batches, by one thread for all tables of a pipeline; also by another process beside a run, whose batches win
+        where both commit at once. None by default: a format that maintains itself, or need not be.
+        """
+        yield from ()
+
+    def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
+        """How large a table is; None when there is none, or the sink does not know."""
         return None
 
     def check_table(self, table: Table, mode: TableMode) -> None:

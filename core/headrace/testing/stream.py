@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.layout import Checkpoint
+from headrace.config.maintenance import Maintenance
 from headrace.config.settings import Settings
 from headrace.engine.batch import BatchRunner
+from headrace.engine.maintenance import Maintained, Maintainer, maintain
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import HeadraceError
@@ -134,11 +136,13 @@ class Stream:
             checkpoint=f"{folder}/checkpoint",
             routes=Routes([]),
             dialects=(_ChangeDialect(),),
-            settings=Settings(delete_retention=f"{delete_retention} seconds"),
+            settings=Settings(delete_retention=f"{delete_retention} seconds", maintenance=Maintenance(enabled=False)),
         )
         self.progress: list[BatchProgress] = []
         #: Why a run would have ended.
         self.failed: list[HeadraceError] = []
+        #: What maintenance did.
+        self.maintained: list[Maintained] = []
         self.restart()
 
     def apply(self, *changes: Change) -> None:
@@ -156,8 +160,20 @@ class Stream:
         checkpoint = Checkpoint(self._spark, self._plan.checkpoint, self._plan.name)
         sessions = Sessions(self._spark, self._plan.sql_conf)
         self._runner = BatchRunner(
-            self._plan, checkpoint, sessions, self.progress.append, fail=self.failed.append, names_checked=True
+            self._plan,
+            checkpoint,
+            sessions,
+            self.progress.append,
+            fail=self.failed.append,
+            names_checked=True,
+            maintainer=Maintainer(self._plan, sessions, self.maintained.append),
         )
+
+    def maintain(self, *tables: str) -> None:
+        """Do what can be done for tables, however little is due."""
+        for done in maintain(self._plan, self._spark, tables, dry_run=False):
+            assert done.error is None, done
+            self.maintained.append(done)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The table's rows as plain values, in the order of their keys; none while there is no table."""

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 class TableModes:
     """Sink → the mode in which it keeps a table, in a file of the checkpoint."""
 
+    suffix = ".json"
+
     def __init__(self, folder: Folder, name: str) -> None:
-        self._folder, self._name = folder, f"{name}.json"
+        self._folder, self._name = folder, f"{name}{self.suffix}"
         self._modes: dict[str, str] = json.loads(folder.read(self._name) or "{}")
 
     def of(self, sink: str) -> str | None:

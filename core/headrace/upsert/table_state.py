@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The checkpoint's folder of the tables' newest snapshots.
 SNAPSHOTS = "snapshots"
+_MODES = "modes"
+#: The folders in which a table's state is called as the table is.
+_BY_TABLE = ("deleted", "moved", "truncated", SNAPSHOTS)
 
 
 class TableState:
@@ -47,7 +50,7 @@ class TableState:
 
     @cached_property
     def modes(self) -> TableModes:
-        return TableModes(self._folder.folder("modes"), self._table)
+        return TableModes(self._folder.folder(_MODES), self._table)
 
 
 class TableStates:
@@ -58,6 +61,12 @@ class TableStates:
         self._folder, self._retention = folder, retention
         self._states: dict[str, TableState] = {}
         self._lock = threading.Lock()
+
+    def names(self) -> set[str]:
+        """The tables of which something was noted."""
+        states = {name for of in _BY_TABLE for name in self._folder.folder(of).names()}
+        modes = {name.removesuffix(TableModes.suffix) for name in self._folder.folder(_MODES).names()}
+        return {unquote(name) for name in states | modes}
 
     def of(self, table: str) -> TableState:
         """The state of a table, the same object whenever it is asked for."""

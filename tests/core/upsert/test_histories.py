@@ -7,6 +7,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,19 @@ PARTITION = "nook"
 ADDED = ("integer", "number", "title")
 
 
+class Between(Enum):
+    """What happens between two batches."""
+
+    RESTART = auto()
+    MAINTENANCE = auto()
+
+
 @dataclass(frozen=True)
 class History:
-    """What a database did, and the batches in which it comes; None is a restart."""
+    """What a database did, and the batches in which it comes, with what happens between them."""
 
     database: Database
-    batches: list[list[Change] | None]
+    batches: list[list[Change] | Between]
 
 
 @dataclass(frozen=True)
@@ -65,14 +73,13 @@ def histories(draw: st.DrawFn) -> History:
         arrives = _by_key(arrives, chance) if ordered else chance.sample(arrives, len(arrives))
     for change in chance.choices(arrives, k=draw(st.integers(0, 10))) if arrives else ():
         arrives.insert(chance.randint(arrives.index(change) + 1 if ordered else 0, len(arrives)), change)
-    batches: list[list[Change] | None] = []
+    batches: list[list[Change] | Between] = []
     largest = draw(st.sampled_from([5, 24, 24]))
     while arrives:
         size = chance.randint(largest // 6 + 1, largest)
         batches.append(arrives[:size])
         arrives = arrives[size:]
-        if chance.random() < 0.3:
-            batches.append(None)
+        batches += [what for what in Between if chance.random() < 0.3]
     return History(database, batches)
 
 
@@ -129,9 +136,11 @@ def test_a_column_that_is_left_out_before_the_table_has_it(spark: SparkSession, 
 def check(history: History, sink: Sink, spark: SparkSession, folder: Path) -> None:
     stream = Stream(sink, spark, folder)
     for batch in history.batches:
-        if batch is None:
+        if batch is Between.RESTART:
             stream.restart()
             stream.apply_again()
+        elif batch is Between.MAINTENANCE:
+            stream.maintain(*TABLES)
         else:
             stream.apply(*batch)
     for table in TABLES:

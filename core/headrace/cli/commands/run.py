@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.cli.run_log import TextLines
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
+    from headrace.engine.maintenance import Maintained
     from headrace.engine.query import Query
     from headrace.pipeline import Pipeline
     from headrace.progress.model import BatchProgress
@@ -110,10 +111,13 @@ def _start(
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
             stop.ask("nobody reads stdout")
 
+    def say(done: Maintained) -> None:
+        view.report(str(done))
+
     view.step("looking at the source")
     if available_now:
-        return pipeline.start_available_now(spark, on_progress=add)
-    return pipeline.start(spark, interval, on_progress=add)
+        return pipeline.start_available_now(spark, on_progress=add, on_maintenance=say)
+    return pipeline.start(spark, interval, on_progress=add, on_maintenance=say)
 
 
 def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:

@@ -50,15 +50,29 @@ def is_applied(java: Any, batch: Batch) -> bool | None:
 
     None when that is unknown: none is the pipeline's among the newest, and older ones are expired or too many.
     """
+    mark, is_first = _newest_mark(java, batch)
+    if mark is not None:
+        return bool(mark.summary().get(MARK) == batch.mark)
+    return False if is_first else None
+
+
+def find_marked(java: Any, batch: Batch) -> Any:
+    """The snapshot of a batch that was just written; others may have committed since. None when it committed nothing."""
+    snapshot, _ = _newest_mark(java, batch)
+    return snapshot if snapshot is not None and snapshot.summary().get(MARK) == batch.mark else None
+
+
+def _newest_mark(java: Any, batch: Batch) -> tuple[Any, bool]:
+    """The newest snapshot of the batch's pipeline, None where it is none of the newest; and whether none was older than those seen."""
     snapshot = java.currentSnapshot()
     for _ in range(MARK_SEARCH_DEPTH):
         if snapshot is None:
-            return None
+            return None, False
         mark = snapshot.summary().get(MARK)
         if mark is not None and mark.startswith(batch.mark_prefix):
-            return bool(mark == batch.mark)
+            return snapshot, False
         parent = snapshot.parentId()
         if parent is None:
-            return False
+            return None, True
         snapshot = java.snapshot(parent)
-    return None
+    return None, False

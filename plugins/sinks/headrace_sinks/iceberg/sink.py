@@ -17,10 +17,13 @@ from headrace.sdk import (
     ConfigError,
     Folder,
     HeadraceError,
+    MaintenanceStep,
     Plugin,
     Sink,
     SinkConfig,
     Table,
+    TableSize,
+    Upkeep,
     WriteResult,
     first_line,
     materialize,
@@ -40,8 +43,9 @@ from headrace_sinks.iceberg.catalog import (
     schema_of,
     sql_of,
 )
-from headrace_sinks.iceberg.commit import MARK, commit_with_mark, is_applied
+from headrace_sinks.iceberg.commit import commit_with_mark, find_marked, is_applied
 from headrace_sinks.iceberg.errors import translate
+from headrace_sinks.iceberg.maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
 from headrace_sinks.iceberg.schema import alter_clauses, can_widen
 from headrace_sinks.partitioning import defer_creation
@@ -176,6 +180,12 @@ class IcebergSink(Sink):
                     raise missing from error
                 raise self.explain(error) or error from error
 
+    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+        return plan_maintenance(spark, self._name(spark, table), upkeep)
+
+    def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
+        return measure_table(spark, self._name(spark, table))
+
     def explain(self, error: BaseException) -> HeadraceError | None:
         return translate(error) or (
             explain_missing_file(error, self.config.warehouse) if self.config.warehouse else None
@@ -240,7 +250,8 @@ class IcebergSink(Sink):
             writer = writer.partitionedBy(*[field.spark() for field in fields])
         modes = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
         size = {"write.spark.advisory-partition-size-bytes": str(_TASK_BYTES)}
-        for key, value in {"format-version": "2", **size, **modes, **self.config.options()}.items():
+        known = {"format-version": "2", **size, **modes, **METADATA_PROPERTIES, **self.config.options()}
+        for key, value in known.items():
             writer = writer.tableProperty(key, value)
         writer.create()
 
@@ -276,9 +287,10 @@ def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> Non
 
 def _write_result(java: Any, batch: Batch, *, whole: bool) -> WriteResult:
     """``whole``: what was added is what was written; copy-on-write adds the rows beside those that changed as well."""
-    snapshot = java.currentSnapshot()
-    if snapshot is None or snapshot.summary().get(MARK) != batch.mark:
-        return WriteResult(upserted=0, version=str(snapshot.snapshotId()) if snapshot is not None else None)
+    snapshot = find_marked(java, batch)
+    if snapshot is None:
+        current = java.currentSnapshot()
+        return WriteResult(upserted=0, version=str(current.snapshotId()) if current is not None else None)
     summary = snapshot.summary()
     return WriteResult(
         upserted=int(summary.get("added-records") or 0) if whole else None,

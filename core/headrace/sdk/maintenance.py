@@ -1,0 +1,50 @@
+"""Maintenance: what keeps a table quick however many batches it has had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What the pipeline's file says of maintenance, in words that hold for every table format.
+
+    ``history_seconds``: how long older versions of a table can be read; ``files``: how many files more than it needs a table may
+    have before they are merged.
+    """
+
+    history_seconds: float
+    files: int
+
+
+@dataclass(frozen=True)
+class MaintenanceStep:
+    """A part of a table's maintenance that is due.
+
+    ``what`` says what is due (``27 files``); ``run`` does it, whole or not at all, and says what came of it.
+    """
+
+    name: str
+    what: str
+    run: Callable[[], str]
+    #: A batch that is written meanwhile would make it void, so the engine lets the table's next batch wait. It is short.
+    is_alone: bool = False
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """How large a table is, and how far from what it could be. None: the format does not tell without reading it."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    files: int | None = None
+    #: Files that maintenance would merge with others.
+    small_files: int | None = None
+    #: Files that say which rows of others are gone.
+    delete_files: int | None = None
+    #: Versions that can be read, and the time of the oldest: milliseconds since 1970.
+    versions: int | None = None
+    oldest_version: int | None = None
+    #: When files were last merged: milliseconds since 1970.
+    maintained: int | None = None

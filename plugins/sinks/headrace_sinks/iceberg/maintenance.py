@@ -1,0 +1,187 @@
+"""Maintenance of an Iceberg table: small files merged, deletes folded, versions expired, by Iceberg's own actions.
+
+Merging files makes void what a batch reads at the same time, and the other way round; all else goes on beside a writer. Manifests
+are none of it: Iceberg merges them whenever it commits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
+from headrace_sinks.iceberg.catalog import active, load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Old metadata.json files go with each commit: of a table that has a commit a second they would be most of its bytes.
+METADATA_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+#: Bytes that are merged at most while a batch waits: about five seconds of one core.
+_MOST_BYTES = 256 * 1024 * 1024
+#: A file that small is merged with any others: to read it takes as long as to open it.
+_TINY_BYTES = 1024 * 1024
+#: Larger files are left as they are.
+_LARGE_BYTES = 128 * 1024 * 1024
+#: The share of a file's rows that may be gone before it is written anew.
+_MOST_DELETED = 0.3
+#: By how much of the history the oldest version may be older before anything is expired: each time costs a commit.
+_SLACK = 1.25
+_TARGET_SIZE, _DEFAULT_TARGET_SIZE = "write.target-file-size-bytes", 512 * 1024 * 1024
+
+
+def plan_maintenance(spark: SparkSession, name: str, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+    """The steps that are due for the table that Spark knows by this name."""
+    for find in (_find_missing_properties, _find_small_files, _find_deletes, _find_old_versions):
+        with active(spark):
+            java = load_table(spark, name)
+            step = None if java is None or java.currentSnapshot() is None else find(spark, name, java, upkeep)
+        if step is not None:
+            yield step
+
+
+def measure_table(spark: SparkSession, name: str) -> TableSize | None:
+    """The size of the table that Spark knows by this name; None when there is none. Where rows are deleted, the others are counted."""
+    with active(spark):
+        java = load_table(spark, name)
+        if java is None or (snapshot := java.currentSnapshot()) is None:
+            return None
+        summary, snapshots = snapshot.summary(), java.operations().current().snapshots()
+        merges = spark.table(f"{name}.snapshots").where("operation = 'replace'")
+        merged = merges.selectExpr("max(unix_millis(committed_at))").collect()[0][0]
+        deletes = _number(summary, "total-delete-files")
+        return TableSize(
+            rows=spark.table(name).count() if deletes else _number(summary, "total-records"),
+            bytes=_number(summary, "total-files-size"),
+            files=_number(summary, "total-data-files"),
+            small_files=_count_mergeable(_sizes(spark, name), _largest(java)),
+            delete_files=deletes,
+            versions=snapshots.size(),
+            oldest_version=snapshots.get(0).timestampMillis(),
+            maintained=merged,
+        )
+
+
+def _find_missing_properties(spark: SparkSession, _: str, java: Any, __: Upkeep) -> MaintenanceStep | None:
+    """A table that an older headrace made, or somebody else, lacks them; what somebody has set stays."""
+    missing = {key: value for key, value in METADATA_PROPERTIES.items() if key not in java.properties()}
+    if not missing:
+        return None
+
+    def set_properties() -> str:
+        change = java.updateProperties()
+        for key, value in missing.items():
+            change.set(key, value)
+        change.commit()
+        return "set"
+
+    return _step(spark, "properties", ", ".join(missing), set_properties)
+
+
+def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    summary = java.currentSnapshot().summary()
+    files = _number(summary, "total-data-files")
+    if files + _number(summary, "total-delete-files") < upkeep.files:
+        return None
+    sizes, largest = _sizes(spark, name), _largest(java)
+    count = _count_mergeable(sizes, largest)
+    if count < max(2, min(upkeep.files, files)):
+        return None
+    options = {
+        "min-file-size-bytes": str(sizes[count - 1] + 1),
+        "min-input-files": "2",
+        "max-concurrent-file-group-rewrites": "1",
+        "remove-dangling-deletes": "true",
+        # Files that are not small are written anew where that is quick.
+        "delete-ratio-threshold": str(_MOST_DELETED if sum(sizes) <= _MOST_BYTES else 1.0),
+    }
+
+    def merge() -> str:
+        java.refresh()  # a batch may have come since, and a try that lost to one is repeated
+        action = _actions(spark).rewriteDataFiles(java).binPack()
+        for key, value in options.items():
+            action = action.option(key, value)
+        done = action.execute()
+        return f"{done.rewrittenDataFilesCount()} files into {done.addedDataFilesCount()}"
+
+    return _step(spark, "merge", f"{count} files of {_megabytes(sum(sizes[:count]))}", merge, is_alone=True)
+
+
+def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    summary = java.currentSnapshot().summary()
+    deletes = _number(summary, "total-delete-files")
+    # One for each file that has rows is what stays: Iceberg itself adds to it, unless deletes are kept by partition.
+    if deletes < upkeep.files // 2 + 2 * _number(summary, "total-data-files"):
+        return None
+
+    def fold() -> str:
+        done = _actions(spark).rewritePositionDeletes(java).option("min-input-files", "2").execute()
+        return f"{done.rewrittenDeleteFilesCount()} delete files into {done.addedDeleteFilesCount()}"
+
+    return _step(spark, "fold", f"{deletes} delete files", fold)
+
+
+def _find_old_versions(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    snapshots = java.operations().current().snapshots()
+    age = time.time() - snapshots.get(0).timestampMillis() / 1000
+    if snapshots.size() <= MARK_SEARCH_DEPTH or age < upkeep.history_seconds * _SLACK:
+        return None
+
+    def expire() -> str:
+        oldest = round((time.time() - upkeep.history_seconds) * 1000)
+        # The newest stay whatever their age: among them are the marks of batches.
+        java.expireSnapshots().expireOlderThan(oldest).retainLast(MARK_SEARCH_DEPTH).cleanExpiredFiles(True).commit()
+        java.refresh()
+        return f"{snapshots.size()} versions, {java.operations().current().snapshots().size()} left"
+
+    return _step(spark, "expire", f"{snapshots.size()} versions", expire)
+
+
+def _step(spark: SparkSession, name: str, what: str, run: Any, *, is_alone: bool = False) -> MaintenanceStep:
+    def run_active() -> str:
+        with active(spark):
+            return str(run())
+
+    return MaintenanceStep(name, what, run_active, is_alone)
+
+
+def _actions(spark: SparkSession) -> Any:
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+
+
+def _sizes(spark: SparkSession, name: str) -> list[int]:
+    """The bytes of the files that have rows, the smallest first."""
+    files = spark.table(f"{name}.data_files").select("file_size_in_bytes")
+    return sorted(row[0] for row in files.collect())
+
+
+def _largest(java: Any) -> int:
+    """Bytes from which on a file is not merged with others."""
+    target = java.properties().get(_TARGET_SIZE)
+    return min(_LARGE_BYTES, (int(target) if target else _DEFAULT_TARGET_SIZE) * 3 // 4)
+
+
+def _count_mergeable(sizes: Sequence[int], largest: int) -> int:
+    """How many of the smallest files are worth being one: those that are tiny, and each that is no larger than all before together.
+
+    So a row is written anew as often as the table's size doubles, and not with every merge.
+    """
+    together, count = 0, 0
+    for size in sizes:
+        if size > max(together, _TINY_BYTES) or size > largest or together + size > _MOST_BYTES:
+            break
+        together, count = together + size, count + 1
+    return count if count > 1 else 0
+
+
+def _number(summary: Any, key: str) -> int:
+    return int(summary.get(key) or 0)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1024 / 1024:.1f} MB"

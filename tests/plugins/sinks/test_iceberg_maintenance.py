@@ -1,0 +1,194 @@
+"""Maintenance of Iceberg tables: what is due, what it leaves, and who wins when a batch comes at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from headrace.engine.retry import retry
+from headrace.errors import HeadraceError, RetriableError
+from headrace.sdk.maintenance import MaintenanceStep, Upkeep
+from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.maintenance import _TINY_BYTES, METADATA_PROPERTIES, _count_mergeable
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+#: All that can be done, and nothing that is older than an hour.
+ALL = Upkeep(history_seconds=3600, files=2)
+NO_HISTORY = Upkeep(history_seconds=0, files=1000)
+
+
+@pytest.fixture
+def target(tmp_path: Path, clones: Sessions) -> Target:
+    return Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+
+
+def plan(target: Target, upkeep: Upkeep = ALL) -> Iterator[MaintenanceStep]:
+    return target.sink.plan_maintenance(target.session, target.table, upkeep)
+
+
+def maintain(target: Target, upkeep: Upkeep = ALL) -> dict[str, str]:
+    return {step.name: step.run() for step in plan(target, upkeep)}
+
+
+def java_table(target: Target) -> Any:
+    assert isinstance(target.sink, IcebergSink)
+    with active(target.session):
+        return load_table(target.session, target.sink._name(target.session, target.table))
+
+
+def rows(target: Target) -> dict[int, str]:
+    return {row.id: row.name for row in target.sink.read_back(target.session, target.table).collect()}
+
+
+def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
+    for at in range(4):
+        target.write(PEOPLE, put(at, at % 3, f"n{at}"), remove(at, 7, "gone"))
+    before = target.sink.measure_table(target.session, target.table)
+    assert before is not None
+    assert (before.rows, before.files, before.small_files, before.versions) == (3, 4, 4, 4)
+    assert before.delete_files
+    assert before.maintained is None
+    assert maintain(target) == {"merge": "4 files into 1"}
+    after = target.sink.measure_table(target.session, target.table)
+    assert after is not None
+    assert (after.rows, after.files, after.small_files, after.delete_files) == (3, 1, 0, 0)
+    assert after.maintained is not None
+    assert rows(target) == {0: "n3", 1: "n1", 2: "n2"}
+    assert maintain(target) == {}
+
+
+@pytest.mark.one_spark
+def test_a_batch_that_comes_again_after_maintenance_is_known(target: Target) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, at, f"n{at}"))
+    maintain(target)
+    again = Batch(target.pipeline, target.batch, "upsert")
+    assert target.sink.write(target.table, target.frame(PEOPLE, put(2, 2, "n2")), again).skipped
+    assert target.write(PEOPLE, put(9, 2, "newer"), put(1, 0, "late")).upserted == 2
+    assert rows(target)[2] == "newer"
+
+
+@pytest.mark.one_spark
+def test_nothing_is_due_of_few_files_or_of_no_table(target: Target) -> None:
+    assert maintain(target) == {}
+    assert target.sink.measure_table(target.session, target.table) is None
+    for at in range(3):
+        target.write(PEOPLE, put(at, at, f"n{at}"))
+    assert maintain(target, Upkeep(history_seconds=3600, files=32)) == {}
+
+
+@pytest.mark.one_spark
+def test_deletes_of_a_file_that_is_not_small_are_folded(
+    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = IcebergSink({"warehouse": str(tmp_path), "write.delete.granularity": "partition"})
+    target = Target(sink, clones.of("one"))
+    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)  # every file is large
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(20)])
+    for at in range(1, 6):
+        target.write(PEOPLE, remove(at, at, ""))
+    size = target.sink.measure_table(target.session, target.table)
+    assert size is not None
+    assert size.delete_files == 5
+    assert maintain(target) == {"fold": "5 delete files into 1"}
+    assert rows(target) == {0: "old", **dict.fromkeys(range(6, 20), "old")}
+
+
+@pytest.mark.one_spark
+def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tagged(target: Target) -> None:
+    target.write(PEOPLE, put(0, 1, "first"))
+    java = java_table(target)
+    tagged = java.currentSnapshot().snapshotId()
+    java.manageSnapshots().createTag("audit", tagged).commit()
+    for _ in range(MARK_SEARCH_DEPTH + 5):
+        java.newAppend().commit()
+    target.write(PEOPLE, put(1, 1, "last"))
+    assert maintain(target, Upkeep(history_seconds=3600, files=1000)) == {}
+    assert maintain(target, NO_HISTORY) == {"expire": f"57 versions, {MARK_SEARCH_DEPTH + 1} left"}
+    assert rows(target) == {1: "last"}
+    as_tagged = target.sink.read_back(target.session, target.table, str(tagged))
+    assert [row.name for row in as_tagged.collect()] == ["first"]
+
+
+@pytest.mark.one_spark
+def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: Target, tmp_path: Path) -> None:
+    target.write(PEOPLE, put(0, 1, "a"))
+    java = java_table(target)
+    assert dict(METADATA_PROPERTIES).items() <= dict(java.properties()).items()
+    enabled, most = METADATA_PROPERTIES
+    java.updateProperties().remove(most).set(enabled, "false").commit()
+    assert maintain(target) == {"properties": "set"}
+    java.refresh()
+    assert (java.properties()[enabled], java.properties()[most]) == ("false", "100")
+    java.updateProperties().set(enabled, "true").set(most, "2").commit()
+    for at in range(4):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    files = list((tmp_path / target.name.replace(".", "/") / "metadata").glob("*.metadata.json"))
+    assert len(files) == 3
+
+
+@pytest.mark.one_spark
+def test_a_batch_that_comes_before_a_step_that_was_found_is_in_it(target: Target) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, at, f"n{at}"))
+    step = next(plan(target))
+    target.write(PEOPLE, put(5, 1, "newer"), remove(6, 2, ""))
+    step.run()
+    assert rows(target) == {0: "n0", 1: "newer"}
+
+
+@pytest.mark.one_spark
+def test_batches_and_the_maintenance_of_another_process_at_once(target: Target, clones: Sessions) -> None:
+    other = Target(target.sink, clones.of("other"), name=target.name)
+    done: list[str] = []
+    failed: list[Exception] = []
+    ends = threading.Event()
+
+    def keep_maintaining() -> None:
+        while not ends.is_set():
+            try:
+                done.extend(maintain(other))
+            except Exception as error:  # noqa: BLE001 - looked at below
+                failed.append(error)
+
+    thread = threading.Thread(target=keep_maintaining)
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
+    thread.start()
+    for at in range(1, 9):
+        frame = target.frame(PEOPLE, put(at, at, f"n{at}"), put(at, 100 + at, "new"), remove(at, 99 + at, ""))
+        batch = Batch(target.pipeline, target.batch + 1, "upsert")
+        retry(lambda f=frame, b=batch: target.sink.write(target.table, f, b), lambda error: _explain(target, error))  # type: ignore[misc]
+        target.batch += 1
+    ends.set()
+    thread.join()
+    assert "merge" in done
+    assert all(isinstance(_explain(target, error), RetriableError) for error in failed), failed
+    newest = {at: f"n{at}" for at in range(1, 9)}
+    assert rows(target) == {**dict.fromkeys(range(10), "old"), **newest, 108: "new"}
+
+
+def _explain(target: Target, error: Exception) -> HeadraceError:
+    return target.sink.explain(error) or HeadraceError(repr(error))
+
+
+@given(st.lists(st.integers(1, 10**9), max_size=60))
+def test_merging_ends_and_is_worth_it(found: list[int]) -> None:
+    sizes, merges = sorted(found), 0
+    while (count := _count_mergeable(sizes, 10**8)) > 1:
+        assert sum(sizes[:count]) <= 256 * 2**20
+        assert all(size <= max(sum(sizes[:i]), _TINY_BYTES) for i, size in enumerate(sizes[:count]))
+        sizes, merges = sorted([sum(sizes[:count]), *sizes[count:]]), merges + 1
+        assert merges <= len(found)
+    tiny = [size for size in sizes if size <= _TINY_BYTES]
+    assert len(tiny) <= 1

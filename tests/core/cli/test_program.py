@@ -17,7 +17,7 @@ from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Registry
 
 BUILT_IN = [
-    *("run", "check", "status", "show", "dead-letters", "replay", "epoch", "resync"),
+    *("run", "check", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync"),
     *("plugins", "schema", "jars", "package", "new", "version"),
 ]
 

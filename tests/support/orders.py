@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KINDS = ("ranged", "native")
-#: The runs under which Spark is stopped: kind, and what they do then.
-RUNS = (("ranged", "idle"), ("native", "idle"), ("native", "held"))
 TRIGGER = "200 milliseconds"
+#: The runs under which Spark is stopped: kind, and what they do then; how often they look for more.
+RUNS = (("ranged", "idle"), ("native", "idle"), ("native", "held"))
+_TRIGGERS = ("1 hour", TRIGGER, TRIGGER)
 
 
 class Orders:
@@ -114,7 +115,7 @@ def main(folder: Path) -> None:
     every = [Orders(folder / f"{kind}-{state}", kind) for kind, state in RUNS]
     for orders in every:
         orders.add(1, 2)
-    queries = [orders.start(spark) for orders in every]
+    queries = [orders.start(spark, trigger) for orders, trigger in zip(every, _TRIGGERS, strict=True)]
     until(lambda: all(query.last_progress for query in queries), "the first batches")
     held = every[-1]
     held.hold.touch()

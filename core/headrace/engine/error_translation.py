@@ -86,7 +86,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
 
 
 def _name_culprit(error: BaseException, plan: Plan) -> str:
-    """Whose plugin raised it, where that is none of headrace's own, and what kind of error it is."""
+    """Whose plugin raised it, where another distribution than headrace brought it, and what kind of error it is."""
     plugins = {id(plugin): plugin for plugin in plan.plugins}
     for link in causes(error):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
@@ -95,10 +95,9 @@ def _name_culprit(error: BaseException, plan: Plan) -> str:
             if plugin is None:
                 continue
             distribution = registry().distribution_of(plugin)
-            if distribution == OWN:
+            if distribution in (None, OWN):
                 return ""
-            whose = f" of {distribution}" if distribution else ""
-            return f"{plugin.name!r}{whose} raises {type(link).__name__}: "
+            return f"{plugin.name!r} of {distribution} raises {type(link).__name__}: "
     return ""
 
 

@@ -170,7 +170,8 @@ class Query(ABC):
             if self._state.source_error is None:
                 pauses.reset()
             self._state.note_source_error(error)
-            return not self._wake.wait(pauses.next())
+            self._rest(pauses.next(), self._wake.wait)
+            return not self._wake.is_set()
         if isinstance(error, LoginError):
             self._state.note_source_error(error)
             if self._has_other_logins(error, is_patient=can_wait):
@@ -195,6 +196,12 @@ class Query(ABC):
         """Raises when Spark was stopped: a stream of Spark's then ends without a word, and a source need not notice."""
         if is_stopped(self._spark):
             raise spark_stopped()
+
+    def _rest(self, seconds: float, wait: Callable[[float], bool]) -> None:
+        """Waits so long, at most until Spark is stopped; ``wait`` waits a part of it, and says whether that is enough."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not wait(min(left, 1.0)) and not is_stopped(self._spark):
+            pass
 
     def _tend(self) -> bool:
         """Lets sinks do what is due, and again later where the run goes on; False when that failed."""
@@ -271,7 +278,7 @@ class Query(ABC):
                 self._state.end_batch()
             # Before the source plans the next batch, so that what comes meanwhile is in it.
             interval = self._plan.settings.min_sync_seconds if self._options.is_continuous else 0.0
-            self._state.wait_for_stop(max(0.0, interval - (time.monotonic() - began)))
+            self._rest(interval - (time.monotonic() - began), self._state.wait_for_stop)
 
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)

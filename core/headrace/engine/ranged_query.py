@@ -63,7 +63,7 @@ class RangedQuery(Query):
                 return
             if pause is not None:
                 rest = pause - (time.monotonic() - began)
-                self._wake.wait(max(rest, 0 if batch else _MIN_PAUSE_SECONDS))
+                self._rest(max(rest, 0 if batch else _MIN_PAUSE_SECONDS), self._wake.wait)
 
     def _commit(self, source: RangedSource, end: Offset) -> None:
         """Tells the source what it may forget: nothing, while a table that is set aside has to read it again."""

@@ -76,9 +76,9 @@ class RunState:
     def is_stopping(self) -> bool:
         return self._stop_asked.is_set()
 
-    def wait_for_stop(self, seconds: float) -> None:
-        """Returns after so many seconds, or when the run is to stop."""
-        self._stop_asked.wait(seconds)
+    def wait_for_stop(self, seconds: float) -> bool:
+        """Returns after so many seconds, or when the run is to stop: whether it is."""
+        return self._stop_asked.wait(seconds)
 
     def begin_batch(self, batch: int) -> None:
         """Notes that the calling thread applies a batch."""

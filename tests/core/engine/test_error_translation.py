@@ -132,9 +132,9 @@ def raised_by(sink: Sink) -> str:
 
 
 def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the distribution that brought it, where one did; headrace's own plugins are headrace."""
+    """With the distribution that brought it; headrace's own plugins are headrace, and others are whoever's program it is."""
     sink = Stumbles(path="/out")
-    assert raised_by(sink).startswith("'stumbles' raises KeyError: 'no such key'\n")
+    assert raised_by(sink).startswith("'no such key'\n")
     hooks = SimpleNamespace(headrace_sinks=hookimpl(lambda: {"stumbles": Stumbles}))
     for distribution, said in (
         ("acme 1.0", "'stumbles' of acme raises KeyError: "),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
@@ -21,8 +21,8 @@ from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import registry
 
-FILE, CAPABILITIES_FILE = (Path(__file__).with_name(name) for name in ("options.md", "capabilities.md"))
-README = Path(__file__).parents[1] / "README.md"
+DOCS = Path(__file__).parent
+README = DOCS.parent / "README.md"
 BEGIN, END = "<!-- made by docs/generate.py -->", "<!-- end -->"
 KINDS = {
     "source": "Sources",
@@ -52,8 +52,15 @@ Made by `python docs/generate.py` from the plugins themselves: from what they cl
 """
 
 
-def page() -> str:
-    """The whole page."""
+def pages() -> Iterator[tuple[Path, str]]:
+    """Each page and what is on it."""
+    yield DOCS / "options.md", options_page()
+    yield DOCS / "capabilities.md", capability_page()
+    yield README, readme()
+
+
+def options_page() -> str:
+    """All options."""
     parts = [HEAD, "## The pipeline file", *_table(PipelineConfig), "## A rule of `tables:`", *_table(TableRule)]
     parts += ["## Maintenance", *_table(Maintenance)]
     for kind, title in KINDS.items():
@@ -127,27 +134,18 @@ def readme() -> str:
     return f"{before}{begin}\n{capability_table('sink')}\n{end}{after}"
 
 
-#: File → what it should say.
-FILES: dict[Path, Callable[[], str]] = {FILE: page, CAPABILITIES_FILE: capability_page, README: readme}
-
-
 def main(arguments: list[str]) -> int:
-    """Writes the pages, or says which of them are old."""
+    """Writes the pages, or says which are old."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: python docs/generate.py [--check]\n")
         return 2
-    old = {file: text for file, text in ((f, write()) for f, write in FILES.items()) if _read(file) != text}
-    if arguments == ["--check"]:
-        for file in old:
-            sys.stderr.write(f"{file.name} is not what the plugins say: run `python docs/generate.py`\n")
-        return 1 if old else 0
-    for file, text in old.items():
-        file.write_text(text, encoding="utf-8")
-    return 0
-
-
-def _read(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    old = [(file, text) for file, text in pages() if not file.is_file() or file.read_text(encoding="utf-8") != text]
+    for file, text in old:
+        if arguments == ["--check"]:
+            sys.stderr.write(f"{file.name} is not what the code says: run `python docs/generate.py`\n")
+        else:
+            file.write_text(text, encoding="utf-8")
+    return int(bool(old) and arguments == ["--check"])
 
 
 if __name__ == "__main__":

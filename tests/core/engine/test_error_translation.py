@@ -122,7 +122,7 @@ class Stumbles(FilesSink):
         raise KeyError("no such key")
 
 
-def raised_by(sink: Sink) -> str:
+def explain_mistake(sink: Sink) -> str:
     plan = Plan("shop", FILES, (sink,), "checkpoint", Routes([]), (), settings=Settings())
     try:
         sink.check_table(Table("orders"), "append")
@@ -134,7 +134,7 @@ def raised_by(sink: Sink) -> str:
 def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the distribution that brought it; headrace's own plugins are headrace, and others are whoever's program it is."""
     sink = Stumbles(path="/out")
-    assert raised_by(sink).startswith("'no such key'\n")
+    assert explain_mistake(sink).startswith("'no such key'\n")
     hooks = SimpleNamespace(headrace_sinks=hookimpl(lambda: {"stumbles": Stumbles}))
     for distribution, said in (
         ("acme 1.0", "'stumbles' of acme raises KeyError: "),
@@ -143,4 +143,4 @@ def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytes
         known = Registry()
         known.register(hooks, distribution)
         monkeypatch.setattr(error_translation, "registry", lambda known=known: known)
-        assert raised_by(sink).startswith(said)
+        assert explain_mistake(sink).startswith(said)

@@ -62,9 +62,12 @@ def spark() -> Iterator[SparkSession]:
     ]
     if line not in HudiSink.refuses:
         plugins.append(HudiSink(path="/tmp"))
-    session = build_session(
-        plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # It would leave the classes of thousands of plans, which no other start has.
+        patch.delenv("HEADRACE_CLASS_ARCHIVES", raising=False)
+        session = build_session(
+            plugins, {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
+        )
     # Interpreted where the rows are few and the plans many. Compiled are those of all types (test_live_types.py), of every
     # program that a test starts, and all on Spark 4.0.
     if line == "3.5":

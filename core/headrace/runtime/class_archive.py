@@ -19,14 +19,14 @@ from itertools import takewhile
 from pathlib import Path
 
 #: Of a class path's starts without an archive, those that make one. It costs what four starts with it gain, and who is killed makes none.
-_MAKING_STARTS = (2, 8, 32, 128)
+_MAKING_STARTS = (4, 16, 64)
 #: Of each kind of file, how many of those that were used last stay. An archive of Spark's has 160 MB.
 _KEPT = {"jsa": 10, "half": 3, "starts": 100}
 #: What the disk has to have left.
 _ROOM_BYTES = 1 << 30
 _HEADER = 0xF00BABA8
-#: What somebody says of archives themselves, or in a file.
-_SAID = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|-Xlog:[^\s:]*cds|(^|[\s\"'])@")
+#: What somebody says of archives themselves, or in a file; and agents, which change classes or wait for a debugger.
+_SAID = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|-Xlog:[^\s:]*cds|-agent|-javaagent|(^|[\s\"'])@")
 #: Java's variables with options.
 _VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _MAKE, _USE = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
@@ -56,7 +56,7 @@ def archive_options(home: Path, classpath: Sequence[Path], options: Sequence[str
         _remove_oldest(folder)
         if _count_starts(folder / f"{key}.starts") in _MAKING_STARTS and _can_make(home, options, folder):
             return [f"{_MAKE}{folder / key}.{os.getpid()}.half", _QUIET]
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         pass
     return []
 
@@ -107,7 +107,7 @@ def _can_make(home: Path, options: Sequence[str], folder: Path) -> bool:
     if shutil.disk_usage(folder).free < _ROOM_BYTES:
         return False
     probe = [str(home / "bin" / "java"), "-Xshare:on", *options, "-version"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    return subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0
 
 
 def _remove_oldest(folder: Path) -> None:

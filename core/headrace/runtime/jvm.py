@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from headrace.runtime.class_archive import archive_options
 from headrace.runtime.ivy import spark_home
 from headrace.secret_values import Secret, has_secret_name
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_ARGS, FILE_OPTION = "PYSPARK_SUBMIT_ARGS", "--properties-file"
+#: The variable that names a folder for archives of classes; without it there are none.
+CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
 #: Of files and folders that the JVM makes, nothing is for others.
 UMASK = 0o077
 
@@ -63,10 +66,18 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to start the JVM alone
         return
-    with PrivateFiles() as files, _submit_args(files, conf):
+    with PrivateFiles() as files, _submit_args(files, {**conf, **_keep_classes(conf)}):
         popen = {"umask": UMASK, "pass_fds": files.descriptors}
         gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+
+
+def list_class_path(conf: Mapping[str, str]) -> list[Path]:
+    """What ``spark-submit`` makes a driver's class path of, as far as it is there."""
+    first = [Path(path) for path in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if path]
+    settings = [spark_conf_home()] if spark_conf_home().exists() else []
+    others = map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"))
+    return [*first, *settings, *sorted((spark_home() / "jars").glob("*.jar")), *map(Path, filter(None, others))]
 
 
 def spark_conf_home() -> Path:
@@ -109,9 +120,25 @@ def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]
             os.environ[SUBMIT_ARGS] = before
 
 
+def _keep_classes(conf: Mapping[str, str]) -> dict[str, str]:
+    """Java options with an archive of the driver's classes, where CLASS_ARCHIVES names a folder for them."""
+    folder, options = os.environ.get(CLASS_ARCHIVES), conf.get(JAVA_OPTIONS, "")
+    if not folder or _has_secret(options):  # Java is asked about the options, on a command line
+        return {}
+    memory = [f"-Xmx{size}" for size in [conf.get("spark.driver.memory")] if size]
+    given = [*shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", "")), *memory, *shlex.split(options)]
+    home = Path(os.environ["JAVA_HOME"])  # which ``spark-submit`` takes
+    archive = archive_options(home, list_class_path(conf), given, Path(folder).expanduser().absolute())
+    return {JAVA_OPTIONS: " ".join([options, *(f'"{option}"' for option in archive)])}
+
+
+def _has_secret(options: str) -> bool:
+    return isinstance(options, Secret) or has_secret_name(options)
+
+
 def _hide_java_options(files: PrivateFiles, options: str) -> dict[str, str]:
     """Java options with a secret, which Spark would put into the command line, as a file that Java reads them from."""
-    if not isinstance(options, Secret) and not has_secret_name(options):
+    if not _has_secret(options):
         return {}
     quoted = ['"' + re.sub(r'(["\\])', r"\\\1", option) + '"\n' for option in shlex.split(options)]
     return {JAVA_OPTIONS: f'"@{files.add("".join(quoted).encode("utf-8", "surrogateescape"))}"'}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.runtime.jvm import PrivateFiles, to_properties
+from headrace.runtime.ivy import spark_home
+from headrace.runtime.jvm import JAVA_OPTIONS, PrivateFiles, list_class_path, start_jvm, to_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,3 +72,62 @@ def test_java_reads_every_value_as_it_was(spark: SparkSession, tmp_path: Path) -
     file = tmp_path / "spark.properties"
     file.write_bytes(to_properties(conf, defaults))
     assert java_properties(spark, file) == {**conf, "spark.e": "kept "}
+
+
+def test_java_has_the_class_path_of_which_classes_are_kept(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    command = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/cmdline").read_text().split("\0")
+    entries = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
+    given = [file for path in entries for file in (sorted(path.parent.glob("*.jar")) if path.name == "*" else [path])]
+    conf = dict(spark.sparkContext.getConf().getAll())
+    assert [path for path in given if path.exists()] == list_class_path(conf)
+
+
+@pytest.fixture
+def submit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """In place of PySpark's start of a JVM, a mock that reads the Java options that it would have."""
+    from pyspark import SparkContext, java_gateway
+
+    class SubmittedError(Exception):
+        """Has the options."""
+
+    def read_options(popen_kwargs: object) -> None:
+        file = Path(shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])[1])
+        (line,) = [line for line in file.read_text().splitlines() if line.startswith(JAVA_OPTIONS)]
+        raise SubmittedError(line.partition("=")[2].replace("\\", ""))
+
+    (jar,) = (spark_home() / "jars").glob("snappy-java-*.jar")
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    shutil.copy(jar, jars)
+    monkeypatch.delenv("HEADRACE_CLASS_ARCHIVES", raising=False)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(java_gateway, "launch_gateway", read_options)
+
+    def start(options: str = "-Da=b") -> str:
+        with pytest.raises(SubmittedError) as raised:
+            start_jvm({JAVA_OPTIONS: options, "spark.driver.memory": "1g"})
+        return str(raised.value)
+
+    return start
+
+
+def test_classes_are_kept_where_somebody_says_so(
+    submit: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [submit() for _ in range(4)] == ["-Da=b"] * 4
+    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "classes of mine"))
+    assert [submit() for _ in range(3)] == ["-Da=b"] * 3
+    made = re.escape(f"{tmp_path}/classes of mine/")
+    assert re.fullmatch(rf'-Da=b "-XX:ArchiveClassesAtExit={made}\w+\.\d+\.half" "-Xlog:cds\*=off"', submit())
+
+
+@pytest.mark.parametrize("options", ["-Xshare:off", "-XX:SharedArchiveFile=mine.jsa", "-Dpassword=hunter2"])
+def test_classes_are_not_kept_where_somebody_says_otherwise_or_has_a_secret(
+    submit: Callable[..., str], options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "classes"))
+    assert not any("cds" in submit(options) for _ in range(4))
+    assert not (tmp_path / "classes").exists()

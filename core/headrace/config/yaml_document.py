@@ -153,7 +153,7 @@ def _explain(item: Any) -> tuple[str, str | None]:
     if item["type"] in ("tuple_type", "list_type"):
         return "must be a list", "put a '-' before each item"
     message = item["msg"].replace("Input should be", "must be", 1)
-    return message[0].lower() + message[1:], None
+    return message[0].lower() + message[1:], "`headrace schema` says what it may be"
 
 
 def _join_alternatives(problems: list[ConfigError]) -> ConfigError:

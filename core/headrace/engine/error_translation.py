@@ -57,7 +57,7 @@ def spark_stopped() -> SparkDiedError:
 
 
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
-    """``error`` as one of ours: by a file system, the plugin whose call raised it, the source, by what the machine says, else as it is.
+    """``error`` as one of ours: by a file system, the plugin whose call raised it, the source, a transform, what the machine says, else as it is.
 
     What a sink is given is read by its write: there the source's errors come out of the sink, but no other sink's.
     """
@@ -70,7 +70,15 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
             return spark_died()
     sinks = () if plugin in plan.sinks else plan.sinks
-    for candidate in [*plan.file_systems, plugin, plan.source, plan.value_format, plan.key_format, *sinks]:
+    for candidate in [
+        *plan.file_systems,
+        plugin,
+        plan.source,
+        plan.value_format,
+        plan.key_format,
+        *plan.transforms,
+        *sinks,
+    ]:
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found
     text = full_text(error)

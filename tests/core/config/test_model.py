@@ -63,9 +63,9 @@ class TestFile:
         )
 
     def test_an_empty_checkpoint(self) -> None:
-        assert error_text(instead("_checkpoints/moma", "''")).startswith(
-            "pipeline.yaml:4 checkpoint: string should have at least 1"
-        )
+        text = error_text(instead("_checkpoints/moma", "''"))
+        assert text.startswith("pipeline.yaml:4 checkpoint: string should have at least 1")
+        assert text.endswith("fix: `headrace schema` says what it may be")
 
     def test_both_sink_keys(self) -> None:
         assert (

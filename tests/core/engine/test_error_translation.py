@@ -13,10 +13,12 @@ from headrace.engine.error_translation import translate
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import DataError, HeadraceError, RetriableError
+from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
+from headrace.sdk.transform import Transform
 from headrace.spark.error_text import find_missing_file
 from headrace.spark.storage import is_under
 from headrace_sinks import FilesSink, HudiSink, IcebergSink
@@ -144,3 +146,22 @@ def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytes
         known.register(hooks, distribution)
         monkeypatch.setattr(error_translation, "registry", lambda known=known: known)
         assert explain_mistake(sink).startswith(said)
+
+
+class Lookup(Transform):
+    """Reads a table whose server may be away."""
+
+    name = "lookup"
+    api_version = 1
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        return RetriableError("the countries are away") if "no countries" in str(error) else None
+
+
+def test_what_goes_wrong_in_a_transforms_plan_is_the_transforms_to_explain() -> None:
+    plan = Plan("shop", FILES, (HUDI,), "", Routes([]), (), (Lookup(),))
+    assert str(translate(RuntimeError("no countries"), plan, HUDI)) == "the countries are away"
+    assert "nobody knows" in str(translate(RuntimeError("nobody knows"), plan, HUDI))

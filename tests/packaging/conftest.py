@@ -1,9 +1,11 @@
 """What a release would ship is built once; the tests of a third party's project run where that one is installed."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from tests.support import dist
+from tests.support.venv import Venv
 
 collect_ignore = ["headrace_acme"]
 
@@ -12,3 +14,20 @@ collect_ignore = ["headrace_acme"]
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """headrace's sdist and the wheel that is built from it."""
     return dist.distributions(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="session")
+def venv(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Venv:
+    folder = tmp_path_factory.mktemp("dist")
+    _, wheel = distributions
+    acme = dist.wheel_of(Path(__file__).parent / "headrace_acme", folder)
+    # The same line as here; the exact version is the extra's.
+    extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
+    made = Venv(folder / "venv", f"headrace[{extra},test] @ {wheel.as_uri()}", f"headrace-acme @ {acme.as_uri()}")
+    found = dist.run(
+        [made.bin / "python", "-c", "import headrace, pyspark; print(headrace.__file__, pyspark.__version__)"], folder
+    )
+    place, spark = found.stdout.split()
+    assert Path(place).is_relative_to(folder / "venv")
+    assert spark == version("pyspark")
+    return made

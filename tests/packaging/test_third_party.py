@@ -6,68 +6,20 @@ import csv
 import json
 import re
 import shutil
-import sys
-import sysconfig
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyarrow import parquet
 from tests.support.dist import run, wheel_of
+from tests.support.venv import Venv
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
 
 PROJECTS = Path(__file__).parent
 #: For a machine of many tests.
 SMALL = 'spark: {spark.master: "local[2]", spark.sql.shuffle.partitions: 2, spark.driver.memory: 1g}\n'
-
-
-class Venv:
-    """A virtual environment with headrace and the plugin from their wheels; the rest comes from this one, PySpark for one.
-
-    Of this one's headrace nothing is seen: what is installed in an environment comes first. That a wheel's requirements are
-    complete shows wherever tox installs headrace.
-    """
-
-    def __init__(self, folder: Path, *requirements: str) -> None:
-        run([sys.executable, "-m", "venv", folder], folder.parent)
-        self.bin = folder / "bin"
-        (site,) = folder.glob("lib/python*/site-packages")
-        (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        # pip takes a version that it sees for installed, wherever that is; what else is needed is seen already.
-        pip: list[str | Path] = [
-            self.bin / "pip",
-            "install",
-            "--quiet",
-            "--no-compile",
-            "--no-deps",
-            "--force-reinstall",
-        ]
-        run([*pip, *requirements], folder, seconds=900)
-
-    def headrace(self, *arguments: str, cwd: Path, ok: int = 0, path: str = "") -> str:
-        """What the command prints: its answer when it ends well, else its complaint."""
-        result = run([self.bin / "headrace", *arguments], cwd, ok=ok, environment={"PYTHONPATH": path})
-        return result.stderr if ok else result.stdout
-
-
-@pytest.fixture(scope="session")
-def venv(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    folder = tmp_path_factory.mktemp("dist")
-    _, wheel = distributions
-    acme = wheel_of(PROJECTS / "headrace_acme", folder)
-    # The same line as here; the exact version is the extra's.
-    extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
-    made = Venv(folder / "venv", f"headrace[{extra},test] @ {wheel.as_uri()}", f"headrace-acme @ {acme.as_uri()}")
-    found = run(
-        [made.bin / "python", "-c", "import headrace, pyspark; print(headrace.__file__, pyspark.__version__)"], folder
-    )
-    place, spark = found.stdout.split()
-    assert Path(place).is_relative_to(folder / "venv")
-    assert spark == version("pyspark")
-    return made
 
 
 @pytest.fixture(scope="session")
@@ -143,12 +95,7 @@ def new(venv: Venv, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("new")
     for kind, name in NEW.items():
         venv.headrace("new", kind, name, cwd=folder)
-    pip: list[str | Path] = [venv.bin / "pip", "install", "--quiet", "--no-deps"]
-    run([*pip, "--target", folder / "tools", "setuptools>=77"], folder)
-    # One that builds for all: a fresh one for each would take longer than the tests.
-    tools = {"PYTHONPATH": str(folder / "tools")}
-    projects = sorted(folder.glob("headrace-*"))
-    run([*pip, "--no-build-isolation", "--target", folder / "site", *projects], folder, environment=tools)
+    venv.install(*sorted(folder.glob("headrace-*")), site=folder / "site")
     return folder
 
 

@@ -1,0 +1,62 @@
+"""An environment in which headrace is installed from its wheel."""
+
+from __future__ import annotations
+
+import json
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.dist import run
+
+
+class Venv:
+    """A virtual environment with headrace and the plugin from their wheels; the rest comes from this one, PySpark for one.
+
+    Of this one's headrace nothing is seen: what is installed in an environment comes first. That a wheel's requirements are
+    complete shows wherever tox installs headrace.
+    """
+
+    def __init__(self, folder: Path, *requirements: str) -> None:
+        run([sys.executable, "-m", "venv", folder], folder.parent)
+        self.bin = folder / "bin"
+        (site,) = folder.glob("lib/python*/site-packages")
+        (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        # pip takes a version that it sees for installed, wherever that is; what else is needed is seen already.
+        pip: list[str | Path] = [
+            self.bin / "pip",
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--no-deps",
+            "--force-reinstall",
+        ]
+        run([*pip, *requirements], folder, seconds=900)
+
+    def headrace(self, *arguments: str, cwd: Path, ok: int = 0, path: str = "") -> str:
+        """What the command prints: its answer when it ends well, else its complaint."""
+        result = run([self.bin / "headrace", *arguments], cwd, ok=ok, environment={"PYTHONPATH": path})
+        return result.stderr if ok else result.stdout
+
+    def install(self, *projects: Path, site: Path) -> None:
+        """Projects into a folder, for the path of whoever wants to see them."""
+        pip: list[str | Path] = [self.bin / "pip", "install", "--quiet", "--no-deps"]
+        # One that builds for all: a fresh one for each would take longer than the tests.
+        tools = site.parent / "tools"
+        run([*pip, "--target", tools, "setuptools>=77"], site.parent)
+        run(
+            [*pip, "--no-build-isolation", "--target", site, *projects],
+            site.parent,
+            environment={"PYTHONPATH": str(tools)},
+        )
+
+    def run_pytest(self, jobs: Sequence[tuple[Path, Sequence[str]]], path: str) -> list[tuple[int, str]]:
+        """The code and the output of pytest for each folder of a project and its arguments, in one process."""
+        given = json.dumps([[str(folder), list(arguments)] for folder, arguments in jobs])
+        # -P: beside it are modules called like Python's own.
+        command: list[str | Path] = [self.bin / "python", "-P", Path(__file__).with_name("pytest_runs.py"), given]
+        result = run(command, jobs[0][0], seconds=900, environment={"PYTHONPATH": path})
+        found: list[Any] = json.loads(result.stdout.splitlines()[-1])
+        return [(code, printed) for code, printed in found]

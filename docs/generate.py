@@ -1,9 +1,9 @@
-"""Writes docs/options.md, docs/capabilities.md and a table of the README from everything that headrace itself brings.
+"""Writes docs/options.md, docs/capabilities.md, docs/contracts/ and a table of the README from all that headrace itself brings.
 
 ::
 
-    python docs/generate.py            # writes it
-    python docs/generate.py --check    # fails when it is not what would be written
+    python docs/generate.py            # writes them
+    python docs/generate.py --check    # fails when one is not what would be written
 """  # noqa: INP001 - a script
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from contracts import CONTRACTS, contract_page
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
 from headrace.config.maintenance import Maintenance
@@ -57,6 +59,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "options.md", options_page()
     yield DOCS / "capabilities.md", capability_page()
     yield README, readme()
+    for kind in CONTRACTS:
+        yield DOCS / "contracts" / f"{kind}.md", contract_page(kind)
 
 
 def options_page() -> str:
@@ -144,6 +148,7 @@ def main(arguments: list[str]) -> int:
         if arguments == ["--check"]:
             sys.stderr.write(f"{file.name} is not what the code says: run `python docs/generate.py`\n")
         else:
+            file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
     return int(bool(old) and arguments == ["--check"])
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def test_pipeline_files(
 ) -> None:
     """Whole files as they are; parts of one put into a pipeline. A plugin's own source stands for the files source."""
     monkeypatch.setenv("SALT", "pepper")
-    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID"):
+    for name in ("KAFKA_PASSWORD", "REGISTRY_PASSWORD", "EXTERNAL_ID", "PASSWORD", "TOKEN"):
         monkeypatch.setenv(name, "secret")
     data: dict[str, Any] = yaml.safe_load(block.body)
     assert set(data) <= set(PipelineConfig.keys()), "not a part of a pipeline file"
@@ -74,8 +75,8 @@ def test_pipeline_files(
         file.write_text(block.body, encoding="utf-8")
         assert Pipeline.from_file(file).name == data["name"]
         return
-    if "acme_log" in data.get("source", {}):
-        request.getfixturevalue("acme")
+    if "acme_log" in data.get("source", {}) or block.page.startswith("examples/"):
+        request.getfixturevalue("strangers")
     base = {key: value for key, value in BASE.items() if not (key == "sinks" and "sink" in data)}
     assert Pipeline.from_dict({**base, **data}).name == "docs"
 
@@ -98,16 +99,17 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def acme(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source that docs/plugins.md writes, as if it were installed."""
+def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source that docs/plugins.md writes and the plugins under examples/, as if they were installed."""
     from headrace.config import loader as build
     from headrace.sdk.plugins import Registry
 
-    monkeypatch.syspath_prepend(ROOT / "tests/packaging/headrace_acme")
-    import headrace_acme  # type: ignore[import-not-found]
-
     plugins = Registry.from_entry_points()
-    plugins.register(headrace_acme, "headrace-acme 1.0")
+    examples = [path for path in (ROOT / "examples").iterdir() if path.is_dir()]
+    for folder in (ROOT / "tests/packaging/headrace_acme", *examples):
+        monkeypatch.syspath_prepend(folder)
+        name = folder.name.replace("-", "_")
+        plugins.register(import_module(name), f"{name} 1.0")
     monkeypatch.setattr(build, "registry", lambda: plugins)
 
 

@@ -1,0 +1,232 @@
+"""Records of an API that gives them page by page, on from a cursor.
+
+``GET URL?after=CURSOR&limit=N`` answers ``{"items": […], "next": CURSOR, "total": M}``: N records at most that come after the cursor
+(without one, the first), the cursor of the last of them, and how many records there are in all. What comes after a cursor has
+to be the same for ever, but for what is added at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from urllib.request import Request
+
+from pydantic import Field, SecretStr
+
+from headrace.sdk import (
+    Config,
+    ConfigError,
+    DataError,
+    FatalError,
+    HeadraceError,
+    LoginError,
+    Offset,
+    RangedSource,
+    RetriableError,
+    Source,
+    SourceContext,
+    full_text,
+    hookimpl,
+    send,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+#: What a page may have, and how long it may take: seconds between two bytes, and in all.
+MOST_BYTES, SILENCE, SECONDS = 64_000_000, 10, 60
+#: Answers that are none → what they mean, and what to do.
+STATUSES: Mapping[int, tuple[type[HeadraceError], str, str]] = {
+    401: (LoginError, "the API does not take the token", "correct `token`"),
+    403: (LoginError, "the token is not for these records", "let its owner read them, or give another `token`"),
+    404: (ConfigError, "there is nothing at this address", "correct `url`"),
+    429: (RetriableError, "the API has had too many requests", "nothing is lost; ask for more at once by `page_size`"),
+}
+KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FatalError, LoginError, RetriableError)}
+#: An error of an executor's, as Spark tells it.
+TOLD = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s*fix: (.+)")
+
+
+class HttpSourceConfig(Config):
+    """Which API, and how much of it is read at once."""
+
+    #: Where the pages are.
+    url: str = Field(pattern="^https?://")
+    #: The topic of the records, by which rules of `tables:` find them.
+    topic: str
+    #: Sent as ``Authorization: Bearer …``.
+    token: SecretStr | None = None
+    #: Records of one batch at most.
+    limit: int = Field(default=10_000, ge=1)
+    #: Records of one page at most.
+    page_size: int = Field(default=500, ge=1)
+
+
+class Number(str):
+    """A number as it was written: Python's own have 17 digits after a point."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one answer has."""
+
+    items: list[Any]
+    #: The cursor of the last of them.
+    next: str | None
+    #: How many records there are in all.
+    total: int
+
+
+@dataclass(frozen=True)
+class Api:
+    """What is asked, by the driver and by executors."""
+
+    url: str
+    token: SecretStr | None
+    page_size: int
+
+    @property
+    def where(self) -> str:
+        return f"source http_source, {self.url}"
+
+    def read_pages(self, after: str | None, count: int) -> Iterator[Page]:
+        """Pages after a cursor: as many as have ``count`` records, or all."""
+        while count > 0 and (page := self.ask(after, min(count, self.page_size))).items:
+            yield page
+            after, count = page.next, count - len(page.items)
+
+    def ask(self, after: str | None, count: int) -> Page:
+        """One page. Errors say whose they are to repair."""
+        query = urlencode({"limit": count} if after is None else {"after": after, "limit": count})
+        request = Request(f"{self.url}{'&' if '?' in self.url else '?'}{query}")  # noqa: S310 - the model asks for http
+        if self.token is not None:
+            request.add_header("Authorization", f"Bearer {self.token.get_secret_value()}")
+        try:
+            answer = send(request, silence=SILENCE, seconds=SECONDS, most_bytes=MOST_BYTES)
+        except (OSError, HTTPException) as error:  # a page that is cut, too
+            what = f"no whole page came: {type(error).__name__}: {error}"
+            raise RetriableError(what, where=self.where, fix="nothing is lost, and it is asked again") from None
+        if answer.status != 200:
+            other = RetriableError if answer.status >= 500 else ConfigError
+            usual = other, f"the API answers {answer.status} {answer.reason}", "see what it says of that"
+            kind, what, fix = STATUSES.get(answer.status, usual)
+            raise kind(what, where=self.where, fix=fix)
+        return self._parse(answer.body, count)
+
+    def _parse(self, body: bytes, count: int) -> Page:
+        try:
+            said = json.loads(body, parse_float=Number)
+            page = Page(said["items"], said["next"], said["total"])
+        except ValueError:
+            if body.lstrip().startswith(b"{"):  # where no length is told, a page may be cut without a word
+                raise RetriableError(
+                    "a page ends too early", where=self.where, fix="nothing is lost, and it is asked again"
+                ) from None
+            raise ConfigError("what it answers is no JSON", where=self.where, fix="correct `url`") from None
+        except (KeyError, TypeError) as error:
+            what = f"a page is not of the form that it has to have: {error}"
+            raise DataError(what, where=self.where, fix='{"items": […], "next": CURSOR, "total": NUMBER}') from None
+        if len(page.items) > count:
+            what = f"it gives {len(page.items)} records where {count} were asked for"
+            raise DataError(what, where=self.where, fix="let the API keep to `limit`")
+        return page
+
+
+class HttpSource(RangedSource):
+    """``http_source: {url: "https://api/people", topic: shop.people, token: "${env:TOKEN}"}``.
+
+    An offset is a cursor, and how many records there are up to it.
+    """
+
+    name = "http_source"
+    api_version = 1
+    Config = HttpSourceConfig
+    config: HttpSourceConfig
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        #: How many records there were when a run with `--available-now` began.
+        self._bound: int | None = None
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        yield "source http_source", f"{self.config.url}: {self._api.ask(None, 1).total} records"
+
+    def prepare_for_trigger_available_now(self) -> None:
+        self._bound = self._api.ask(None, 1).total
+
+    def initial(self) -> Offset:
+        return {"after": None, "count": 0}
+
+    def latest(self, start: Offset, limit: int | None) -> Offset:
+        """Looks through the pages for the cursor at the end, and keeps nothing else of them."""
+        most, end = limit or self.config.limit, dict(start)
+        if self._bound is not None:
+            most = min(most, self._bound - start["count"])
+        for page in self._api.read_pages(start["after"], most):
+            end = {"after": page.next, "count": end["count"] + len(page.items)}
+        return end
+
+    def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        rows = spark.range(0, 1, 1, 1).mapInArrow(
+            partial(read_range, self._api, start, end), "value string, offset long"
+        )
+        return rows.selectExpr(
+            *("cast(null as string) key", "value", "cast(null as array<struct<key: string, value: binary>>) headers"),
+            *(f"{_literal(self.config.topic)} topic", "0 partition", "offset", "cast(null as timestamp) timestamp"),
+        )
+
+    def lag(self, context: SourceContext) -> Mapping[str, int]:
+        if context.range is None:
+            return {}
+        _, end = context.range
+        return {self.config.topic: self._api.ask(end["after"], 1).total - end["count"]}
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        told = TOLD.search(full_text(error))
+        return KINDS[told[1]](told[3], where=told[2], fix=told[4]) if told and told[1] in KINDS else None
+
+    @property
+    def _api(self) -> Api:
+        return Api(self.config.url, self.config.token, self.config.page_size)
+
+
+def read_range(api: Api, start: Offset, end: Offset, _: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: a batch of Arrow's for each page of a range, on an executor."""
+    import pyarrow as pa
+
+    after, count = start["after"], start["count"]
+    for page in api.read_pages(after, end["count"] - count):
+        offsets = range(count + 1, count + len(page.items) + 1)
+        yield pa.RecordBatch.from_pydict({"value": [*map(write_json, page.items)], "offset": [*offsets]})
+        after, count = page.next, count + len(page.items)
+    if (after, count) != (end["after"], end["count"]):
+        what = f"it gave {end['count'] - start['count']} records up to {end['after']!r} once, and other ones now"
+        raise FatalError(what, where=api.where, fix="start with a new checkpoint; the API must keep what it gave")
+
+
+def write_json(value: Any) -> str:
+    """A value as JSON, with numbers as they came."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}: {write_json(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(write_json, value)) + "]"
+    return str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@hookimpl
+def headrace_sources() -> dict[str, type[Source]]:
+    """Transports, by the name used under ``source:``."""
+    return {"http_source": HttpSource}

@@ -1,0 +1,360 @@
+"""Tables in PostgreSQL.
+
+Executors copy a batch into a stage, a table of its own. One transaction takes it from there into the target and notes the batch:
+a run that is killed leaves a stage, which the next write removes, and no half of a batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
+
+from headrace_postgres_types import (
+    HAS_NUL,
+    LONGEST_NAME,
+    from_text,
+    is_nested,
+    quote,
+    select_text,
+    spark_type,
+    sql_type,
+    to_text,
+)
+from pydantic import SecretStr
+
+from headrace.sdk import (
+    DELETED,
+    POSITION,
+    Batch,
+    Capabilities,
+    ConfigError,
+    DataError,
+    FatalError,
+    HeadraceError,
+    LoginError,
+    RetriableError,
+    Sink,
+    SinkConfig,
+    Table,
+    TableMode,
+    WriteResult,
+    full_text,
+    hookimpl,
+    promote,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+DRIVER = "org.postgresql.Driver"
+#: Which batches a schema's tables have, and what the stages are called.
+MARKS, STAGE = "_headrace_batches", "_headrace_stage"
+#: What PostgreSQL's driver says of a server that is away or busy; the last, of a part that Spark wrote a second time.
+AWAY = (
+    r"Connection to \S+ refused|connection attempt failed|I/O error occurred|connection has been closed|terminating connection"
+    r"|the database system is|lock timeout|too many clients|remaining connection slots|duplicate key .*_stage_"
+)
+#: What else it says → whose it is to repair, and how.
+ERRORS: tuple[tuple[str, type[HeadraceError], str], ...] = (
+    ("password authentication failed|no pg_hba.conf entry", LoginError, "correct `user` and `password`"),
+    ("permission denied|must be owner", ConfigError, "let `user` create and change tables in the target's schema"),
+    ("No space left on device", FatalError, "make room on the server"),
+    (AWAY, RetriableError, "see that it runs and has connections left; nothing is lost, and the batch is tried again"),
+    ("out of range|invalid input|null value in|index row size|row is too big", DataError, "change it where it is made"),
+)
+
+
+class PostgresSinkConfig(SinkConfig):
+    """Which database, as whom."""
+
+    #: ``jdbc:postgresql://HOST:PORT/DATABASE``.
+    url: str
+    #: Who may create and change tables in the targets' schemas.
+    user: str
+    #: The password of ``user``.
+    password: SecretStr
+
+    #: Of PostgreSQL's JDBC driver (``sslmode``, ``socketTimeout``) and of Spark's writer.
+    passthrough: ClassVar[tuple[str, ...]] = ("ssl*", "*Timeout", "batchsize", "numPartitions")
+
+
+class PostgresSink(Sink):
+    """``sink: {postgres_sink: {url: "jdbc:postgresql://db/shop", user: lake, password: "${env:PASSWORD}"}}``.
+
+    The target ``shop.orders`` is the table ``orders`` in the schema ``shop``. Deleted rows are gone; beside the columns of the
+    business there is ``_headrace_position``.
+    """
+
+    name = "postgres_sink"
+    api_version = 1
+    Config = PostgresSinkConfig
+    config: PostgresSinkConfig
+    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, single_pass=True)
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("3.5", "4.0"), ("org.postgresql:postgresql:42.7.8",))
+    jvm_class = DRIVER
+    #: What every table of PostgreSQL's has.
+    reserved_columns = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
+
+    def check(self, spark: SparkSession | None = None) -> None:
+        where = "sink postgres_sink, url"
+        if not re.fullmatch(r"jdbc:postgresql://[^/]+/[^/?]+(\?.*)?", self.config.url):
+            raise ConfigError(
+                "is no address of PostgreSQL's", where=where, fix="write jdbc:postgresql://HOST:5432/DATABASE"
+            )
+        if re.search(r"[?&](user|password)=|//.*@", self.config.url):
+            raise ConfigError("has a login in it, which is no secret there", where=where, fix="use `user`, `password`")
+
+    def check_table(self, table: Table, mode: TableMode) -> None:
+        if len(table.parts) > 2 or any(len(part.encode()) > LONGEST_NAME for part in table.parts):
+            fix = f"name a `target` of a schema and a table, of {LONGEST_NAME} bytes each"
+            raise ConfigError("PostgreSQL has no such names", where=f"table {table.name}", fix=fix)
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        with self._open(spark) as server:
+            yield "sink postgres_sink", server.ask("SELECT version()")[0][0]
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        text, where = full_text(error), f"sink postgres_sink, {self.config.url}"
+        if has_nul := re.search(f"{HAS_NUL} '.*'", text):
+            return DataError(has_nul[0], where=where, fix="remove the character where the value is made")
+        said = re.search(r"org\.postgresql\.util\.PSQLException: (.+)", text)
+        for pattern, kind, fix in ERRORS if said else ():
+            if said and re.search(pattern, said[1]):
+                return kind(f"PostgreSQL says: {said[1]}", where=where, fix=fix)
+        return None
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        with self._open(rows.sparkSession) as server:
+            server.lock(table)
+            if server.has_batch(table, batch):
+                return WriteResult(skipped=True)
+            stage = server.create_stage(table, rows.schema)
+            self._copy(rows, stage)
+            with server.transaction():
+                schema = server.fit(table, rows.schema, batch)
+                upserted = server.apply(table, schema, rows.schema, stage, batch)
+                server.add_batch(table, batch)
+                server.run(f"DROP TABLE {stage}")
+        return WriteResult(upserted=upserted)
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        where = f"sink postgres_sink, table {table.name}"
+        if as_of is not None:
+            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+        with self._open(spark) as server:
+            schema = server.read_schema(table)
+        if schema is None:
+            raise ConfigError("there is no such table", where=where, fix="run the pipeline first")
+        texts = ", ".join(f"{select_text(field)} AS c{n}" for n, field in enumerate(schema))
+        # Without a size PostgreSQL's driver holds all rows at once.
+        options = {**self._options(), "dbtable": f"(SELECT {texts} FROM {_sql_name(table)}) t", "fetchsize": "10000"}
+        frame = spark.read.format("jdbc").options(**options).load()
+        return frame.select([from_text(F.col(f"c{n}"), field).alias(field.name) for n, field in enumerate(schema)])
+
+    def _copy(self, rows: DataFrame, stage: str) -> None:
+        """The rows into the stage, as texts that PostgreSQL makes its types of: JDBC's calendar is off before 1582."""
+        from pyspark.sql import functions as F
+
+        texts = [to_text(field).alias(f"c{n}") for n, field in enumerate(rows.schema)]
+        # A part that comes twice, when Spark lost the word of its end, has the numbers of the first, and is refused.
+        numbered = rows.select(F.monotonically_increasing_id().alias("number"), *texts)
+        options = {**self._options(), "dbtable": stage, "reWriteBatchedInserts": "true"}
+        numbered.write.format("jdbc").options(**options).mode("append").save()
+
+    def _options(self) -> dict[str, str]:
+        login = {"user": self.config.user, "password": self.config.password.get_secret_value()}
+        # The detail of an error has the values of a row in it.
+        own = {**login, "url": self.config.url, "driver": DRIVER, "logServerErrorDetail": "false"}
+        return {**self.config.options(), **own}
+
+    @contextmanager
+    def _open(self, spark: SparkSession) -> Iterator[Server]:
+        """A connection of the driver's, by the JVM, which has the same driver as Spark."""
+        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark's only way into the JVM
+        properties = jvm.java.util.Properties()
+        for key, value in self._options().items():
+            properties.setProperty(key, value)
+        connection = jvm.org.postgresql.Driver().connect(self.config.url, properties)
+        try:
+            yield Server(connection)
+        finally:
+            connection.close()
+
+
+class Server:
+    """What the driver asks of PostgreSQL, on one connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, *values: str) -> int:
+        """A statement with its parameters; how many rows it changed."""
+        statement = self._connection.prepareStatement(sql)
+        for number, value in enumerate(values, 1):
+            statement.setString(number, value)
+        statement.execute()
+        return int(statement.getUpdateCount())
+
+    def ask(self, sql: str, *values: str) -> list[list[Any]]:
+        """The rows that a query gives, as texts."""
+        statement = self._connection.prepareStatement(sql)
+        for number, value in enumerate(values, 1):
+            statement.setString(number, value)
+        answer, rows = statement.executeQuery(), []
+        while answer.next():
+            rows.append([answer.getString(number) for number in range(1, answer.getMetaData().getColumnCount() + 1)])
+        return rows
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it, or nothing: what is not committed goes with the connection."""
+        self._connection.setAutoCommit(False)
+        yield
+        self._connection.commit()
+
+    def lock(self, table: Table) -> None:
+        """Until the connection ends nobody else writes the table: of a run that was killed a part may still live."""
+        self.run("SET lock_timeout = '60s'")
+        self.run("SELECT pg_advisory_lock(hashtextextended(?, 0))", _sql_name(table))
+        schema, _, _ = _sql_name(table).rpartition(".")
+        if self.ask("SELECT to_regnamespace(?)", schema) == [[None]]:
+            self._create_once(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        if self.ask("SELECT to_regclass(?)", _sql_name(table, MARKS)) == [[None]]:
+            columns = "target text, pipeline text, batch bigint, PRIMARY KEY (target, pipeline)"
+            self._create_once(f"CREATE TABLE IF NOT EXISTS {_sql_name(table, MARKS)} ({columns})")
+
+    def has_batch(self, table: Table, batch: Batch) -> bool:
+        sql = f"SELECT 1 FROM {_sql_name(table, MARKS)} WHERE target = ? AND pipeline = ? AND batch >= ?::bigint"
+        return bool(self.ask(sql, table.parts[-1], batch.pipeline, str(batch.id)))
+
+    def add_batch(self, table: Table, batch: Batch) -> None:
+        sql = f"INSERT INTO {_sql_name(table, MARKS)} VALUES (?, ?, ?::bigint)"
+        sql += " ON CONFLICT (target, pipeline) DO UPDATE SET batch = EXCLUDED.batch"
+        self.run(sql, table.parts[-1], batch.pipeline, str(batch.id))
+
+    def _create_once(self, sql: str) -> None:
+        """Two that create the same at once would both fail, in spite of IF NOT EXISTS."""
+        self.run("SELECT pg_advisory_lock(hashtextextended(?, 1))", MARKS)
+        self.run(sql)
+        self.run("SELECT pg_advisory_unlock(hashtextextended(?, 1))", MARKS)
+
+    def create_stage(self, table: Table, schema: StructType) -> str:
+        """An empty stage for rows of that schema. Those that killed runs left for the table go."""
+        ((prefix,),) = self.ask("SELECT ? || md5(?)", f"{STAGE}_", table.name)
+        for (old,) in self.ask(
+            "SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND starts_with(relname, ?)", prefix
+        ):
+            self.run(f"DROP TABLE {old}")
+        stage = _sql_name(table, f"{prefix}_{uuid4().hex[:8]}")
+        columns = "".join(f', c{n} text COLLATE "C"' for n in range(len(schema)))
+        self.run(f"CREATE UNLOGGED TABLE {stage} (number bigint PRIMARY KEY{columns})")
+        return stage
+
+    def read_schema(self, table: Table) -> StructType | None:
+        """The table's columns as Spark's; None when there is no table."""
+        from pyspark.sql.types import StructType
+
+        columns = self.ask(
+            "SELECT attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum) FROM pg_attribute"
+            " WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            _sql_name(table),
+        )
+        fields = [
+            {"name": n, "type": spark_type(kind, said), "nullable": True, "metadata": {}} for n, kind, said in columns
+        ]
+        return StructType.fromJson({"fields": fields}) if fields else None
+
+    def fit(self, table: Table, rows: StructType, batch: Batch) -> StructType:
+        """Creates the table, or gives it the columns and types that the rows need; what it has then."""
+        from pyspark.sql.types import StructField, StructType
+
+        rows = StructType([field for field in rows if field.name != DELETED])
+        stored = self.read_schema(table)
+        key = table.key if batch.mode == "upsert" else ()
+        if stored is None:
+            self._create(table, rows, key)
+            return rows
+        self._check_key(table, stored, key)
+        come = {field.name.lower(): field for field in rows}
+        fields = []
+        for field in stored:
+            kind = promote(field.dataType, come.pop(field.name.lower(), field).dataType, field.name)
+            fields.append(StructField(field.name, kind))
+            if kind != field.dataType:
+                self._alter(table, f"ALTER COLUMN {quote(field.name)} TYPE {sql_type(fields[-1])}", fields[-1])
+        for field in come.values():
+            self._alter(table, f"ADD COLUMN {quote(field.name)} {sql_type(field)}", field)
+        return StructType([*fields, *come.values()])
+
+    def _check_key(self, table: Table, stored: StructType, key: Sequence[str]) -> None:
+        """That headrace made the table, and for rows of that key."""
+        where, fix = f"table {table.name}", "name another `target`, or drop the table and start with a new checkpoint"
+        if POSITION not in stored.names:
+            raise ConfigError("there is a table of this name, which headrace did not make", where=where, fix=fix)
+        found = self.ask(
+            "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)"
+            " WHERE i.indisprimary AND i.indrelid = to_regclass(?)",
+            _sql_name(table),
+        )
+        names = sorted(name for (name,) in found)
+        if key and {name.lower() for name in names} != {name.lower() for name in key}:
+            raise ConfigError(f"its primary key is {names}, and not {list(key)}", where=where, fix=fix)
+
+    def _alter(self, table: Table, what: str, field: StructField) -> None:
+        self.run(f"ALTER TABLE {_sql_name(table)} {what}")
+        self._note_type(table, field)
+
+    def _create(self, table: Table, schema: StructType, key: Sequence[str]) -> None:
+        columns = [f"{quote(field.name)} {sql_type(field)}" for field in schema]
+        columns += [f"PRIMARY KEY ({', '.join(map(quote, key))})"] if key else []
+        self.run(f"CREATE TABLE {_sql_name(table)} ({', '.join(columns)})")
+        for field in schema:
+            self._note_type(table, field)
+
+    def _note_type(self, table: Table, field: StructField) -> None:
+        """What is in a column of JSON is in its comment."""
+        if is_nested(field.dataType):
+            said = field.dataType.json().replace("'", "''")
+            self.run(f"COMMENT ON COLUMN {_sql_name(table)}.{quote(field.name)} IS '{said}'")
+
+    def apply(self, table: Table, schema: StructType, rows: StructType, stage: str, batch: Batch) -> int:
+        """The stage's rows into the table; how many were inserted or updated."""
+        target, at = _sql_name(table), quote(POSITION)
+        come = _casts(schema, rows)
+        insert = f"INSERT INTO {target} AS t ({', '.join(come)}) SELECT {', '.join(come.values())} FROM {stage} s"
+        if batch.mode == "append":
+            return self.run(insert)
+        is_deleted = f"s.c{rows.names.index(DELETED)}::boolean"
+        key = [name for name in come if name.lower() in {quote(part).lower() for part in table.key}]
+        is_same = " AND ".join(f"t.{name} = {come[name]}" for name in key)
+        is_newer = f"t.{at} <= {come[at]}"
+        self.run(f"DELETE FROM {target} t USING {stage} s WHERE {is_deleted} AND {is_same} AND {is_newer}")
+        # What the rows lack is null in EXCLUDED: a row replaces the stored one whole.
+        values = ", ".join(f"{name} = EXCLUDED.{name}" for name in map(quote, schema.names))
+        update = f"UPDATE SET {values} WHERE t.{at} <= EXCLUDED.{at}"
+        return self.run(f"{insert} WHERE NOT {is_deleted} ON CONFLICT ({', '.join(key)}) DO {update}")
+
+
+def _casts(schema: StructType, rows: StructType) -> dict[str, str]:
+    """The table's columns that the rows have → their values in the stage, as the table's types."""
+    places = {name.lower(): n for n, name in enumerate(rows.names)}
+    fields = [field for field in schema if field.name.lower() in places]
+    return {quote(field.name): f"s.c{places[field.name.lower()]}::{sql_type(field)}" for field in fields}
+
+
+def _sql_name(table: Table, other: str | None = None) -> str:
+    """The table as SQL has it, or another of its schema."""
+    schema, name = ("public", *table.parts)[-2:]
+    return f"{quote(schema)}.{quote(other or name)}"
+
+
+@hookimpl
+def headrace_sinks() -> dict[str, type[Sink]]:
+    """Sinks, by the name used under ``sink:``."""
+    return {"postgres_sink": PostgresSink}

@@ -1,0 +1,86 @@
+"""Runs pytest in one project after the other, in one process: a JVM and a server take longer to start than most of their tests.
+
+The jobs are JSON, a folder and pytest's arguments each; so are the answers, a code and what was printed each, in the last line.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.runtime.session_builder import build_session
+from headrace.sdk import registry
+from headrace.sdk.plugin import Plugin
+from headrace.testing.stack import Postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OPTIONS = ("--import-mode=importlib", "-pno:cacheprovider", "-pno:xdist", "--color=no")
+
+
+#: What lives on for the next project, by the name of its fixture, and how it ends.
+_SHARED: dict[str, Any] = {}
+_ENDS = ExitStack()
+
+
+@pytest.fixture(scope="session")
+def headrace_spark(headrace_plugins: Sequence[Plugin], headrace_conf: Mapping[str, str]) -> SparkSession:
+    """In the place of the fixture of ``headrace.testing.spark``."""
+    if "spark" not in _SHARED:
+        _SHARED["spark"] = build_session(list(headrace_plugins), headrace_conf)
+        _ENDS.callback(_SHARED["spark"].stop)
+    session: SparkSession = _SHARED["spark"]
+    return session
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Postgres:
+    """In the place of the fixture of ``headrace.testing.stack.fixtures``."""
+    if "postgres" not in _SHARED:
+        _SHARED["postgres"] = _ENDS.enter_context(Postgres())
+    server: Postgres = _SHARED["postgres"]
+    return server
+
+
+class _Last:
+    """Registers the fixtures of this module after all others of their names, which they then stand for."""
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.pluginmanager.register(sys.modules[__name__])
+
+
+def run_pytest(folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
+    """As ``pytest`` in the folder of a project, with its modules as they are now."""
+    printed = io.StringIO()
+    with _enter(folder), redirect_stdout(printed):
+        code = pytest.main([*_OPTIONS, *arguments], plugins=[_Last()])
+    return int(code), printed.getvalue()
+
+
+@contextmanager
+def _enter(folder: Path) -> Iterator[None]:
+    """The folder, as a process of its own would see it."""
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    registry.cache_clear()
+    before = set(sys.modules)
+    yield
+    sys.path.remove(str(folder))
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(f"{folder}/"):
+            del sys.modules[name]
+
+
+if __name__ == "__main__":
+    with _ENDS:
+        answers = [run_pytest(Path(folder), arguments) for folder, arguments in json.loads(sys.argv[1])]
+    sys.stdout.write("\n" + json.dumps(answers))

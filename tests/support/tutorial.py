@@ -1,0 +1,120 @@
+"""A page that writes a project step by step, followed line by line.
+
+A block with ``title="FILE"`` is the file, or what comes after the blocks of it before; one with ``in="CLASS"`` has members of a class
+of the module, each in the place of the one of its name, or after the one before it. Of ``console`` the lines that begin
+with ``$`` are run, and the others are what has to come of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.dist import run
+from tests.support.pages import Block, list_blocks
+from tests.support.venv import Venv
+
+
+class Tutorial:
+    """What becomes of a page in a folder. What ``pytest`` has to say is found out later, of all its runs at once."""
+
+    def __init__(self, page: Path, folder: Path, venv: Venv, path: str) -> None:
+        self.project, self._folder, self._venv, self._path = folder, folder, venv, path
+        self._written: set[Path] = set()
+        #: Copies of the project with pytest's arguments, and the lines that it has to print.
+        self.jobs: list[tuple[Path, list[str]]] = []
+        self.expected: list[list[str]] = []
+        for block in list_blocks(page):
+            self._follow(block)
+
+    def _follow(self, block: Block) -> None:
+        said = dict(mark.split("=", 1) for mark in block.marks)
+        if "title" in said:
+            self._write(self.project / said["title"], block.body)
+        elif "in" in said:
+            owner = re.compile(rf"^class {said['in']}\b", re.MULTILINE)
+            (file,) = (one for one in self.project.glob("*.py") if owner.search(one.read_text(encoding="utf-8")))
+            file.write_text(put_members(file.read_text(encoding="utf-8"), said["in"], block.body), encoding="utf-8")
+        elif block.language == "console":
+            for command, lines in _list_commands(block.body):
+                self._run(command, lines)
+
+    def _write(self, file: Path, body: str) -> None:
+        if file in self._written:
+            gap = "\n\n" if re.match("@|class |def ", body) else "\n"
+            body = file.read_text(encoding="utf-8") + gap + body
+        self._written.add(file)
+        file.write_text(body, encoding="utf-8")
+
+    def _run(self, command: str, lines: list[str]) -> None:
+        program, *arguments = shlex.split(command)
+        if program == "cd":
+            self.project = self.project.joinpath(*arguments)
+        elif program == "pytest":
+            copy = self._folder / f"step {len(self.jobs)}"
+            shutil.copytree(self.project, copy, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+            self.jobs.append((copy, arguments))
+            self.expected.append(lines)
+        else:
+            if program == "pip":  # what a package needs is there; an environment of its own for its build is slow
+                arguments += ["--quiet", "--no-build-isolation", "--no-deps"]
+            found = self._venv.bin / program if program in ("headrace", "pip") else program
+            printed = run([found, *arguments], self.project, environment={"PYTHONPATH": self._path}).stdout
+            assert find_missing(lines, printed) == []
+
+
+def put_members(module: str, owner: str, body: str) -> str:
+    """A module with members of a class, or with other ones in their place."""
+    before = ""
+    for name, code in _split_members(body):
+        lines = module.splitlines(keepends=True)
+        (found,) = [node for node in ast.parse(module).body if getattr(node, "name", "") == owner]
+        assert isinstance(found, ast.ClassDef)
+        places = {_name_of(node): (_begin_of(node, lines), node.end_lineno or 0) for node in found.body}
+        begin, end = places.get(name) or 2 * (places[before][1] if before else found.body[-1].end_lineno or 0,)
+        gap = "" if name in places else "\n"
+        module = "".join([*lines[:begin], gap, textwrap.indent(code, "    "), *lines[end:]])
+        before = name
+    return module
+
+
+def find_missing(lines: list[str], printed: str) -> list[str]:
+    """Those of the lines that were not printed, however wide the gaps in them are, and however long it took; ``…`` is any word."""
+    rest = r"(, \d+ deselected)?(, \d+ warnings?)? in \d.*| - .*"
+    shown = [re.sub(rest, "", line.strip("= ")) for line in printed.splitlines()]
+    return [line for line in lines if not any(_is_like(line.split(), one.split()) for one in shown)]
+
+
+def _is_like(words: list[str], shown: list[str]) -> bool:
+    return len(words) <= len(shown) and all(word in ("…", one) for word, one in zip(words, shown, strict=False))
+
+
+def _list_commands(body: str) -> Iterator[tuple[str, list[str]]]:
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, *lines = part.splitlines()
+        yield command, lines
+
+
+def _split_members(body: str) -> Iterator[tuple[str, str]]:
+    lines = body.splitlines(keepends=True)
+    for node in ast.parse(body).body:
+        yield _name_of(node), "".join(lines[_begin_of(node, lines) : node.end_lineno])
+
+
+def _name_of(node: ast.stmt) -> str:
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", node)
+    return str(getattr(target, "id", getattr(target, "name", "")))
+
+
+def _begin_of(node: ast.stmt, lines: list[str]) -> int:
+    """The index of its first line, with its decorators and the comments above."""
+    marks: list[ast.expr] = getattr(node, "decorator_list", [])
+    begin = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
+    while begin and lines[begin - 1].lstrip().startswith("#"):
+        begin -= 1
+    return begin

@@ -199,10 +199,12 @@ class HttpSource(RangedSource):
         return Api(self.config.url, self.config.token, self.config.page_size)
 
 
-def read_range(api: Api, start: Offset, end: Offset, _: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+def read_range(api: Api, start: Offset, end: Offset, batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: a batch of Arrow's for each page of a range, on an executor."""
     import pyarrow as pa
 
+    for _ in batches:  # there is one, of one row; a worker whose input is not read is not used again
+        pass
     after, count = start["after"], start["count"]
     for page in api.read_pages(after, end["count"] - count):
         offsets = range(count + 1, count + len(page.items) + 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.support.kit_run import Broken, fails
 
+from headrace.errors import FatalError
 from headrace.sdk.config import Config
 from headrace.sdk.source import Offset, RangedSource
 from headrace.testing.frames import make_frame
@@ -37,7 +38,13 @@ class Log(RangedSource):
     schema: ClassVar[str] = SCHEMA
 
     def lines(self) -> list[bytes]:
-        return Path(self.config.path).read_bytes().splitlines()
+        return [b""] * self.oldest + Path(self.config.path).read_bytes().splitlines()
+
+    @property
+    def oldest(self) -> int:
+        """How many were removed from the beginning; lines keep their numbers."""
+        note = Path(f"{self.config.path}.gone")
+        return int(note.read_text()) if note.exists() else 0
 
     def initial(self) -> Offset:
         return {"line": 0}
@@ -47,9 +54,14 @@ class Log(RangedSource):
         return {"line": min(end, start["line"] + limit) if limit else end}
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        self.miss(start["line"])
         names = ("key", "value", "topic", "partition", "offset")
         rows = self.rows(start["line"], end["line"])
         return make_frame(spark, self.schema, [dict(zip(names, row, strict=True)) for row in rows])
+
+    def miss(self, start: int) -> None:
+        if 0 <= start < self.oldest:
+            raise FatalError("lines are gone that were not read", fix="`headrace resync` reads the tables anew")
 
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return [(None, line, "log", 0, number) for number, line in enumerate(self.lines())][start:end]
@@ -66,10 +78,16 @@ class LogKit(SourceConformance):
         with (folder / "log").open("a", encoding="utf-8") as log:
             log.writelines(f"{text}\n" for text in texts)
 
+    def cut(self, folder: Path, count: int) -> None:
+        log = folder / "log"
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[count:]))
+        (folder / "log.gone").write_text(str(count))
+
 
 ONCE, RESTART = "test_every_record_comes_once_and_in_its_order", "test_a_stream_that_is_started_again_reads_the_rest"
 GO_ON = "test_every_offset_is_a_place_to_go_on_from"
 SAME, BACKWARDS = "test_a_range_is_the_same_records_for_ever", "test_its_end_never_runs_backwards"
+DIES, GONE = "test_a_reader_that_dies_in_mid_range_leaves_it_to_the_next", "test_records_that_are_gone_are_missed"
 COLUMNS = "test_its_records_have_the_columns_that_headrace_reads"
 
 
@@ -88,25 +106,25 @@ class HasOtherColumnsWhenEmpty(Log):
         return frame.withColumn("note", frame.topic) if start == end else frame
 
 
-@fails(BROKEN, "test_a_source_without_records_gives_none", ONCE, RESTART, SAME)
+@fails(BROKEN, "test_a_source_without_records_gives_none", ONCE, RESTART, SAME, DIES)
 class BeginsWithAHeading(Log):
     def lines(self) -> list[bytes]:
         return [b"log of the shop", *super().lines()]
 
 
-@fails(BROKEN, ONCE, RESTART)
+@fails(BROKEN, ONCE, RESTART, DIES)
 class LosesTheFirstRecord(Log):
     def initial(self) -> Offset:
         return {"line": min(1, len(self.lines()))}
 
 
-@fails(BROKEN, ONCE, RESTART, GO_ON)
+@fails(BROKEN, ONCE, RESTART, GO_ON, DIES)
 class LosesTheLastRecordOfARange(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return super().rows(start, end)[:-1]
 
 
-@fails(BROKEN, ONCE, RESTART)
+@fails(BROKEN, ONCE, RESTART, DIES)
 class GivesTheNewestFirst(Log):
     def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
         return [(*row[:-1], -row[-1]) for row in super().rows(start, end)]
@@ -131,11 +149,38 @@ class BeginsAnewInEachProcess(Log):
         return super().rows(start, end)
 
 
-@fails(BROKEN, "test_a_run_with_available_now_ends", BACKWARDS, RESTART)
+@fails(BROKEN, "test_a_run_with_available_now_ends", BACKWARDS, RESTART, GONE)
 class AlwaysHasMore(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         end: Offset = super().latest(start, limit)
         return {"line": max(end["line"], start["line"] + 1)} if self.lines() else end
+
+
+@fails(BROKEN, DIES)
+class BeginsWhereItsReaderWas(Log):
+    def initial(self) -> Offset:
+        note = Path(f"{self.config.path}.read")
+        return {"line": int(note.read_text()) if note.exists() else 0}
+
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        Path(f"{self.config.path}.read").write_text(str(end))
+        return super().rows(start, end)
+
+
+@fails(BROKEN, GONE)
+class GoesOnWithoutWhatIsGone(Log):
+    def rows(self, start: int, end: int) -> list[tuple[Any, ...]]:
+        return super().rows(max(start, self.oldest), end)
+
+    def miss(self, start: int) -> None:
+        """It does not."""
+
+
+@fails(BROKEN, GONE)
+class TripsOverWhatIsGone(Log):
+    def miss(self, start: int) -> None:
+        if start < self.oldest:
+            raise IndexError(start)
 
 
 @fails(BROKEN, GO_ON, RESTART)
@@ -173,7 +218,7 @@ class IgnoresItsLimit(Log):
         return super().latest(start, None)
 
 
-@fails(BROKEN, BACKWARDS, RESTART, GO_ON, ONCE, "test_a_run_with_available_now_ends")
+@fails(BROKEN, BACKWARDS, RESTART, GO_ON, ONCE, "test_a_run_with_available_now_ends", DIES)
 class RunsBackwards(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         return super().latest(start, limit) if start["line"] < len(self.lines()) else {"line": start["line"] - 1}

@@ -21,7 +21,8 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from headrace.errors import HeadraceError
 from headrace.sdk.source import NativeSource, Offset, RangedSource, Source
 from headrace.testing.claims import applies_if
 from headrace.testing.plugins import PluginConformance
@@ -81,6 +83,10 @@ class SourceConformance(PluginConformance):
         A record's value has its text in it, as UTF-8.
         """
 
+    def cut(self, folder: Path, count: int) -> None:
+        """Removes the ``count`` oldest records, as a retention does. Who has it is asked what becomes of them."""
+        raise NotImplementedError("what is not there is not asked")
+
     @pytest.fixture
     def world(self, headrace_spark: SparkSession, tmp_path: Path) -> World:
         """What the source reads, and a stream that reads it."""
@@ -115,6 +121,20 @@ class SourceConformance(PluginConformance):
         world.add("a", "b")
         world.read_on()
         assert world.has_ended
+
+    def test_a_reader_that_dies_in_mid_range_leaves_it_to_the_next(self, world: World) -> None:
+        world.add(*"abcde")
+        world.break_off()
+        _assert_texts(world.read_on(), list("abcde"))
+
+    @applies_if(lambda kit: kit.cut is not SourceConformance.cut)
+    def test_records_that_are_gone_are_missed(self, world: World) -> None:
+        world.add("a")
+        world.read_on()
+        world.add(*"bcde")
+        self.cut(world.folder, 3)
+        told = world.refusal(lambda: _assert_texts(world.read_on(), list("bcde")))
+        assert told is None or "fix:" in str(told), "the error does not say what to do"
 
     @_ranged
     def test_every_offset_is_a_place_to_go_on_from(self, world: World) -> None:
@@ -179,10 +199,10 @@ class World:
     """What a source reads, and a stream that goes on from where it was: as a process for each of its runs would."""
 
     def __init__(self, kit: SourceConformance, spark: SparkSession, folder: Path) -> None:
-        self._kit, self._spark, self._folder = kit, spark, folder / "source"
+        self._kit, self._spark, self.folder = kit, spark, folder / "source"
         self._checkpoint = folder / "checkpoint"
-        self._folder.mkdir()
-        self._config = kit.config(self._folder)
+        self.folder.mkdir()
+        self._config = kit.config(self.folder)
         self._offset: Offset | None = None
         #: Whether the last run with `--available-now` came to an end.
         self.has_ended = True
@@ -190,7 +210,7 @@ class World:
         self.restart()
 
     def add(self, *texts: str) -> None:
-        self._kit.add(self._folder, [f"<{text}>" for text in texts])
+        self._kit.add(self.folder, [f"<{text}>" for text in texts])
 
     def restart(self) -> World:
         """A new process: it knows nothing of before."""
@@ -237,6 +257,35 @@ class World:
         self.restart()
         return self._read_stream() if isinstance(self.source, NativeSource) else self._read_ranges()
 
+    def refusal(self, work: Callable[[], object]) -> HeadraceError | None:
+        """What the source says instead of doing ``work``; None when it did it. What nobody explains is raised."""
+        try:
+            work()
+        except AssertionError:
+            raise
+        except Exception as error:
+            told: HeadraceError | None = error if isinstance(error, HeadraceError) else self.source.explain(error)
+            if told is None:
+                raise
+            return told
+        return None
+
+    def break_off(self) -> None:
+        """A run that dies at its first record: nobody notes how far it came."""
+        self.restart()
+        if isinstance(self.source, RangedSource):
+            self.source.prepare_for_trigger_available_now()
+            start = self.source.initial()
+            self.frame(start, self.source.latest(start, None)).take(1)
+            return
+
+        def die(frame: DataFrame, _: int) -> None:
+            frame.take(1)
+            raise RuntimeError("the kit has the reader die")
+
+        with suppress(Exception):
+            self._run_stream(die)
+
     def _read_ranges(self) -> list[Record]:
         self.source.prepare_for_trigger_available_now()
         start = self.source.initial() if self._offset is None else self._offset
@@ -257,13 +306,17 @@ class World:
         def take(frame: DataFrame, _: int) -> None:
             records.extend(_list_records(frame))
 
+        self.has_ended = self._run_stream(take)
+        return records
+
+    def _run_stream(self, take: Callable[[DataFrame, int], None]) -> bool:
+        """Whether it came to an end."""
         writer = self.source.stream(self._spark).writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", str(self._checkpoint)).trigger(availableNow=True).start()
         try:
-            self.has_ended = bool(query.awaitTermination(120))
+            return bool(query.awaitTermination(120))
         finally:
             query.stop()
-        return records
 
 
 def _list_records(frame: DataFrame) -> list[Record]:

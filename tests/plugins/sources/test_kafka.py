@@ -64,6 +64,9 @@ class TestKit(SourceConformance):
     def add(self, folder: Path, texts: Sequence[str]) -> None:
         self.kafka.produce(_topic_of(folder), *[Record(text.encode()) for text in texts])
 
+    def cut(self, folder: Path, count: int) -> None:
+        self.kafka.delete_records(_topic_of(folder), count)
+
 
 def _topic_of(folder: Path) -> str:
     return f"kit-{crc32(str(folder).encode()):x}"

@@ -111,6 +111,11 @@ class Kafka(Server):
         admin = self._admin()
         admin.delete_topics([name])[name].result(_TIMEOUT)
 
+    def delete_records(self, topic: str, before: int) -> None:
+        """Delete what partition 0 has before an offset, as a retention would."""
+        admin, end = self._admin(), TopicPartition(topic, 0, before)
+        admin.delete_records([end])[end].result(_TIMEOUT)
+
     def produce(self, topic: str, *records: Record) -> None:
         """Returns when the broker has all of them, in this order."""
         # One request at a time keeps the order, and starts a second sooner than an idempotent producer.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.memory_sink import MemorySink, Record, Version
+from tests.support.memory_sink import TABLES, MemorySink, Record, Version
 
-from headrace.errors import DataError
+from headrace.errors import DataError, RetriableError
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 
@@ -34,6 +37,9 @@ def fails(test: str) -> Any:
     return note
 
 
+@fails("test_an_appended_batch_that_is_written_again_changes_nothing")
+@fails("test_a_batch_that_is_written_again_changes_nothing")
+@fails("test_a_replay_of_a_batch_leaves_the_batch")
 @fails("test_it_pickles_and_its_copy_finds_the_table")
 class KeepsALock(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -262,6 +268,91 @@ class CutsKeys(MemorySink):
         return repr([str(row[column])[:19] for column in table.key])
 
 
+CUT_APPEND, CUT_UPSERT = (f"test_an_{mode}_that_is_cut_off_at_any_step" for mode in ("append", "upsert"))
+
+
+@fails("test_a_write_that_fails_changes_nothing")
+@fails(CUT_APPEND)
+@fails(CUT_UPSERT)
+class MarksFirst(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        versions = self.versions(table)
+        old = versions[-1] if versions else Version()
+        if self.mark(batch) in old.batches:
+            return WriteResult(skipped=True)
+        versions.append(
+            replace(old, schema=self.union(old, rows.drop(DELETED).schema), batches=old.batches | {self.mark(batch)})
+        )
+        return super().write(table, rows, replace(batch, id=-batch.id - 1))
+
+
+@fails(CUT_APPEND)
+@fails(CUT_UPSERT)
+class SaysThatAllIsWell(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        with suppress(ConnectionError):
+            return super().write(table, rows, batch)
+        return WriteResult()
+
+
+@fails(CUT_APPEND)
+class TriesAgainWithoutALook(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        try:
+            return super().write(table, rows, batch)
+        except ConnectionError:
+            return super().write(table, rows, Batch(f"{batch.pipeline} again", batch.id, batch.mode))
+
+
+@fails(CUT_APPEND)
+@fails(CUT_UPSERT)
+class WritesRowByRow(MemorySink):
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        for row in rows.orderBy(POSITION).collect():
+            super().write(
+                table,
+                rows.where(rows[POSITION] == row[POSITION]),
+                Batch(f"{batch.pipeline} {row[POSITION]}", batch.id, batch.mode),
+            )
+        return super().write(table, rows.limit(0), batch)
+
+
+@fails("test_a_relative_address_is_one_place")
+class WritesWhereJavaRuns(MemorySink):
+    def versions(self, table: Table) -> list[Version]:
+        return TABLES[str(Path(self.config.store).absolute()), table.name]
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        jvm: Any = rows.sparkSession._jvm
+        path = Path(str(jvm.java.lang.System.getProperty("user.dir")), self.config.store)
+        return MemorySink.write(type(self)(store=str(path)), table, rows, batch)
+
+
+TWO_WRITERS = "test_two_pipelines_write_a_table_at_once"
+
+
+@fails(TWO_WRITERS)
+class PutsItsVersionOverOthers(MemorySink):
+    def commit(self, versions: list[Version], version: Version, seen: int) -> None:
+        super().commit(versions, version, len(versions))
+
+
+@fails(TWO_WRITERS)
+class ReadsRowsFirstAndMarksAfter(MemorySink):
+    def commit(self, versions: list[Version], version: Version, seen: int) -> None:
+        marks = version.batches.union(*(one.batches for one in versions[-1:]))
+        super().commit(versions, replace(version, batches=marks), len(versions))
+
+
+@fails(TWO_WRITERS)
+class RefusesTheSlowerForEver(MemorySink):
+    def commit(self, versions: list[Version], version: Version, seen: int) -> None:
+        try:
+            super().commit(versions, version, seen)
+        except RetriableError as error:
+            raise DataError("the table is not what it was") from error
+
+
 @fails("test_a_value_that_an_update_leaves_out_stays")
 class ShowsNoTexts(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -271,6 +362,8 @@ class ShowsNoTexts(MemorySink):
         return shown.withColumn("text", F.lit(None).cast("string")) if "text" in shown.columns else shown
 
 
+@fails("test_a_new_field_of_a_struct_is_added")
+@fails("test_values_come_back_as_they_were")
 @fails("test_a_value_that_comes_later_than_an_update_that_leaves_it_out")
 class KeepsNoMaps(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, RetriableError
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.sink import Batch, Capabilities, Sink, SinkConfig, Table, WriteResult
@@ -33,6 +34,15 @@ class Version:
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
+def commit(versions: list[Version], version: Version, seen: int) -> None:
+    """Makes a version the newest, if it is made from the newest: the step of a write that others see."""
+    with _COMMITTING:
+        if len(versions) != seen:
+            raise RetriableError("another writer was quicker", fix="nothing is lost; start the pipeline again")
+        versions.append(version)
+
+
+_COMMITTING = threading.Lock()
 #: Store and table → versions. Sinks keep nothing themselves, so that their copies find the tables.
 TABLES: dict[tuple[str, str], list[Version]] = defaultdict(list)
 
@@ -52,14 +62,21 @@ class MemorySink(Sink):
     Config = MemoryConfig
     config: MemoryConfig
     capabilities = Capabilities(
-        upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
+        upsert=True,
+        delete=True,
+        schema_evolution=True,
+        exactly_once=True,
+        time_travel=True,
+        single_pass=True,
+        concurrent_writers=True,
     )
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         versions = self.versions(table)
+        seen = len(versions)
         old = versions[-1] if versions else Version()
         if self.mark(batch) in old.batches:
-            return WriteResult(version=f"v{len(versions)}", skipped=True)
+            return WriteResult(version=f"v{seen}", skipped=True)
         incoming = self.read_rows(rows)
         schema = self.union(old, rows.drop(DELETED).schema)
         if batch.mode == "append":
@@ -68,7 +85,7 @@ class MemorySink(Sink):
             stored, changed = self.upsert(table, old, incoming)
         for row in stored:
             row.pop(DELETED, None)
-        versions.append(Version(tuple(stored), schema, old.batches | {self.mark(batch)}))
+        self.commit(versions, Version(tuple(stored), schema, old.batches | {self.mark(batch)}), seen)
         return WriteResult(upserted=changed, bytes=len(repr(stored)), version=f"v{len(versions)}")
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
@@ -98,6 +115,9 @@ class MemorySink(Sink):
             return [version for version in versions if version.time <= time][-1]
         except (ValueError, IndexError):
             raise ConfigError(f"there is no version {as_of!r}") from None
+
+    def commit(self, versions: list[Version], version: Version, seen: int) -> None:
+        commit(versions, version, seen)
 
     def mark(self, batch: Batch) -> Hashable:
         return batch.mark

@@ -43,6 +43,8 @@ class Capabilities:
     time_travel: bool = False
     #: It evaluates its input exactly once, inside a Spark SQL action: the batch need not be cached for it.
     single_pass: bool = False
+    #: Two pipelines may write a table at the same time: both are in, or one is refused with a RetriableError.
+    concurrent_writers: bool = False
 
 
 @dataclass(frozen=True)

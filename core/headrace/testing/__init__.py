@@ -41,6 +41,18 @@ Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
 
 import pytest
 
-_ASSERTING = ("dialects", "formats", "histories", "plugins", "sinks", "sources", "tables", "transforms", "values")
+_ASSERTING = (
+    "dialects",
+    "formats",
+    "histories",
+    "interruptions",
+    "plugins",
+    "sinks",
+    "sources",
+    "surroundings",
+    "tables",
+    "transforms",
+    "values",
+)
 # Without it a failing assertion of the kit says nothing of the values.
 pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in _ASSERTING))

@@ -17,11 +17,12 @@ from __future__ import annotations
 import pickle
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -36,7 +37,9 @@ from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
 from headrace.testing.claims import claims, lacks
 from headrace.testing.histories import HistoryConformance
+from headrace.testing.interruptions import InterruptionConformance
 from headrace.testing.plugins import PluginConformance
+from headrace.testing.surroundings import SurroundingsConformance
 from headrace.testing.tables import Target, put, remove
 from headrace.testing.values import ValueConformance
 
@@ -48,7 +51,9 @@ if TYPE_CHECKING:
 _PEOPLE = "id int, name string"
 
 
-class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
+class SinkConformance(
+    PluginConformance, HistoryConformance, InterruptionConformance, SurroundingsConformance, ValueConformance
+):
     """Subclass it, and pytest collects what applies to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Sink]]
@@ -141,13 +146,14 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
         from pyspark.sql import functions as F
 
         target.write(_PEOPLE, put(1, 1, "a"))
-        good = target.frame(_PEOPLE, put(2, 2, "b"), put(3, 3, "c"))
-        bad = good.withColumn("name", F.expr("if(id = 3, raise_error('as the kit wants it'), name)"))
+        # One of several executors' tasks fails, and at its last row.
+        good = target.frame(_PEOPLE, *[put(number, number, "b") for number in range(2, 10)]).repartition(4, "id")
+        bad = good.withColumn("name", F.expr("if(id = 9, raise_error('as the kit wants it'), name)"))
         with pytest.raises(Exception, match="as the kit wants it"):
             target.apply(bad)
         assert target.rows() == [{"id": 1, "name": "a"}]
         target.apply(good)
-        assert [row["id"] for row in target.rows()] == [1, 2, 3]
+        assert [row["id"] for row in target.rows()] == list(range(1, 10))
 
     def test_another_pipelines_batch_is_another_batch(self, target: Target) -> None:
         other = replace(target, pipeline=uuid.uuid4().hex)
@@ -173,10 +179,14 @@ class SinkConformance(PluginConformance, HistoryConformance, ValueConformance):
         ]
 
         def write(target: Target) -> None:
-            barrier.wait(timeout=60)
-            target.write(_PEOPLE, put(1, 1, "a"))
-            barrier.wait(timeout=60)
-            target.write(_PEOPLE, put(2, 2, target.name))
+            with suppress(BrokenBarrierError):
+                for row in put(1, 1, "a"), put(2, 2, target.name):
+                    barrier.wait(timeout=60)
+                    try:
+                        target.write(_PEOPLE, row)
+                    except BaseException:
+                        barrier.abort()  # the other one need not wait
+                        raise
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(write, targets))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -16,6 +17,7 @@ from headrace.errors import HeadraceError
 from headrace.sdk.changes import DELETED, OFFSET, PARTITION, POSITION, TOMBSTONE, TOPIC
 from headrace.sdk.sink import Batch, Mode, Sink, Table, WriteResult
 from headrace.spark.columns import quote_name
+from headrace.testing.frames import make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +73,10 @@ class Target:
             *(f"{name} {kind}" for name, (kind, _) in wanted.items()),
         ]
         data = [(*row, *(value(number) for _, value in wanted.values())) for number, row in enumerate(rows)]
-        return self.session.createDataFrame(data, ", ".join(columns))
+        if any(not isinstance(value, str | int | None) for row in data for value in row):
+            return self.session.createDataFrame(data, ", ".join(columns))
+        names = _list_names(", ".join(columns))
+        return make_frame(self.session, ", ".join(columns), [dict(zip(names, row, strict=True)) for row in data])
 
     def write(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
         """Write the next batch."""
@@ -113,6 +118,14 @@ class Target:
                 raise
             return explanation
         return None
+
+
+@cache
+def _list_names(schema: str) -> list[str]:
+    from pyspark.sql.types import _parse_datatype_string
+
+    parsed: Any = _parse_datatype_string(schema)
+    return list(parsed.names)
 
 
 def plain(value: Any) -> Any:

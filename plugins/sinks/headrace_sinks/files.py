@@ -73,7 +73,7 @@ class FilesSink(Sink):
     api_version = 1
     Config = FilesSinkConfig
     config: FilesSinkConfig
-    capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True)
+    capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True, concurrent_writers=True)
     sql_conf = ANCIENT_DATES
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),

@@ -17,6 +17,9 @@ pytestmark = pytest.mark.spark
 class TestAvro(SinkConformance):
     plugin_class = S3Sink
     many = 3  # each is an object
+    large = 0
+    faults = 4
+    is_whole = False  # objects come to their places one after the other
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "flush.size": 1}

@@ -28,6 +28,7 @@ PEOPLE = "id int, name string"
 
 class TestJson(SinkConformance):
     plugin_class = FilesSink
+    faults = 4
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder)}
@@ -37,6 +38,7 @@ class TestJson(SinkConformance):
 @pytest.mark.one_spark
 class TestAvro(SinkConformance):
     plugin_class = FilesSink
+    faults = 0  # the steps are the same
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "format": "avro"}
@@ -45,6 +47,7 @@ class TestAvro(SinkConformance):
 @pytest.mark.one_spark
 class TestParquet(SinkConformance):
     plugin_class = FilesSink
+    faults = 0
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "format": "parquet"}

@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +16,7 @@ from headrace import ConfigError, DataError, PluginError, RetriableError
 from headrace.runtime.session_check import check_session
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
+from headrace.testing.meantime import in_the_meantime
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
@@ -34,6 +32,7 @@ PEOPLE = "id int, name string"
 
 class TestMergeOnRead(SinkConformance):
     plugin_class = IcebergSink
+    faults = 4
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder)}
@@ -43,6 +42,7 @@ class TestMergeOnRead(SinkConformance):
 @without_histories
 class TestCopyOnWrite(SinkConformance):
     plugin_class = IcebergSink
+    faults = 0  # the steps are the same
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder), "table.type": "copy-on-write"}
@@ -110,39 +110,10 @@ def test_a_batch_is_applied_once_when_maintenance_has_expired_its_snapshot(
 # Other writers
 
 
-@contextmanager
-def during(work: Callable[[], object]) -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Gives a function that has ``work`` done while Spark reads a DataFrame's column ``name``."""
-    server = socket.create_server(("127.0.0.1", 0))
-    port = server.getsockname()[1]
-
-    def serve() -> None:
-        connection, _ = server.accept()
-        with connection:
-            work()
-            connection.sendall(b".")
-
-    def wait(value: str) -> str:
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.recv(1)
-        return value
-
-    def interleave(rows: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        return rows.coalesce(1).withColumn("name", F.udf(wait)("name"))
-
-    thread = Thread(target=serve)
-    thread.start()
-    with server:
-        yield interleave
-        thread.join()
-
-
 def test_a_commit_in_between_is_retriable(target: Target, clones: Sessions) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
     other = Target(target.sink, clones.of("other"), name=target.name)
-    with during(lambda: other.write(PEOPLE, put(2, 2, "b"))) as interleave:
+    with in_the_meantime(lambda: other.write(PEOPLE, put(2, 2, "b"))) as interleave:
         error = target.refusal(lambda: target.apply(interleave(target.frame(PEOPLE, put(3, 1, "A")))))
     assert isinstance(error, RetriableError)
     assert "conflicting" in str(error)
@@ -162,7 +133,7 @@ def test_a_pipeline_tries_again_after_a_commit_in_between(
                 return super().write(table, rows, batch)
             columns = "artist_id int, name string, nationality string"
             other = Target(sink, clones.of("other"), ("artist_id",), pipelines.TABLE)
-            with during(lambda: other.write(columns, put(1, 9, "other", None))) as interleave:
+            with in_the_meantime(lambda: other.write(columns, put(1, 9, "other", None))) as interleave:
                 return super().write(table, interleave(rows), batch)
 
     sink = IcebergSink(warehouse=str(tmp_path / "lake" / "iceberg"))

@@ -50,7 +50,7 @@ class Example(Sink):
         return spark.read.option("mergeSchema", "true").parquet(*batches)
 
     def _folder(self, table: Table) -> Path:
-        return Path(self.config.path, *table.parts)
+        return Path(self.config.path, *table.parts).absolute()
 
 
 @hookimpl

@@ -53,7 +53,7 @@ class S3Sink(Sink):
     api_version = 1
     Config = S3SinkConfig
     config: S3SinkConfig
-    capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True)
+    capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True, concurrent_writers=True)
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),

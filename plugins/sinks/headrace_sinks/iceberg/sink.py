@@ -101,7 +101,13 @@ class IcebergSink(Sink):
     Config = IcebergConfig
     config: IcebergConfig
     capabilities = Capabilities(
-        upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True, single_pass=True
+        upsert=True,
+        delete=True,
+        schema_evolution=True,
+        exactly_once=True,
+        time_travel=True,
+        single_pass=True,
+        concurrent_writers=True,
     )
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),

@@ -103,7 +103,8 @@ class AcmeCsv(Sink):
         return _read(spark, versions[-1]).where(f"NOT {DELETED}")
 
     def _folder(self, table: Table) -> Path:
-        return Path(self.config.path, *table.parts)
+        # Java may have been started in another folder than the one that is Python's now.
+        return Path(self.config.path, *table.parts).absolute()
 
     def _versions(self, table: Table) -> list[Path]:
         return sorted(head.parent for head in self._folder(table).glob(f"*/{HEAD}"))

@@ -105,7 +105,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     from headrace.sdk.plugins import Registry
 
     plugins = Registry.from_entry_points()
-    examples = [path for path in (ROOT / "examples").iterdir() if path.is_dir()]
+    examples = [path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists()]
     for folder in (ROOT / "tests/packaging/headrace_acme", *examples):
         monkeypatch.syspath_prepend(folder)
         name = folder.name.replace("-", "_")

@@ -37,6 +37,7 @@ def test_no_function_is_named_by_a_participle() -> None:
         f"{path}:{node.lineno}: {node.name}"
         for path, node in functions(*CODE)
         if (word := node.name.strip("_").split("_")[0]) not in ALLOWED and PARTICIPLE.fullmatch(word)
+        if word.islower()  # else the name is Spark's
     ]
     assert not named, "\n" + "\n".join(named)
 

@@ -24,7 +24,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 #: Lines of code that the author of a plugin may have to read: no blank line, no comment, no docstring.
-LIMIT = 1000
+LIMIT = 900
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +140,8 @@ def test_the_core_names_no_connector_and_no_format() -> None:
 
 
 def test_what_an_author_reads_is_little() -> None:
-    # how plugins are found and looked at is nothing that an author reads
-    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem not in ("plugins", "plugin_checks")]
+    # a list of names, and how plugins are found and looked at, are nothing that an author reads
+    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem not in ("__init__", "plugins", "plugin_checks")]
     lines = {str(path.relative_to(CORE)): code_lines(path) for path in read}
     assert sum(lines.values()) < LIMIT, sorted(lines.items(), key=lambda item: -item[1])
 

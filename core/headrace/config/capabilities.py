@@ -87,6 +87,7 @@ CAPABILITIES = {
         ("exactly once", _claims("exactly_once"), "a batch that comes again changes nothing"),
         ("time travel", _claims("time_travel"), "a table can be read as it was (`as_of`)"),
         ("single pass", _claims("single_pass"), "a batch is read once, without a cache"),
+        ("concurrent writers", _claims("concurrent_writers"), "two pipelines may write a table at once"),
     ),
     "auth": _make(
         ("finds brokers", _says("finds_brokers"), "`bootstrap.servers` may be left out"),

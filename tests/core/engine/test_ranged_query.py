@@ -251,7 +251,7 @@ def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> 
         orders.add(1)
         until(query._state.is_stopping, "the wish to stop")
         source.answers.set()
-        stopper.join(20)
+        stopper.join(60)
         assert not stopper.is_alive()
     assert orders.read_batches() == {}
     orders.pipeline().run(spark)
@@ -285,7 +285,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
     stopper.start()
     until(query._state.is_stopping, "the wish to stop")
     orders.hold.unlink()
-    stopper.join(20)
+    stopper.join(60)
     assert not stopper.is_alive()
     assert query.exception is None
     assert orders.read_batches() == {0: [1]}

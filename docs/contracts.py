@@ -44,6 +44,8 @@ CASES = {
     "_orders": "Where events say their order",
     "_keeps_envelopes": "Of one that leaves envelopes as envelopes",
     "_hides": "Of one that hides values",
+    "_fails": "Where its writes are cut off (`faults`)",
+    "applies_if": "Where it applies",
 }
 HEAD = """\
 Made by `python docs/generate.py` from the classes of `headrace.sdk` and the tests of `{kit}`, the kit by which
@@ -98,6 +100,6 @@ def _find_case(test: Any) -> str:
         if isinstance(mark, ast.Call) and name in ("claims", "lacks"):
             capabilities = " and ".join(f"`{ast.literal_eval(one)}`" for one in mark.args)
             return f"Of one that {'claims' if name == 'claims' else 'does not claim'} {capabilities}"
-        if isinstance(mark, ast.Name):
+        if name != "pytest.mark.parametrize":
             return CASES.get(name) or f"Of one that is {name.strip('_').replace('_', ' ')}"
     return CASES[""]

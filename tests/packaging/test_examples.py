@@ -27,7 +27,7 @@ FILES = (
         "tox.ini",
     ),
 )
-EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir())
+EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists())
 #: Example → what `headrace new` was asked for.
 BEGUN_AS = {
     "headrace-http-source": ("source", "http_source"),

@@ -111,7 +111,8 @@ def _count_changes() -> Observation:
 
 
 def _subtract(one: _Counted) -> int:
-    before, after = one.before.result().get("changes"), one.after.result().get("changes")
+    before = one.before.result().get("changes")
+    after = None if before is None else one.after.result().get("changes")
     if before is None or after is None:  # Spark did not deliver them
         return 0
     if before != after and not (one.transform.filters and after < before):

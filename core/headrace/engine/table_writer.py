@@ -112,7 +112,9 @@ class TableWriter:
             state.modes.note(job.default_modes)
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
-            counts = counter.collect(was_read=was_read).with_filtered(balance.count_filtered() if was_read else 0)
+            counts = counter.collect(was_read=was_read)
+            if was_read and counts.rows_in is not None:  # else Spark delivers nothing, and would be waited for again
+                counts = counts.with_filtered(balance.count_filtered())
             if job.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
             if job.has_snapshots:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk.events import Events
 from headrace.sdk.plugin import Plugin
-from headrace.spark.sessions import move_to_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +51,8 @@ class Source(Plugin, ABC):
         Looking for the topics here costs a pass over the batch: a source that knows them does better.
         """
         from pyspark.sql import functions as F
+
+        from headrace.spark.sessions import move_to_session
 
         topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
         return {topic: partial(move_to_session, frame.where(F.col("topic") == topic)) for topic in topics}

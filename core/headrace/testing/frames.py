@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: A column may be called as Spark calls the one for what it cannot parse.
+_OPTIONS = {"columnNameOfCorruptRecord": "_headrace_kit_corrupt"}
+
 
 def make_frame(session: SparkSession, schema: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows, column → value, with the columns of ``schema`` (SQL). No plan shows their values."""
@@ -19,7 +22,7 @@ def make_frame(session: SparkSession, schema: str, rows: Sequence[Mapping[str, A
     values = ", ".join(f"('{text}')" for text in texts) or "('{}')"
     # An inline table is a local relation, and so is what Spark makes of it without a job.
     frame = session.sql(f"SELECT row FROM VALUES {values} AS given(row)")  # noqa: S608 - a test's own rows
-    parsed = frame.where(F.lit(bool(rows))).select(F.from_json("row", schema).alias("row"))
+    parsed = frame.where(F.lit(bool(rows))).select(F.from_json("row", schema, _OPTIONS).alias("row"))
     return parsed.select("row.*")
 
 

@@ -99,7 +99,7 @@ def test_plugins_as_json(headrace: Headrace, acme: Registry) -> None:
 def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
     said = headrace("plugins", "iceberg").output
     assert " ".join(said.splitlines()[1].split()) == (
-        "sink iceberg headrace 0.1.0 1 upsert, delete, schema evolution, exactly once, time travel, single pass, connect ok"
+        "sink iceberg headrace 0.1.0 1 upsert, delete, schema evolution, exactly once, time travel, single pass, concurrent writers, connect ok"
     )
     text = " ".join(said.split())
     assert "table.type merge-on-read or copy-on-write How rows are replaced: merge-on-read writes less" in text

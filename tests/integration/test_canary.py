@@ -117,6 +117,8 @@ def pipeline(
         "spark": {
             "spark.master": "local[2]",
             "spark.log.level": "INFO",
+            # Spark would log each event, if it logged slow ones.
+            "spark.scheduler.listenerbus.logSlowEvent.threshold": "1ns",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": str(folder / "events"),
             # What is compressed could not be searched.

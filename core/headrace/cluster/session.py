@@ -14,6 +14,7 @@ from headrace.runtime.session_builder import (
     EXECUTOR_JAVA_OPTIONS,
     EXTENSIONS,
     REDACTION,
+    SLOW_EVENTS,
     check_supported,
     list_defaults,
     merge_session_conf,
@@ -76,7 +77,11 @@ def complete_submitted_conf(
 
     ``given``: what spark-submit and the cluster say already. Its extensions and its executors' Java options stay.
     """
-    asked = {**list_defaults(plugins, spark_line(spark_version()), given.get), **merge_session_conf(plugins)}
+    defaults = {
+        SLOW_EVENTS: given.get(SLOW_EVENTS, "false"),
+        **list_defaults(plugins, spark_line(spark_version()), given.get),
+    }
+    asked = {**defaults, **merge_session_conf(plugins)}
     options = [part for part in (one.get(EXECUTOR_JAVA_OPTIONS) for one in (given, asked, conf)) if part]
     merged = {**asked, **conf, EXECUTOR_JAVA_OPTIONS: keep_secrecy(with_huge_methods(" ".join(options)), *options)}
     if EXTENSIONS in given:

@@ -29,6 +29,8 @@ EXTENSIONS = "spark.sql.extensions"
 EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 #: Which settings Spark's log, UI and event log do not show: those whose key or value this finds.
 REDACTION = "spark.redaction.regex"
+#: Whether Spark logs an event that a listener took long for: that of a job with all settings it was given, secrets too.
+SLOW_EVENTS = "spark.scheduler.listenerbus.logSlowEvent"
 #: Settings that are lists, and what is between their items.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
@@ -118,6 +120,7 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     driver, executors = (" ".join(parts) for parts in options.values())
     merged = {
         "spark.master": os.environ.get("MASTER", "local[*]"),
+        SLOW_EVENTS: "false",
         **list_defaults(plugins, spark_line(spark_version()), read_spark_default),
         **plugin_conf,
         **conf,

@@ -118,7 +118,7 @@ def pipeline(
             "spark.master": "local[2]",
             "spark.log.level": "INFO",
             # Spark would log each event, if it logged slow ones.
-            "spark.scheduler.listenerbus.logSlowEvent.threshold": "1ns",
+            "spark.scheduler.listenerbus.logSlowEvent.threshold": "1us",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": str(folder / "events"),
             # What is compressed could not be searched.

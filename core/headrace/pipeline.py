@@ -301,7 +301,7 @@ class Pipeline:
     ) -> Iterator[Maintained]:
         """Does what is due for its tables, or those named, step by step, whatever ``maintenance.enabled`` says.
 
-        A run may go on meanwhile: its batches win. ``dry_run``: only says what is due. A step that fails is given with its ``error``.
+        A run may go on meanwhile: of two commits the later one is refused, and tried again. ``dry_run``: only says what is due. A step that fails is given with its ``error``.
         """
         with say_errors(self.plan):
             spark = self._session(spark)

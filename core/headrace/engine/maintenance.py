@@ -6,8 +6,8 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.progress_log import ProgressLog
@@ -94,7 +94,7 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
     """Does what is due for tables, now; ``dry_run``: only looks. What fails is an item with its error."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
-    upkeep = Upkeep(plan.settings.maintenance.upkeep.history_seconds, files=2)
+    upkeep = replace(plan.settings.maintenance.upkeep, files=2)
     for table in tables:
         for sink in plan.sinks:
             yield from _maintain(plan, session, Table(table), sink, upkeep, dry_run=dry_run)
@@ -193,7 +193,7 @@ def _maintain(
     sink: Sink,
     upkeep: Upkeep,
     *,
-    hold: Callable[[str], object] = nullcontext,
+    hold: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     dry_run: bool = False,
 ) -> Iterator[Maintained]:
     step: MaintenanceStep | None = None
@@ -202,7 +202,7 @@ def _maintain(
             if dry_run:
                 yield Maintained(table.name, sink.name, step.name, step.what)
                 continue
-            with hold(table.name) if step.is_alone else nullcontext():  # type: ignore[attr-defined]
+            with hold(table.name) if step.is_alone else nullcontext():
                 started = time.monotonic()
                 outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
             yield Maintained(table.name, sink.name, step.name, step.what, outcome, time.monotonic() - started)

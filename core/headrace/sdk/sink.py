@@ -137,8 +137,8 @@ class Sink(Plugin, ABC):
     def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
         """The steps that are due for a table, each looked for when the one before it was done, or was left out.
 
-        Asked between batches, by one thread for all tables of a pipeline; also by another process beside a run, whose batches win
-        where both commit at once. None by default: a format that maintains itself, or need not be.
+        Asked between batches, by one thread for all tables of a pipeline; also by another process beside a run: of two commits
+        the later one is refused, and tried again. None by default: a format that maintains itself, or need not be.
         """
         yield from ()
 

@@ -13,7 +13,7 @@ def maintain(file: str, tables: tuple[str, ...], *, dry_run: bool) -> None:
     """Do what keeps tables quick, now: merge files, fold deletes, expire versions.
 
     A run does this by itself between its batches, unless `maintenance: {enabled: false}` says that it should not. Both may
-    go on at once: the run's batches win.
+    go on at once: of two commits the later one is refused, and tried again.
     """
     from headrace.cli.formatting import escape_controls
     from headrace.cli.startup import open_session

@@ -16,7 +16,7 @@ class Maintenance(Config):
     enabled: bool = True
     #: How long older versions of a table can be read (``--as-of``). The newest 50 stay whatever their age.
     history: Interval = "1 hour"
-    #: How many files more than it needs a table may have before they are merged.
+    #: How many files more than it needs a table may have before they are compacted.
     files: int = Field(32, ge=2)
 
     @property

@@ -11,7 +11,7 @@ class Upkeep:
     """What the pipeline's file says of maintenance, in words that hold for every table format.
 
     ``history_seconds``: how long older versions of a table can be read; ``files``: how many files more than it needs a table may
-    have before they are merged.
+    have before they are compacted.
     """
 
     history_seconds: float
@@ -39,12 +39,12 @@ class TableSize:
     rows: int | None = None
     bytes: int | None = None
     files: int | None = None
-    #: Files that maintenance would merge with others.
+    #: Files that maintenance would compact into one.
     small_files: int | None = None
     #: Files that say which rows of others are gone.
     delete_files: int | None = None
     #: Versions that can be read, and the time of the oldest: milliseconds since 1970.
     versions: int | None = None
     oldest_version: int | None = None
-    #: When files were last merged: milliseconds since 1970.
+    #: When it was last compacted: milliseconds since 1970.
     maintained: int | None = None

@@ -72,13 +72,13 @@ def test_what_is_due_is_shown_and_done(headrace: Headrace, file: Path, artists: 
 
     names, table = headrace("tables", str(file)).output.splitlines()
     assert re.split(" {2,}", names) == [
-        *("table", "sink", "rows", "bytes", "files", "small", "deletes", "versions", "since (UTC)", "merged (UTC)"),
+        *("table", "sink", "rows", "bytes", "files", "small", "deletes", "versions", "since (UTC)", "compacted (UTC)"),
     ]
     assert re.fullmatch(rf"{TABLE} +iceberg +3 +[\d,]+ +3 +3 +2 +3 +\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d +–", table)
     due = headrace("maintain", str(file), "--dry-run").output
-    assert re.fullmatch(rf"{TABLE} → iceberg: merge: 3 files of 0\.0 MB\n", due)
+    assert re.fullmatch(rf"{TABLE} → iceberg: compact: 3 files of 0\.0 MB\n", due)
     done = headrace("maintain", str(file), TABLE).output
-    assert re.fullmatch(rf"{TABLE} → iceberg: merge: 3 files into 1, took [\d.]+ s\n", done)
+    assert re.fullmatch(rf"{TABLE} → iceberg: compact: 3 files into 1, took [\d.]+ s\n", done)
     after = json.loads(headrace("tables", str(file), "--format", "json").output)
     assert (after["table"], after["sink"], after["rows"], after["files"]) == (TABLE, "iceberg", 3, 1)
     assert (after["small_files"], after["delete_files"]) == (0, 0)
@@ -94,7 +94,7 @@ def test_what_is_due_is_shown_and_done(headrace: Headrace, file: Path, artists: 
 def test_a_run_does_it_before_it_ends(tmp_path: Path, artists: Topic, spark: SparkSession) -> None:
     pipeline = pipelines.pipeline(tmp_path, maintenance={"files": 3})
     said = write_batches(artists, pipeline, spark, 2)
-    assert [(one.step, one.outcome, one.error) for one in said] == [("merge", "2 files into 1", None)]
+    assert [(one.step, one.outcome, one.error) for one in said] == [("compact", "2 files into 1", None)]
     assert pipelines.rows(pipeline, spark) == [artist(1, "name 2"), artist(2, "name 2")]
     off = pipelines.pipeline(tmp_path, maintenance={"files": 3, "enabled": False})
     assert write_batches(artists, off, spark, 3) == []
@@ -108,5 +108,5 @@ def test_what_fails_is_said_and_ends_with_an_error(
         data.unlink()
     failed = headrace("maintain", str(file))
     assert failed.exit_code == 1
-    assert failed.output.startswith(f"{TABLE} → iceberg: merge: ")
+    assert failed.output.startswith(f"{TABLE} → iceberg: compact: ")
     assert "artists/data" in failed.output

@@ -44,7 +44,7 @@ class KeptSink(MemorySink):
 
 
 def step(run: Callable[[], str], *, is_alone: bool = False) -> MaintenanceStep:
-    return MaintenanceStep("merge", "9 files", run, is_alone)
+    return MaintenanceStep("compact", "9 files", run, is_alone)
 
 
 def fail(error: Exception) -> Callable[[], str]:
@@ -81,7 +81,7 @@ def test_a_table_is_looked_at_after_some_batches_of_its_own(spark: SparkSession)
     run.maintainer.stop()
     assert sink.looks == ["shop.a"]
     assert [(done.table, done.sink, done.outcome) for done in run.reported] == [("shop.a", "kept", "9 files into 1")]
-    assert str(run.reported[0]) == "shop.a → kept: merge: 9 files into 1, took 0.0 s"
+    assert str(run.reported[0]) == "shop.a → kept: compact: 9 files into 1, took 0.0 s"
 
 
 def test_a_run_that_ends_looks_at_all_that_it_wrote(spark: SparkSession) -> None:
@@ -105,13 +105,13 @@ def test_no_run_looks_where_the_file_says_so(spark: SparkSession) -> None:
 def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: SparkSession, is_alone: bool) -> None:
     under_way, may_end, order = threading.Event(), threading.Event(), list[str]()
 
-    def merge() -> str:
+    def compact() -> str:
         under_way.set()
         assert may_end.wait(30)
         order.append("step")
         return "done"
 
-    run = Run(spark, KeptSink(step(merge, is_alone=is_alone)))
+    run = Run(spark, KeptSink(step(compact, is_alone=is_alone)))
 
     def apply_batch(table: str) -> None:
         with run.maintainer.hold(table):
@@ -140,7 +140,7 @@ def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_other
     run.maintainer.finish()
     assert (sink.looks, other.looks) == (["shop.a", "shop.b"], ["shop.a", "shop.a", "shop.b"])
     failed, done = run.reported
-    assert "shop.a → kept: merge: " in str(failed)
+    assert "shop.a → kept: compact: " in str(failed)
     assert "no right to delete s3a://lake/x" in str(failed)
     assert (done.table, done.error) == ("shop.b", None)
 
@@ -148,12 +148,12 @@ def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_other
 def test_a_step_that_lost_to_a_writer_is_tried_again(spark: SparkSession) -> None:
     outcomes = iter([RetriableError("another writer committed"), None])
 
-    def merge() -> str:
+    def compact() -> str:
         if (error := next(outcomes)) is not None:
             raise error
         return "done"
 
-    sink = KeptSink(step(merge))
+    sink = KeptSink(step(compact))
     (done,) = maintain(plan_of(sink), spark, ["shop.a"], dry_run=False)
     assert (done.outcome, done.error) == ("done", None)
 
@@ -161,18 +161,18 @@ def test_a_step_that_lost_to_a_writer_is_tried_again(spark: SparkSession) -> Non
 def test_what_is_due_is_said_and_not_done(spark: SparkSession) -> None:
     sink = KeptSink(step(fail(AssertionError("it ran"))))
     (due,) = maintain(plan_of(sink), spark, ["shop.a"], dry_run=True)
-    assert str(due) == "shop.a → kept: merge: 9 files"
+    assert str(due) == "shop.a → kept: compact: 9 files"
 
 
 def test_a_run_that_is_told_to_end_cancels_what_is_under_way(spark: SparkSession) -> None:
     under_way = threading.Event()
 
-    def merge() -> str:
+    def compact() -> str:
         under_way.set()
         spark.range(0, 10**13, 1, 2).selectExpr("sum(id * 2 % 3)").collect()  # would take hours
         return "done"
 
-    run = Run(spark, KeptSink(step(merge)))
+    run = Run(spark, KeptSink(step(compact)))
     run.write("shop.a")
     assert under_way.wait(30)
     run.maintainer.stop()

@@ -59,7 +59,7 @@ def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
     assert (before.rows, before.files, before.small_files, before.versions) == (3, 4, 4, 4)
     assert before.delete_files
     assert before.maintained is None
-    assert maintain(target) == {"merge": "4 files into 1"}
+    assert maintain(target) == {"compact": "4 files into 1"}
     after = target.sink.measure_table(target.session, target.table)
     assert after is not None
     assert (after.rows, after.files, after.small_files) == (3, 1, 0)
@@ -90,7 +90,7 @@ def test_nothing_is_due_of_few_files_or_of_no_table(target: Target) -> None:
 
 
 @pytest.mark.one_spark
-def test_deletes_of_a_file_that_is_not_small_are_folded(
+def test_deletes_of_a_file_that_is_not_small_are_rewritten(
     tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "write.delete.granularity": "partition"})
@@ -102,7 +102,7 @@ def test_deletes_of_a_file_that_is_not_small_are_folded(
     size = target.sink.measure_table(target.session, target.table)
     assert size is not None
     assert size.delete_files == 5
-    assert maintain(target) == {"fold": "5 delete files into 1"}
+    assert maintain(target) == {"rewrite-deletes": "5 delete files into 1"}
     assert rows(target) == {0: "old", **dict.fromkeys(range(6, 20), "old")}
 
 
@@ -173,7 +173,7 @@ def test_batches_and_the_maintenance_of_another_process_at_once(target: Target, 
         target.batch += 1
     ends.set()
     thread.join()
-    assert "merge" in done
+    assert "compact" in done
     assert all(isinstance(_explain(target, error), RetriableError) for error in failed), failed
     newest = {at: f"n{at}" for at in range(1, 9)}
     assert rows(target) == {**dict.fromkeys(range(10), "old"), **newest, 108: "new"}
@@ -184,7 +184,7 @@ def _explain(target: Target, error: Exception) -> HeadraceError:
 
 
 @given(st.lists(st.integers(1, 10**9), max_size=60))
-def test_merging_ends_and_is_worth_it(found: list[int]) -> None:
+def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
     sizes, merges = sorted(found), 0
     while (count := _count_mergeable(sizes, 10**8)) > 1:
         assert sum(sizes[:count]) <= 256 * 2**20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def tables(file: str, *, form: str) -> None:
     """Show how large each table is, and what maintenance has to do there.
 
-    small: files that would be merged with others; deletes: files that say which rows of others are gone; since: the oldest
+    small: files that would be compacted; deletes: files that say which rows of others are gone; since: the oldest
     version that can be read. It may be asked while the pipeline runs.
     """
     from headrace.cli.startup import open_session
@@ -41,7 +41,9 @@ def _print(measured: Sequence[MeasuredTable]) -> None:
     from headrace.cli.table_output import make_console, make_table, make_text, put
 
     shown = make_table(
-        "table", "sink", right=("rows", "bytes", "files", "small", "deletes", "versions", "since (UTC)", "merged (UTC)")
+        "table",
+        "sink",
+        right=("rows", "bytes", "files", "small", "deletes", "versions", "since (UTC)", "compacted (UTC)"),
     )
     for item in measured:
         size = item.size

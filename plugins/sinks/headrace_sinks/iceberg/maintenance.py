@@ -1,6 +1,6 @@
-"""Maintenance of an Iceberg table: small files merged, deletes folded, versions expired, by Iceberg's own actions.
+"""Maintenance of an Iceberg table: small files compacted, deletes rewritten, versions expired, by Iceberg's own actions.
 
-Merging files makes void what a batch reads at the same time, and the other way round; all else goes on beside a writer. Manifests
+Compaction makes void what a batch reads at the same time, and the other way round; all else goes on beside a writer. Manifests
 are none of it: Iceberg merges them whenever it commits.
 """
 
@@ -21,9 +21,9 @@ METADATA_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
-#: Bytes that are merged at most while a batch waits: about five seconds of one core.
+#: Bytes that are compacted at most while a batch waits: about five seconds of one core.
 _MOST_BYTES = 256 * 1024 * 1024
-#: A file that small is merged with any others: to read it takes as long as to open it.
+#: A file that small is compacted with any others: to read it takes as long as to open it.
 _TINY_BYTES = 1024 * 1024
 #: Larger files are left as they are.
 _LARGE_BYTES = 128 * 1024 * 1024
@@ -51,8 +51,8 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
         if java is None or (snapshot := java.currentSnapshot()) is None:
             return None
         summary, snapshots = snapshot.summary(), java.operations().current().snapshots()
-        merges = spark.table(f"{name}.snapshots").where("operation = 'replace'")
-        merged = merges.selectExpr("max(unix_millis(committed_at))").collect()[0][0]
+        compactions = spark.table(f"{name}.snapshots").where("operation = 'replace'")
+        compacted = compactions.selectExpr("max(unix_millis(committed_at))").collect()[0][0]
         deletes = _number(summary, "total-delete-files")
         return TableSize(
             rows=spark.table(name).count() if deletes else _number(summary, "total-records"),
@@ -62,7 +62,7 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
             delete_files=deletes,
             versions=snapshots.size(),
             oldest_version=snapshots.get(0).timestampMillis(),
-            maintained=merged,
+            maintained=compacted,
         )
 
 
@@ -100,7 +100,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
         "delete-ratio-threshold": str(_MOST_DELETED if sum(sizes) <= _MOST_BYTES else 1.0),
     }
 
-    def merge() -> str:
+    def compact() -> str:
         java.refresh()  # a batch may have come since, and a try that lost to one is repeated
         action = _actions(spark).rewriteDataFiles(java).binPack()
         for key, value in options.items():
@@ -108,7 +108,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
         done = action.execute()
         return f"{done.rewrittenDataFilesCount()} files into {done.addedDataFilesCount()}"
 
-    return _step(spark, "merge", f"{count} files of {_megabytes(sum(sizes[:count]))}", merge, is_alone=True)
+    return _step(spark, "compact", f"{count} files of {_megabytes(sum(sizes[:count]))}", compact, is_alone=True)
 
 
 def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
@@ -118,11 +118,11 @@ def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> Mai
     if deletes < upkeep.files // 2 + 2 * _number(summary, "total-data-files"):
         return None
 
-    def fold() -> str:
+    def rewrite() -> str:
         done = _actions(spark).rewritePositionDeletes(java).option("min-input-files", "2").execute()
         return f"{done.rewrittenDeleteFilesCount()} delete files into {done.addedDeleteFilesCount()}"
 
-    return _step(spark, "fold", f"{deletes} delete files", fold)
+    return _step(spark, "rewrite-deletes", f"{deletes} delete files", rewrite)
 
 
 def _find_old_versions(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
@@ -161,7 +161,7 @@ def _sizes(spark: SparkSession, name: str) -> list[int]:
 
 
 def _largest(java: Any) -> int:
-    """Bytes from which on a file is not merged with others."""
+    """Bytes from which on a file is not compacted with others."""
     target = java.properties().get(_TARGET_SIZE)
     return min(_LARGE_BYTES, (int(target) if target else _DEFAULT_TARGET_SIZE) * 3 // 4)
 
@@ -169,7 +169,7 @@ def _largest(java: Any) -> int:
 def _count_mergeable(sizes: Sequence[int], largest: int) -> int:
     """How many of the smallest files are worth being one: those that are tiny, and each that is no larger than all before together.
 
-    So a row is written anew as often as the table's size doubles, and not with every merge.
+    So a row is written anew as often as the table's size doubles, and not with every compaction.
     """
     together, count = 0, 0
     for size in sizes:

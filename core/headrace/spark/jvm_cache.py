@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: Classes that PySpark asks for by their short names: for each the JVM looks through all jars, once per imported package.
-_CLASSES = ("SparkSession", "SparkSession$", "Column", "PythonRDD", "SerDeUtil", "SimplePythonFunction")
+#: Classes that PySpark asks for as they are written here. For a short name the JVM looks through all jars, once per imported
+#: package; for the session's, in Spark 4 with its package, it is asked in each batch.
+_CLASSES = (
+    *("SparkSession", "SparkSession$", "Column", "PythonRDD", "SerDeUtil", "SimplePythonFunction"),
+    *("org.apache.spark.sql.classic.SparkSession", "org.apache.spark.sql.classic.SparkSession$"),
+)
 
 
 class _Package(JavaPackage):  # type: ignore[misc]

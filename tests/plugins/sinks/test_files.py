@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
 from tests.support import pipelines
+from tests.support.kit import for_another_format
 
 from headrace import ConfigError, DataError
 from headrace.spark.sessions import Sessions
@@ -36,6 +38,7 @@ class TestJson(SinkConformance):
 
 # On a second Spark the sink `s3` has Avro's kit, and Iceberg's tables are Parquet.
 @pytest.mark.one_spark
+@for_another_format
 class TestAvro(SinkConformance):
     plugin_class = FilesSink
     faults = 0  # the steps are the same
@@ -45,6 +48,7 @@ class TestAvro(SinkConformance):
 
 
 @pytest.mark.one_spark
+@for_another_format
 class TestParquet(SinkConformance):
     plugin_class = FilesSink
     faults = 0
@@ -145,28 +149,28 @@ def test_a_column_may_be_called_as_spark_calls_what_it_cannot_parse(tmp_path: Pa
     assert table.rows() == [{"id": 1, "_corrupt_record": "a", "_metadata": 7}]
 
 
-@pytest.mark.parametrize("format", ["json", "avro", "parquet"])
-@pytest.mark.parametrize(
-    ("stored", "incoming", "old", "new"),
-    [
-        ("string", "binary", "t", b"\x00\xff"),
-        ("bigint", "float", 2**53 + 1, 0.5),
-        ("double", "bigint", 0.5, 2**53 + 1),
-        ("int", "string", 7, "t"),
-    ],
+#: Stored as, comes as, and a value of each.
+CONTRADICTIONS = (
+    ("string", "binary", "t", b"\x00\xff"),
+    ("bigint", "float", 2**53 + 1, 0.5),
+    ("double", "bigint", 0.5, 2**53 + 1),
+    ("int", "string", 7, "t"),
 )
-def test_a_type_that_contradicts_an_earlier_batch_is_refused_and_the_rows_stay(
+
+
+@pytest.mark.parametrize("format", ["json", "avro", "parquet"])
+def test_types_that_contradict_an_earlier_batch_are_refused_and_the_rows_stay(
     tmp_path: Path,
     clones: Sessions,
     format: str,  # noqa: A002
-    stored: str,
-    incoming: str,
-    old: Any,
-    new: Any,
 ) -> None:
     table = target(tmp_path, clones, format=format)
-    table.write(f"id int, c {stored}", put(1, 1, old))
-    error = table.refusal(lambda: table.write(f"id int, c {incoming}", put(2, 2, new)))
-    assert isinstance(error, DataError)
-    assert "'c'" in str(error)
-    assert table.rows() == [{"id": 1, "c": old}]
+    columns = [f"c{number}" for number in range(len(CONTRADICTIONS))]
+    stored = ", ".join(f"{name} {kind}" for name, (kind, *_) in zip(columns, CONTRADICTIONS, strict=True))
+    old = [value for *_, value, _ in CONTRADICTIONS]
+    table.write(f"id int, {stored}", put(1, 1, *old))
+    for name, (_, incoming, _, new) in zip(columns, CONTRADICTIONS, strict=True):
+        error = table.refusal(partial(table.write, f"id int, {name} {incoming}", put(2, 2, new)))
+        assert isinstance(error, DataError)
+        assert f"'{name}'" in str(error)
+    assert table.rows() == [{"id": 1, **dict(zip(columns, old, strict=True))}]

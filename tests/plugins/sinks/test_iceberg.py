@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support import pipelines
 from tests.support.bronze import Bronze
-from tests.support.kit import without_histories
+from tests.support.kit import for_another_type
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
 from headrace.runtime.session_check import check_session
@@ -39,7 +39,7 @@ class TestMergeOnRead(SinkConformance):
 
 
 @pytest.mark.one_spark
-@without_histories
+@for_another_type
 class TestCopyOnWrite(SinkConformance):
     plugin_class = IcebergSink
     faults = 0  # the steps are the same

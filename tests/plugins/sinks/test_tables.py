@@ -75,11 +75,11 @@ def test_rows_of_a_partitioned_table_move(tmp_path: Path, clones: Sessions, tabl
         assert (folder / "z").is_dir()
 
 
+@pytest.mark.parametrize("name", pipelines.TABLE_SINKS)
 def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
-    tmp_path: Path, clones: Sessions, table_format: tuple[str, str]
+    tmp_path: Path, clones: Sessions, name: str
 ) -> None:
-    name, _ = table_format
-    table = target(tmp_path, clones, table_format, **BY_CITY[name])
+    table = target(tmp_path, clones, (name, TYPES[name][0]), **BY_CITY[name])
     error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
     assert error.where == WHERE[name]

@@ -14,7 +14,7 @@ from headrace.runtime import class_archive
 from headrace.runtime.class_archive import archive_options, makes_archive
 from headrace.runtime.ivy import spark_home
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 #: A program in one of PySpark's jars that says one word.
 PROGRAM = "org.xerial.snappy.OSInfo"
@@ -109,23 +109,27 @@ def test_two_that_make_the_same_one_leave_one(home: Path, jar: Path, folder: Pat
     assert sorted(file.suffix for file in folder.iterdir()) == [".jsa", ".starts"]
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        "-Xshare:auto",
-        "-XX:SharedArchiveFile=mine.jsa",
-        "-XX:ArchiveClassesAtExit=mine",
-        "-agentlib:jdwp=suspend=y",
-        "@file",
-    ],
+#: What somebody says of archives.
+SAID = (
+    "-Xshare:auto",
+    "-XX:SharedArchiveFile=mine.jsa",
+    "-XX:ArchiveClassesAtExit=mine",
+    "-agentlib:jdwp=suspend=y",
+    "@file",
 )
+
+
 def test_what_somebody_says_of_archives_counts(
-    home: Path, jar: Path, folder: Path, option: str, monkeypatch: pytest.MonkeyPatch
+    home: Path, jar: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(home, folder, jar)
-    assert archive_options(home, [jar], ["-Xmx1g", option], folder) == []
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Da=b {option}")
-    assert archive_options(home, [jar], [], folder) == []
+    used = make(home, folder, jar)
+    for option in SAID:
+        assert archive_options(home, [jar], ["-Xmx1g", option], folder) == []
+        with monkeypatch.context() as patch:
+            patch.setenv("JAVA_TOOL_OPTIONS", f"-Da=b {option}")
+            assert archive_options(home, [jar], [], folder) == []
+    assert used
+    assert archive_options(home, [jar], [], folder) == used
 
 
 def test_options_with_which_java_makes_none(home: Path, jar: Path, folder: Path) -> None:

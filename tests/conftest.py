@@ -30,8 +30,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByRoom 
     return ByRoom(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with long tests come first: one that begins when all others are done keeps everybody waiting."""
+    """What a kit asks of every plugin has no Spark in it. Files with long tests come first: one that begins when all others are
+    done keeps everybody waiting.
+    """
+    for item in items:
+        if isinstance(item, pytest.Function) and item.function.__qualname__.startswith("PluginConformance."):
+            item.add_marker(pytest.mark.one_spark)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

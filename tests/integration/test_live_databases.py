@@ -1,4 +1,4 @@
-"""Databases of twenty tables and more: one pipeline names their tables by a pattern, and all of them stay equal."""
+"""Databases of many tables: one pipeline names their tables by a pattern, and all of them stay equal."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ JSON = {
     # Unless told otherwise, it writes a column's default where the row has null.
     "value.converter.replace.null.with.default": "false",
 }
+#: Of Pagila, what no other database has: a partitioned table, arrays, enums and tsvectors beside keys of two columns. All 15
+#: of its tables are followed in test_live_command.py.
+OF_PAGILA = ("film", "film_actor", "payment", "staff")
 #: Inserts, updates and deletes in tables of both schemas; a key of two columns, a payment that moves to another
 #: partition, hundreds of rows at once, and columns of arrays, enums and tsvectors.
 IN_POSTGRES = """
@@ -47,12 +50,9 @@ insert into public.rental (rental_id, rental_date, inventory_id, customer_id, st
 insert into public.payment values (40001, 1, 1, 20001, 2.99, '2020-06-30 10:01+00');
 update public.payment set payment_date = '2020-07-02 10:01+00', amount = -3.5 where payment_id = 40001;
 delete from public.payment where customer_id = 7;
-update public.rental set return_date = null where customer_id = 8;
 delete from public.film_actor where film_id = 1;
 update public.film set special_features = '{"a, b", null}', rating = 'NC-17', description = 'Ünïcödé 😀' where film_id = 2;
 insert into public.film (film_id, title, language_id) values (1001, 'NEW', 1);
-update public.language set name = 'Esperanto' where language_id = 6;
-update public.customer set email = null, activebool = false where customer_id < 5;
 update public.staff set picture = '\\xdeadbeef' where staff_id = 2;
 delete from tickit.sales where salesid % 7 = 0;
 update tickit.listing set totalprice = 999999.99 where listid = 3;
@@ -95,12 +95,13 @@ def test_pagila_and_tickit_in_iceberg(
             f"shop_{schema}.{table.name}": (f"{schema}.{table.name}", table)
             for schema in ("public", "tickit")
             for table in databases.of_postgres(query, schema)
+            if schema == "tickit" or table.name in OF_PAGILA
         }
-        assert len(tables) == 22
+        assert len(tables) == 11
         settings = {
             "database.dbname": "shop",
             "publish.via.partition.root": "true",
-            "table.exclude.list": "public[.]payment_p.*",
+            "table.include.list": f"tickit[.].*,public[.]({'|'.join(OF_PAGILA)})",
         }
         connect.put("shop", {**postgres.debezium("shop"), **registry.avro_converter(), **settings})
         pipeline = pipeline_of(tmp_path, "iceberg", kafka, "shop[.].*", {"avro": {"registry": registry.ccompat_url}})

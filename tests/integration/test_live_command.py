@@ -30,7 +30,7 @@ MARK = "HEADRACE_LIVE_TEST"
 #: Seconds in which it is done on any machine.
 PATIENCE = 1500
 #: Changes: of each kind, one of them the one whose row is shown.
-FEW = 5
+FEW = 4
 
 
 @pytest.fixture

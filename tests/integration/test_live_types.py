@@ -61,9 +61,6 @@ COMBINATIONS: dict[str, list[dict[str, str]]] = {
     "mysql": [
         _mysql("json", "precise", "adaptive_time_microseconds", "bytes", "precise"),
         _mysql("avro", "string", "isostring", "base64", "long"),
-        _mysql("avro", "double", "connect", "base64-url-safe", "precise"),
-        _mysql("json", "string", "microseconds", "hex", "long"),
-        _mysql("json", "precise", "nanoseconds", "bytes", "long"),
     ],
 }
 

@@ -153,7 +153,8 @@ def _drop_nulls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 #: How many times so many histories are tried. Workers may share them (--dist load).
-again = pytest.mark.parametrize("part", range(int(os.environ.get("HEADRACE_HISTORIES", "1"))))
+PARTS = os.environ.get("HEADRACE_HISTORIES")
+again = pytest.mark.parametrize("part", range(int(PARTS or "1")))
 
 
 def examples(count: int) -> Callable[[Any], Any]:
@@ -173,7 +174,7 @@ SPARK_4 = pyspark.__version__.startswith("4.")
 
 @pytest.mark.one_spark
 @again
-@examples(6)
+@examples(6 if PARTS else 3)
 @given(history=histories())
 def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +182,7 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 
 @again
-@examples(2)
+@examples(1 if SPARK_4 else 2)
 @given(history=histories(), kind=st.sampled_from(["merge-on-read", "copy-on-write"]), partitioned=st.booleans())
 def test_iceberg(spark: SparkSession, part: int, history: History, kind: str, partitioned: bool) -> None:
     options = {"partition.by": {"*": [PARTITION]}} if partitioned else {}

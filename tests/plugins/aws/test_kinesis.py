@@ -131,6 +131,7 @@ def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
     assert rows(pipeline, spark, stream) == {2: "again"}
 
 
+@pytest.mark.one_spark
 def test_rows_and_changes_of_dms_lie_in_different_shards(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -239,6 +240,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
     assert len(lines()) == 20 * 4
 
 
+@pytest.mark.one_spark
 def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
     writer = Writer(kinesis, stream)
     writer.write()

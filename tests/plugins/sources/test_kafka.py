@@ -201,6 +201,7 @@ def test_a_table_that_fails_is_given_what_it_missed(
     assert names(pipeline, spark, bad) == {n: "newer" if n == 3 else bad for n in range(20)}
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize(("start", "seen"), [("earliest", [1, 2, 3]), ("offsets", [2, 3]), ("latest", [])], ids=str)
 def test_where_a_stream_starts(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, start: str, seen: list[int]
@@ -215,6 +216,7 @@ def test_where_a_stream_starts(
     assert list(names(pipeline, spark, topic)) == [*seen, 9]
 
 
+@pytest.mark.one_spark
 @pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
 def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, option: str) -> None:
     topic = f"{prefix}.orders"
@@ -226,6 +228,7 @@ def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, sp
     assert list(names(pipeline, spark, topic)) == [2000, 3000]
 
 
+@pytest.mark.one_spark
 def test_assigned_partitions(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.create_topic(topic, partitions=2)

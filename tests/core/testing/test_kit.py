@@ -17,6 +17,7 @@ from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing.histories import HistoryConformance
 from headrace.testing.interruptions import InterruptionConformance, Rehearsal
+from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
 from headrace.testing.stream import Stream
 from headrace.testing.tables import Target
@@ -39,7 +40,7 @@ def headrace_spark(spark: SparkSession) -> SparkSession:
     return spark
 
 
-class TestMemory(SinkConformance):
+class Memory(SinkConformance):
     plugin_class: ClassVar[type[Sink]] = MemorySink
     large = 0  # its tables are in this process
     faults = 100  # all
@@ -51,11 +52,43 @@ class TestMemory(SinkConformance):
 
 #: They are many batches each.
 SLOW = list_tests(HistoryConformance) | list_tests(InterruptionConformance)
+
+
 #: Sink → the tests that it fails.
 MEANT: dict[type[Sink], list[str]] = {}
 for _test, _sinks in BROKEN.items():
     for _sink in _sinks:
         MEANT.setdefault(_sink, []).append(_test)
+
+
+def kit_of(sink: type[Sink]) -> type[Memory]:
+    return type("Kit", (Memory,), {"plugin_class": sink})
+
+
+def list_applying(kit: type[Memory]) -> list[str]:
+    """The tests of sinks that apply to the kit's."""
+    return sorted(test for test in list_tests(SinkConformance) if callable(getattr(kit, test)))
+
+
+def share_out() -> dict[type[Sink], str]:
+    """Sink → a test that it has to pass, in turn, of those that are quick. All of all sinks would take an hour."""
+    shared: dict[type[Sink], str] = {}
+    for number, (sink, meant) in enumerate(MEANT.items()):
+        if sink is not UsesTheActiveSession:  # where it passes is chance
+            others = [test for test in list_applying(kit_of(sink)) if test not in {*meant, *SLOW}]
+            shared[sink] = others[number % len(others)]
+    return shared
+
+
+SHARED = share_out()
+
+
+class TestMemory(Memory):
+    """A sink that is right passes what is slow, and what none of the others is asked in turn."""
+
+
+for _test in {*SHARED.values(), *list_tests(PluginConformance)}:
+    setattr(TestMemory, _test, None)
 
 
 class Collects(FilesSink):
@@ -69,12 +102,8 @@ class Asked:
     """A sink that is asked by tests of the kit, each with all that it needs anew."""
 
     def __init__(self, sink: type[Sink], spark: SparkSession, folder: Path) -> None:
-        self._kit = type("Kit", (TestMemory,), {"plugin_class": sink})
+        self._kit = kit_of(sink)
         self._spark, self._folder, self._session = spark, folder, Sessions(spark).of("broken")
-
-    def list_tests(self) -> list[str]:
-        """The tests of sinks that apply to it."""
-        return sorted(test for test in list_tests(SinkConformance) if callable(getattr(self._kit, test)))
 
     def fail(self, test: str) -> str | None:
         """How it fails a test; None when it passes."""
@@ -122,15 +151,12 @@ def test_a_broken_sink_fails_the_tests_that_are_meant_for_it(
 ) -> None:
     asked = Asked(broken, spark, tmp_path)
     assert [test for test in MEANT[broken] if asked.fail(test) is None] == []
-    # All others of all sinks would take an hour: each is asked one, in turn, of those that are quick.
-    others = [test for test in asked.list_tests() if test not in {*MEANT[broken], *SLOW}]
-    if broken is not UsesTheActiveSession:  # where it passes is chance
-        other = others[list(MEANT).index(broken) % len(others)]
+    if other := SHARED.get(broken):
         assert (other, asked.fail(other)) == (other, None)
 
 
 def test_rows_that_are_taken_into_the_drivers_memory_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
-    class Kit(TestMemory):
+    class Kit(Memory):
         large = 20_000
 
     session = Sessions(spark).of("broken")
@@ -141,13 +167,13 @@ def test_rows_that_are_taken_into_the_drivers_memory_are_noticed(spark: SparkSes
 
 
 def test_what_is_not_claimed_is_not_collected() -> None:
-    class Kit(TestMemory):
+    class Kit(Memory):
         plugin_class = Modest
 
     def is_collected(kit: type[SinkConformance], test: str) -> bool:
         return callable(getattr(kit, test))
 
-    assert is_collected(TestMemory, "test_a_late_row_loses")
+    assert is_collected(Memory, "test_a_late_row_loses")
     assert not is_collected(Kit, "test_a_late_row_loses")
-    assert not is_collected(TestMemory, "test_mode_upsert_is_refused")
+    assert not is_collected(Memory, "test_mode_upsert_is_refused")
     assert is_collected(Kit, "test_mode_upsert_is_refused")

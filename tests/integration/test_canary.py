@@ -144,9 +144,10 @@ class Program:
         "    sys.argv = ['headrace', *json.loads(line)]\n    try: main()\n"
         "    except SystemExit as ended: print(f'\\nended with {ended.code or 0}', flush=True)"
     )
+    END = b"\nended with "
 
     def __init__(self, folder: Path, secrets: Mapping[str, str]) -> None:
-        self._log = folder.with_name("log")
+        self._log, self._read = folder.with_name("log"), 0
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", self.CALLS],
@@ -161,20 +162,22 @@ class Program:
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """What it says on stdout and stderr."""
         assert self._process.stdin
-        before = len(self.output)
         self._process.stdin.write(json.dumps(arguments) + "\n")
         self._process.stdin.flush()
-        until(lambda: self._has_ended(before), f"the end of {arguments}", seconds=300)
-        said = self.output[before:]
-        assert f"\nended with {code}\n" in said, said
-        return said
+        said = bytearray()
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            until(lambda: self._has_ended(said, log.read()), f"the end of {arguments}", seconds=300)
+            self._read = log.tell()
+        text = said.decode(errors="replace")
+        assert f"\nended with {code}\n" in text, text
+        return text
 
-    def _has_ended(self, before: int) -> bool:
-        return "\nended with " in self.output[before:] or self._process.poll() is not None
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text(errors="replace")
+    def _has_ended(self, said: bytearray, more: bytes) -> bool:
+        """Looks at what is new alone: with all that Spark logs it is long."""
+        before = max(0, len(said) - len(self.END))
+        said += more
+        return said.find(self.END, before) >= 0 or self._process.poll() is not None
 
     def end(self) -> None:
         self._process.kill()
@@ -203,10 +206,12 @@ class Onlooker:
     def _look(self) -> None:
         asked = 0.0
         while not self._ended.wait(0.05):
+            before = len(self._commands)
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
                     self._commands.add((process / "cmdline").read_text(errors="replace"))
-            (self._folder / "commands").write_text("\n".join(self._commands))
+            if len(self._commands) > before:
+                (self._folder / "commands").write_text("\n".join(self._commands))
             # What its pages show stays; to print all plans again and again would take a core.
             if time.monotonic() < asked + 1:
                 continue

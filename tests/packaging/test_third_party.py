@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 from tests.support.dist import run, wheel_of
+from tests.support.spark_conf import interpret_plans
 from tests.support.venv import Venv
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
@@ -182,7 +183,8 @@ def test_they_keep_what_the_kits_ask_of_them(venv: Venv, new: Path, tmp_path: Pa
     assert len(tests) == len(NEW)
     options = ("-q", "-p", "headrace.testing.spark", "-p", "headrace.testing.report", "--import-mode=importlib")
     command: list[str | Path] = [venv.bin / "python", "-m", "pytest", *options, acme, *tests]
-    result = run(command, new, seconds=600, environment={"PYTHONPATH": str(new / "site")})
+    environment = {"PYTHONPATH": str(new / "site"), **interpret_plans(tmp_path / "conf")}
+    result = run(command, new, seconds=600, environment=environment)
     assert re.search(r"^\d+ passed in ", result.stdout, re.MULTILINE), result.stdout
     assert re.search(
         r"^sink lake_files\n( .*\n)*    exactly_once +1 passed\n( .*\n)*    upsert +not claimed$",

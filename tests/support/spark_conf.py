@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
+
+
+def interpret_plans(folder: Path) -> dict[str, str]:
+    """The environment of a process whose sessions interpret plans: Spark's folder of settings says so."""
+    folder.mkdir(exist_ok=True)
+    lines = "".join(f"{key} {value}\n" for key, value in INTERPRETED.items())
+    (folder / "spark-defaults.conf").write_text(lines, encoding="utf-8")
+    return {"SPARK_CONF_DIR": str(folder)}
 
 
 @contextmanager

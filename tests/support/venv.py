@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.dist import run
+from tests.support.spark_conf import interpret_plans
 
 
 class Venv:
@@ -57,6 +58,7 @@ class Venv:
         given = json.dumps([[str(folder), list(arguments)] for folder, arguments in jobs])
         # -P: beside it are modules called like Python's own.
         command: list[str | Path] = [self.bin / "python", "-P", Path(__file__).with_name("pytest_runs.py"), given]
-        result = run(command, jobs[0][0], seconds=900, environment={"PYTHONPATH": path})
+        environment = {"PYTHONPATH": path, **interpret_plans(self.bin.with_name("conf"))}
+        result = run(command, jobs[0][0], seconds=900, environment=environment)
         found: list[Any] = json.loads(result.stdout.splitlines()[-1])
         return [(code, printed) for code, printed in found]

@@ -1,4 +1,4 @@
-"""Writes docs/options.md, docs/capabilities.md, docs/contracts/ and a table of the README from all that headrace itself brings.
+"""Writes docs/options.md, docs/capabilities.md, docs/contracts/ and tables of the README and docs/readers.md from all that headrace brings.
 
 ::
 
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from contracts import CONTRACTS, contract_page
+from readers import TABLES, reader_table
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
 from headrace.config.maintenance import Maintenance
@@ -59,6 +60,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "options.md", options_page()
     yield DOCS / "capabilities.md", capability_page()
     yield README, readme()
+    yield DOCS / "readers.md", readers_page()
     for kind in CONTRACTS:
         yield DOCS / "contracts" / f"{kind}.md", contract_page(kind)
 
@@ -136,6 +138,16 @@ def readme() -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     return f"{before}{begin}\n{capability_table('sink')}\n{end}{after}"
+
+
+def readers_page() -> str:
+    """The page of readers with its tables between their marks."""
+    text = (DOCS / "readers.md").read_text(encoding="utf-8")
+    for name in TABLES:
+        before, begin, rest = text.partition(f"<!-- made by docs/generate.py: {name} -->")
+        _, end, after = rest.partition(END)
+        text = f"{before}{begin}\n{reader_table(name)}\n{end}{after}"
+    return text
 
 
 def main(arguments: list[str]) -> int:

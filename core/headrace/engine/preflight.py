@@ -139,7 +139,9 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
         return [CheckItem(name, "no rule of `tables:` names it: left out")]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
-        TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
+        batch = TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
+        for sink in plan.sinks:
+            sink.check_stored(session, batch.table)
     except HeadraceError as error:  # its table fails, and the others go on
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"

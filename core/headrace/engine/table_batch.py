@@ -84,6 +84,7 @@ class TableBatch:
         refuse_reserved_names(columns, table, plan.sinks)
         for sink, mode in modes.items():
             sink.check_table(target, mode)
+            sink.check_columns(target, columns)
         return cls(
             table=target,
             marks=marks,

@@ -149,6 +149,12 @@ class Sink(Plugin, ABC):
     def check_table(self, table: Table, mode: TableMode) -> None:
         """Raises ConfigError for a table that it could not keep right with its options. Nothing was read or written yet."""
 
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        """Raises DataError for the name of a column that it, or whoever reads the table, cannot have."""
+
+    def check_stored(self, spark: SparkSession, table: Table) -> None:
+        """Raises ConfigError for a table that is there and contradicts its options (``headrace check``); nothing is written."""
+
     @abstractmethod
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         """Apply ``rows`` in the rows' own session; creates the table when it is not there.

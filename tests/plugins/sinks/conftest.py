@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Where Hudi is refused, test_hudi_refused.py is what can be tested of it.
-collect_ignore = ["test_hudi.py"] if spark_line(spark_version()) in HudiSink.refuses else []
+collect_ignore = ["test_hudi.py", "test_hudi_readers.py"] if spark_line(spark_version()) in HudiSink.refuses else []
 
 
 @pytest.fixture(scope="session")

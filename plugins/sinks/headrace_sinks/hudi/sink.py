@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from headrace.sdk import (
     DELETED,
@@ -37,7 +37,10 @@ from headrace_sinks.as_of import millis
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.hudi.catalog import HudiTable
+from headrace_sinks.hudi.choice import TableChoice, TableType
+from headrace_sinks.hudi.readers import READERS
 from headrace_sinks.partitioning import defer_creation
+from headrace_sinks.readers import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
@@ -63,10 +66,19 @@ class HudiConfig(SinkConfig):
 
     #: The folder in which every table has one.
     path: str
-    #: Whether changes lie beside the files until these are compacted, or each batch writes its files anew.
-    table_type: Literal["MERGE_ON_READ", "COPY_ON_WRITE"] = Field("MERGE_ON_READ", alias="table.type")
+    #: Whether changes lie beside the files until these are compacted, or each batch writes its files anew. With ``readers`` the
+    #: default is what all of them read.
+    table_type: TableType = Field("MERGE_ON_READ", alias="table.type")
+    #: The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right.
+    readers: tuple[str, ...] = ()
     #: A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
     sync: Sync = None
+
+    @field_validator("readers")
+    @classmethod
+    def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
+        check_readers(readers, READERS, "Hudi")
+        return readers
 
 
 class HudiSink(Sink):
@@ -96,6 +108,12 @@ class HudiSink(Sink):
             "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         }
 
+    def check(self, spark: SparkSession | None = None) -> None:
+        self._choice.write_options()
+
+    def warnings(self) -> Iterable[str]:
+        return self._choice.warnings()
+
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink hudi", Folder(spark, self.config.path).probe()
 
@@ -110,9 +128,25 @@ class HudiSink(Sink):
                 fix="leave the option out, or write GLOBAL_SIMPLE, GLOBAL_BLOOM or RECORD_INDEX; or partition by key columns",
             )
 
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        check_reader_names(self.config.readers, columns, table.name)
+
+    def check_stored(self, spark: SparkSession, table: Table) -> None:
+        path = self._path(spark, table)
+        if self.config.readers and Folder(spark, f"{path}/.hoodie").exists():
+            self._choice.check_stored(timeline.open_table(spark, path).getTableConfig(), table.name)
+
+    @property
+    def _choice(self) -> TableChoice:
+        """What new tables are like."""
+        table_type = self.config.table_type if "table_type" in self.config.model_fields_set else None
+        return TableChoice(self.config.readers, table_type, self.config.options())
+
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        check_reader_names(self.config.readers, list_names(rows.drop(DELETED).schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         _silence_object_meter(spark)
+        self.check_stored(spark, table)
         exists = Folder(spark, f"{path}/.hoodie").exists()
         last = timeline.last_commit(spark, path, batch) if exists else None
         if last is not None and last.mark == batch.mark:
@@ -217,7 +251,7 @@ class HudiSink(Sink):
     def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
         options = {
             "hoodie.table.name": "_".join(table.parts),
-            "hoodie.datasource.write.table.type": self.config.table_type,
+            **self._choice.write_options(),
             "hoodie.datasource.write.operation": operation,
             # Appended rows have positions of their own: with them as keys, appending a batch again changes nothing.
             "hoodie.datasource.write.recordkey.field": ",".join(table.key) if batch.mode == "upsert" else POSITION,

@@ -74,6 +74,11 @@ def load_table(spark: SparkSession, name: str) -> Any:
         raise
 
 
+def format_version(java: Any) -> str:
+    """The version of Iceberg's format that a table has."""
+    return str(java.operations().current().formatVersion())
+
+
 def schema_of(spark: SparkSession, java: Any) -> StructType:
     """The columns of a table in Spark's types."""
     from pyspark.sql.types import StructType

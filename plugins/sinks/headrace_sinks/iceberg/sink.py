@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -43,12 +43,15 @@ from headrace_sinks.iceberg.catalog import (
     schema_of,
     sql_of,
 )
+from headrace_sinks.iceberg.choice import TableChoice, TableType
 from headrace_sinks.iceberg.commit import commit_with_mark, find_marked, is_applied
 from headrace_sinks.iceberg.errors import translate
 from headrace_sinks.iceberg.maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
+from headrace_sinks.iceberg.readers import READERS
 from headrace_sinks.iceberg.schema import alter_clauses, can_widen
 from headrace_sinks.partitioning import defer_creation
+from headrace_sinks.readers import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
@@ -72,8 +75,11 @@ class IcebergConfig(SinkConfig):
     catalog: str | None = None
     #: Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session.
     catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
-    #: How rows are replaced: merge-on-read writes less, copy-on-write reads faster.
-    table_type: Literal["merge-on-read", "copy-on-write"] = Field("merge-on-read", alias="table.type")
+    #: How rows are replaced: merge-on-read writes less, copy-on-write reads faster. With ``readers`` the default is what all of
+    #: them read.
+    table_type: TableType = Field("merge-on-read", alias="table.type")
+    #: The engines that read the tables (``[spark, athena, pyiceberg]``): new tables are such that all of them read them right.
+    readers: tuple[str, ...] = ()
     #: How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
     #: one, or ``bucket(16, column)``. The first rule that matches counts.
     partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
@@ -85,6 +91,12 @@ class IcebergConfig(SinkConfig):
             for field in fields:
                 PartitionField.parse(field)
         return rules
+
+    @field_validator("readers")
+    @classmethod
+    def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
+        check_readers(readers, READERS, "Iceberg")
+        return readers
 
     @model_validator(mode="after")
     def _warehouse_or_catalog(self) -> IcebergConfig:
@@ -131,7 +143,16 @@ class IcebergSink(Sink):
             **{f"{prefix}.{k}": value for k, value in self.config.catalog_properties.items()},
         }
 
+    @property
+    def reads_equality_deletes(self) -> bool:
+        """Whether all ``readers`` are known to read equality deletes; without ``readers`` nobody knows."""
+        return self._choice.reads_equality_deletes
+
+    def warnings(self) -> Iterable[str]:
+        return self._choice.warnings(is_folder=self.config.warehouse is not None)
+
     def check(self, spark: SparkSession | None = None) -> None:
+        self._choice.properties()
         if spark is None or self.config.catalog is None:
             return
         try:
@@ -156,11 +177,28 @@ class IcebergSink(Sink):
         else:
             yield "sink iceberg", Folder(spark, self.config.warehouse or "").probe()
 
+    def check_columns(self, table: Table, columns: Collection[str]) -> None:
+        check_reader_names(self.config.readers, columns, table.name)
+
+    def check_stored(self, spark: SparkSession, table: Table) -> None:
+        if self.config.readers:
+            with active(spark):
+                java = load_table(spark, self._name(spark, table))
+            if java is not None:
+                self._choice.check_stored(java, table.name)
+
+    @property
+    def _choice(self) -> TableChoice:
+        """What new tables are like."""
+        table_type = self.config.table_type if "table_type" in self.config.model_fields_set else None
+        return TableChoice(self.config.readers, table_type, self.config.options())
+
     @property
     def _catalog_class(self) -> str:
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        check_reader_names(self.config.readers, list_names(rows.drop(DELETED).schema), table.name)
         with active(rows.sparkSession):
             return self._write(table, rows, batch)
 
@@ -211,6 +249,8 @@ class IcebergSink(Sink):
         applied = is_applied(java, batch)
         if applied:
             return WriteResult(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+        if batch.mode == "upsert":
+            self._choice.check_mode(java, table.name)
         rows = _evolve_and_project(spark, name, java, rows)
         merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
@@ -254,9 +294,8 @@ class IcebergSink(Sink):
         writer = rows.drop(DELETED).writeTo(name).using("iceberg")
         if fields:
             writer = writer.partitionedBy(*[field.spark() for field in fields])
-        modes = {f"write.{action}.mode": self.config.table_type for action in ("merge", "update", "delete")}
         size = {"write.spark.advisory-partition-size-bytes": str(_TASK_BYTES)}
-        known = {"format-version": "2", **size, **modes, **METADATA_PROPERTIES, **self.config.options()}
+        known = {**self._choice.properties(), **size, **METADATA_PROPERTIES, **self.config.options()}
         for key, value in known.items():
             writer = writer.tableProperty(key, value)
         writer.create()

@@ -1,0 +1,103 @@
+"""Hudi tables as hudi-rs reads them, which shares no code with Spark's; and tables that contradict those that read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+
+from headrace import ConfigError
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.hudi import HudiSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+
+
+@pytest.fixture
+def session(clones: Sessions) -> SparkSession:
+    return clones.of("readers")
+
+
+def make(folder: Path, session: SparkSession, **options: Any) -> Target:
+    return Target(HudiSink(path=str(folder), **options), session, name="shop.people")
+
+
+def read_by_hudi_rs(folder: Path) -> list[dict[str, Any]]:
+    table = HudiTableBuilder.from_base_uri(str(folder / "shop/people")).build()
+    return sorted(pa.Table.from_batches(table.read()).to_pylist(), key=lambda row: row["id"])
+
+
+def read_by_spark(target: Target) -> list[dict[str, Any]]:
+    rows = target.sink.read_back(target.session, target.table).orderBy("id").collect()
+    return [row.asDict(recursive=True) for row in rows]
+
+
+def table_properties(folder: Path) -> dict[str, str]:
+    lines = (folder / "shop/people/.hoodie/hoodie.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+@pytest.mark.parametrize(
+    ("readers", "table_type", "version", "key"),
+    [
+        # Log files with a wider type are what hudi-rs refuses.
+        (["spark", "hudi-rs"], "MERGE_ON_READ", "9", "int"),
+        # What reads old tables alone gets old ones, and they stay so.
+        (["spark", "hudi-rs", "athena"], "COPY_ON_WRITE", "6", "bigint"),
+    ],
+)
+def test_hudi_rs_reads_what_spark_reads(
+    tmp_path: Path, session: SparkSession, readers: list[str], table_type: str, version: str, key: str
+) -> None:
+    target = make(tmp_path, session, readers=readers)
+    target.write(PEOPLE, *[put(1, number, f"n{number}") for number in range(1, 5)])
+    target.write(PEOPLE, put(2, 1, "newer"), remove(2, 2, None))
+    target.write(f"id {key}, name string, born int", put(3, 3, "c", 1900), put(3, 6, "f", 1950))
+    by_hudi_rs = read_by_hudi_rs(tmp_path)
+    assert by_hudi_rs == read_by_spark(target)
+    found = [(row["id"], row["name"], row["born"]) for row in by_hudi_rs]
+    assert found == [(1, "newer", None), (3, "c", 1900), (4, "n4", None), (6, "f", 1950)]
+    properties = table_properties(tmp_path)
+    assert (properties["hoodie.table.type"], properties["hoodie.table.version"]) == (table_type, version)
+
+
+@pytest.mark.parametrize(
+    ("reader", "sentence", "fix"),
+    [
+        (
+            "trino",
+            "it is a MERGE_ON_READ table, and trino ignores log files; the type of a table that is there does not change",
+            "write it anew in another `path`, or take trino out of `readers`",
+        ),
+        (
+            "starrocks",
+            "it has table version 9, and starrocks reads up to 6",
+            (
+                "CALL downgrade_table(table => 'shop.people', to_version => 'SIX'), or write it anew in another `path`; or take "
+                "starrocks out of `readers`"
+            ),
+        ),
+    ],
+)
+def test_a_table_that_was_made_for_others_is_refused_by_check_and_by_the_next_batch(
+    tmp_path: Path, session: SparkSession, reader: str, sentence: str, fix: str
+) -> None:
+    before = make(tmp_path, session)
+    before.write(PEOPLE, put(1, 1, "a"))
+    after = make(tmp_path, session, readers=["spark", reader])
+    for work in (lambda: after.sink.check_stored(session, after.table), lambda: after.write(PEOPLE, put(2, 2, "b"))):
+        with pytest.raises(ConfigError) as refused:
+            work()
+        assert (refused.value.what, refused.value.fix) == (sentence, fix)
+        assert refused.value.where == "table shop.people, sink hudi, readers"
+    assert before.rows() == [{"id": 1, "name": "a"}]
+    make(tmp_path, session, readers=["spark", "hudi-rs"]).sink.check_stored(session, before.table)

@@ -1,0 +1,300 @@
+"""What follows for new tables from those that read them, and what contradicts them: no table is made here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import types as T
+
+from headrace.errors import ConfigError, DataError
+from headrace.sdk import Sink, Table
+from headrace_sinks import HudiSink, IcebergSink
+from headrace_sinks.hudi import readers as hudi_readers
+from headrace_sinks.iceberg import readers as iceberg_readers
+from headrace_sinks.readers import NAME_RULES, Fact, Reads, check_reader_names, list_names
+
+#: The readers of whom all is known to be right, and those who do not see rows removed.
+KNOWING, IGNORANT = ["spark", "duckdb"], ["spark", "databricks"]
+
+
+def iceberg(**options: Any) -> IcebergSink:
+    return IcebergSink(warehouse="lake", **options)
+
+
+def hudi(**options: Any) -> HudiSink:
+    return HudiSink(path="lake", **options)
+
+
+def mode(sink: IcebergSink) -> str:
+    properties = sink._choice.properties()
+    assert len({properties[f"write.{action}.mode"] for action in ("merge", "update", "delete")}) == 1
+    return f"{properties['format-version']} {properties['write.merge.mode']}"
+
+
+def refusal(sink: Sink) -> str:
+    with pytest.raises(ConfigError) as refused:
+        sink.check()
+    return str(refused.value)
+
+
+# Iceberg
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({}, "2 merge-on-read"),
+        ({"table.type": "copy-on-write"}, "2 copy-on-write"),
+        ({"readers": []}, "2 merge-on-read"),
+        ({"readers": list(KNOWING)}, "2 merge-on-read"),
+        ({"readers": list(KNOWING), "table.type": "copy-on-write"}, "2 copy-on-write"),
+        ({"readers": list(IGNORANT)}, "2 copy-on-write"),
+        ({"readers": list(IGNORANT), "table.type": "copy-on-write"}, "2 copy-on-write"),
+        ({"readers": ["databricks"], "format-version": 3}, "3 merge-on-read"),
+        ({"readers": ["trino"], "format-version": 3}, "3 merge-on-read"),
+        ({"format-version": 3}, "3 merge-on-read"),
+    ],
+)
+def test_new_iceberg_tables_are_such_that_all_readers_read_them(options: dict[str, Any], chosen: str) -> None:
+    sink = iceberg(**options)
+    sink.check()
+    assert mode(sink) == chosen
+
+
+@pytest.mark.parametrize("option", ["table.type", "write.merge.mode", "write.delete.mode"])
+def test_merge_on_read_is_refused_for_a_reader_that_would_show_deleted_rows(option: str) -> None:
+    assert refusal(iceberg(readers=IGNORANT, **{option: "merge-on-read"})) == (
+        f"sink iceberg, {option}: databricks ignores position deletes, which merge-on-read writes\n"
+        "  fix: write copy-on-write, or leave it out; or take databricks out of `readers`"
+    )
+
+
+@pytest.mark.parametrize("table_type", ["merge-on-read", "copy-on-write"])
+def test_a_format_version_that_a_reader_does_not_read_is_refused(table_type: str) -> None:
+    options = {"format-version": 3, "table.type": table_type}
+    assert refusal(iceberg(readers=["spark", "clickhouse", "daft"], **options)) == (
+        "sink iceberg, format-version: clickhouse refuses deletion vectors and daft refuses deletion vectors, which tables of "
+        "format version 3 have\n  fix: leave it out, or take clickhouse and daft out of `readers`"
+    )
+
+
+def test_a_format_version_of_which_nothing_is_known_is_refused() -> None:
+    assert "headrace does not know which readers read format version 4" in refusal(
+        iceberg(readers=["spark"], **{"format-version": 4})
+    )
+
+
+def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ValidationError, match=r"nothing is known of 'trinoo' and Iceberg tables; .*trino"):
+        iceberg(readers=["trinoo"])
+    with pytest.raises(ValidationError, match="nothing is known of 'duckdb' and Hudi tables"):
+        hudi(readers=["duckdb"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, []),
+        ({"readers": KNOWING}, []),
+        ({"readers": IGNORANT, "table.type": "copy-on-write"}, []),
+        (
+            {"readers": IGNORANT},
+            [
+                (
+                    "new tables are copy-on-write, so a batch writes each file anew in which a row changes: databricks ignores "
+                    "position deletes"
+                )
+            ],
+        ),
+        (
+            {"readers": ["spark", "trino", "hive"], "format-version": 3},
+            [
+                (
+                    "it is not known whether trino and hive can read deletion vectors, which merge-on-read writes: try it before you "
+                    "rely on it"
+                )
+            ],
+        ),
+        (
+            {"readers": ["spark"], "write.format.default": "orc"},
+            ["what is known of readers is known of Parquet files, and write.format.default is orc"],
+        ),
+        (
+            {"readers": ["athena", "redshift"]},
+            [
+                (
+                    "athena and redshift can find tables in AWS Glue's catalog alone, and `warehouse` is a folder that is in no catalog: "
+                    "name a `catalog` of `type: glue` in place of it"
+                )
+            ],
+        ),
+    ],
+)
+def test_what_is_chosen_at_a_price_or_not_known_is_said(options: dict[str, Any], told: list[str]) -> None:
+    assert list(iceberg(**options).warnings()) == told
+
+
+def test_glues_readers_are_at_home_in_a_catalog() -> None:
+    assert not list(IcebergSink(catalog="glue", readers=["athena", "redshift"]).warnings())
+
+
+@pytest.mark.parametrize(
+    ("readers", "reads"),
+    [
+        ([], False),
+        (["spark", "flink", "duckdb"], True),
+        (["spark", "pyiceberg"], False),
+        (["databricks"], False),
+        (["redshift"], False),
+    ],
+)
+def test_equality_deletes_are_for_readers_that_are_all_known_to_read_them(readers: list[str], reads: bool) -> None:
+    assert iceberg(readers=readers).reads_equality_deletes is reads
+
+
+# Hudi
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({}, ("MERGE_ON_READ", None)),
+        ({"table.type": "COPY_ON_WRITE"}, ("COPY_ON_WRITE", None)),
+        ({"readers": ["spark", "flink"]}, ("MERGE_ON_READ", None)),
+        ({"readers": ["spark", "trino"]}, ("COPY_ON_WRITE", None)),
+        ({"readers": ["spark", "athena"]}, ("COPY_ON_WRITE", "6")),
+        ({"readers": ["starrocks"]}, ("MERGE_ON_READ", "6")),
+        ({"readers": ["starrocks"], "table.type": "COPY_ON_WRITE"}, ("COPY_ON_WRITE", "6")),
+    ],
+)
+def test_new_hudi_tables_are_such_that_all_readers_read_them(
+    options: dict[str, Any], chosen: tuple[str, str | None]
+) -> None:
+    sink = hudi(**options)
+    sink.check()
+    found = sink._choice.write_options()
+    assert (found["hoodie.datasource.write.table.type"], found.get("hoodie.write.table.version")) == chosen
+
+
+@pytest.mark.parametrize("option", ["table.type", "hoodie.datasource.write.table.type"])
+def test_merge_on_read_is_refused_for_a_reader_of_base_files_alone(option: str) -> None:
+    assert refusal(hudi(readers=["spark", "trino"], **{option: "MERGE_ON_READ"})) == (
+        f"sink hudi, {option}: trino ignores log files, to which merge-on-read writes changes\n"
+        "  fix: write COPY_ON_WRITE, or leave it out; or take trino out of `readers`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"readers": ["athena"], "hoodie.write.table.version": 9},
+            (
+                "sink hudi, hoodie.write.table.version: athena reads tables up to version 6\n"
+                "  fix: leave it out, or take athena out of `readers`"
+            ),
+        ),
+        (
+            {"readers": ["spark", "redshift"]},
+            (
+                "sink hudi, readers: redshift reads tables up to version 4, and Hudi 1.2 writes none older than 6\n"
+                "  fix: take redshift out, or give it tables of the sink `iceberg`"
+            ),
+        ),
+        (
+            {"readers": ["daft"]},
+            (
+                "sink hudi, readers: daft refuses the tables that Hudi 1.2 writes\n"
+                "  fix: take daft out, or give it tables of the sink `iceberg`"
+            ),
+        ),
+    ],
+)
+def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[str, Any], sentence: str) -> None:
+    assert refusal(hudi(**options)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, []),
+        ({"readers": ["spark", "hudi-rs"]}, []),
+        (
+            {"readers": ["athena", "impala"]},
+            [
+                (
+                    "new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: impala ignores log files, "
+                    "and it is not known whether athena can read log files"
+                ),
+                (
+                    "it is not known whether impala can read table version 6: try it; `hoodie.write.table.version: 6` is what Hudi 0.14 "
+                    "and 0.15 wrote"
+                ),
+            ],
+        ),
+        (
+            {"readers": ["athena"], "table.type": "MERGE_ON_READ"},
+            [
+                (
+                    "it is not known whether athena can read log files, to which merge-on-read writes changes: try it before you rely "
+                    "on it"
+                )
+            ],
+        ),
+        ({"readers": ["presto"], "hoodie.write.table.version": 8}, []),
+    ],
+)
+def test_what_is_chosen_for_hudi_at_a_price_or_not_known_is_said(options: dict[str, Any], told: list[str]) -> None:
+    assert list(hudi(**options).warnings()) == told
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["order id", "größe", "a.b", "p-q"])
+@pytest.mark.parametrize("sink", [iceberg(readers=["spark", "athena"]), hudi(readers=["spark", "athena"])])
+def test_a_column_that_a_reader_cannot_have_by_its_name_is_refused(sink: Sink, name: str) -> None:
+    with pytest.raises(DataError) as refused:
+        sink.check_columns(Table("shop.orders"), ["id", name])
+    assert str(refused.value) == (
+        f"table shop.orders: a column is called {name!r}, which athena cannot read: a name is letters of English, digits and `_`\n"
+        "  fix: give it another name with `rename` under `transforms:`, or take athena out of `readers`"
+    )
+
+
+@pytest.mark.parametrize("name", ["1st", "_TABLE_of", "_partition", "x" * 301])
+def test_names_that_bigquery_has_for_itself(name: str) -> None:
+    with pytest.raises(DataError, match="which bigquery cannot read"):
+        check_reader_names(["bigquery"], [name], "t")
+    check_reader_names(["spark", "trino", "pyiceberg"], [name], "t")
+
+
+def test_names_inside_of_others_are_looked_at_too() -> None:
+    inner = T.StructType().add("deep er", T.IntegerType())
+    schema = T.StructType().add("tags", T.MapType(T.StringType(), T.ArrayType(inner))).add("id", T.IntegerType())
+    assert list(list_names(schema)) == ["tags", "deep er", "id"]
+
+
+def test_all_that_is_headraces_own_has_a_name_that_every_reader_takes() -> None:
+    check_reader_names(NAME_RULES, ["_headrace_position", "_hoodie_is_deleted", "__op"], "t")
+
+
+# The tables of what is known
+
+
+def facts() -> list[tuple[str, Fact]]:
+    found = []
+    for table in (iceberg_readers.READERS, hudi_readers.READERS):
+        for name, reader in table.items():
+            found += [(f"{name} {key}", value) for key, value in vars(reader).items() if isinstance(value, Fact)]
+    return found
+
+
+@pytest.mark.parametrize(("what", "fact"), facts())
+def test_what_is_said_of_a_reader_has_a_source_and_a_day(what: str, fact: Fact) -> None:
+    assert fact.reads is Reads.UNKNOWN or fact.source, what
+    if fact.source:
+        assert fact.source.where.startswith(("https://", "tried: ")), what
+        assert len(fact.source.date) == len("2026-11-25"), what

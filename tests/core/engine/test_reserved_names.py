@@ -54,6 +54,11 @@ def test_a_table_with_a_column_that_a_sink_has_for_itself_is_refused(sink: Sink,
     )
 
 
+def test_a_sink_is_asked_for_the_names_that_it_cannot_have() -> None:
+    with pytest.raises(DataError, match="a column is called 'order id', which athena cannot read"):
+        decide("order id", HUDI, IcebergSink(warehouse="lake", readers=["athena"]))
+
+
 @pytest.mark.parametrize("sink", [HUDI, FilesSink(path="out"), ConsoleSink()])
 def test_what_one_format_has_for_itself_is_a_name_like_any_other_elsewhere(sink: Sink) -> None:
     assert "_deleted" in decide("_deleted", sink).columns

@@ -79,6 +79,16 @@ def test_pyiceberg_reads_what_spark_reads(tmp_path: Path, session: SparkSession,
     assert not steps, "the second time there was nothing left to do"
 
 
+@pytest.mark.one_spark
+def test_copy_on_write_in_format_version_3_is_refused_in_words(tmp_path: Path, session: SparkSession) -> None:
+    target = make(tmp_path, session, **{"table.type": "copy-on-write", "format-version": 3})
+    target.write(PEOPLE, put(1, 1, "a"))
+    refused = target.refusal(lambda: target.write(PEOPLE, put(2, 1, "b")))
+    assert isinstance(refused, ConfigError)
+    assert refused.what == "on Spark 3.5 rows of a table of format version 3 cannot be replaced by copy-on-write"
+    assert target.rows() == [{"id": 1, "name": "a"}]
+
+
 def test_a_table_that_was_made_for_others_is_refused_by_check_and_by_the_next_batch(
     tmp_path: Path, session: SparkSession
 ) -> None:

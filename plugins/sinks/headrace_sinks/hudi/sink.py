@@ -143,7 +143,8 @@ class HudiSink(Sink):
         return TableChoice(self.config.readers, table_type, self.config.options())
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        check_reader_names(self.config.readers, list_names(rows.drop(DELETED).schema), table.name)
+        if self.config.readers:
+            check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         _silence_object_meter(spark)
         self.check_stored(spark, table)

@@ -125,6 +125,14 @@ _KNOWN = (
         "there is no such version: {line}",
         "take a version from `headrace show`, or a later time",
     ),
+    # It writes the numbers of rows, which only Iceberg's extensions of Spark would give it.
+    _KnownError(
+        ("Structs do not match: StructType",),
+        ConfigError,
+        "on Spark 3.5 rows of a table of format version 3 cannot be replaced by copy-on-write",
+        "let new tables be merge-on-read, or of format version 2; of a table that is there, set write.merge.mode to merge-on-read",
+        where="sink iceberg, format-version",
+    ),
     _KnownError(
         ("Invalid source type",),
         ConfigError,

@@ -198,7 +198,8 @@ class IcebergSink(Sink):
         return SESSION_CATALOG if self.config.catalog == "spark_catalog" else CATALOG
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        check_reader_names(self.config.readers, list_names(rows.drop(DELETED).schema), table.name)
+        if self.config.readers:
+            check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         with active(rows.sparkSession):
             return self._write(table, rows, batch)
 

@@ -14,7 +14,7 @@ from headrace.engine.stored_table import read_stored
 from headrace.engine.table_batch import TableBatch
 from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.changes import TOMBSTONE
-from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
+from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
 from headrace.spark.job_tags import tag_jobs
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.upsert.fill_unavailable import fill_from_stored
@@ -51,7 +51,7 @@ class SinkWriter:
 
     def truncate(self, job: TableBatch, marker: TruncateMarker) -> None:
         """Removes the stored rows that are older than a truncate."""
-        batch = Batch(job.marks.truncate, job.marks.batch, "upsert")
+        batch = self._batch(job.marks.truncate, job, "upsert")
         for sink in job.truncated_sinks:
             stored = read_stored(sink, job.table, self._session(job.table.name, sink, "truncate"))
             if stored is not None:
@@ -61,7 +61,7 @@ class SinkWriter:
     def delete(self, job: TableBatch, sink: Sink, deletes: DataFrame) -> WriteResult:
         """Removes rows for which the batch has tombstones alone."""
         session = self._session(job.table.name, sink, "truncate")
-        rows, batch = move_to_session(deletes, session), Batch(job.marks.tombstones, job.marks.batch, "upsert")
+        rows, batch = move_to_session(deletes, session), self._batch(job.marks.tombstones, job, "upsert")
         with tag_jobs(session, self._plan.checkpoint, job.table.name):
             return self.retry(sink, job.table, lambda: sink.write(job.table, rows, batch))
 
@@ -81,7 +81,7 @@ class SinkWriter:
         table, session = job.table, self._session(job.table.name, sink, str(number))
         rows = frame if number == 0 else move_to_session(frame, session)
         rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, job)
-        batch = Batch(job.marks.pipeline, job.marks.batch, "append" if mode == "changelog" else mode)
+        batch = self._batch(job.marks.pipeline, job, "append" if mode == "changelog" else mode)
 
         def write() -> WriteResult:
             if not job.unavailable or batch.mode == "append":
@@ -91,6 +91,9 @@ class SinkWriter:
 
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table, write)
+
+    def _batch(self, mark: str, job: TableBatch, mode: Mode) -> Batch:
+        return Batch(mark, job.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")

@@ -66,6 +66,8 @@ class Batch:
     pipeline: str
     id: int
     mode: Mode
+    #: What is due for the table is done between batches (``plan_maintenance``): its format need not do it when it commits.
+    is_maintained: bool = False
 
     @property
     def mark(self) -> str:

@@ -20,6 +20,7 @@ from headrace.sdk import (
     DataError,
     Folder,
     HeadraceError,
+    MaintenanceStep,
     Plugin,
     RetriableError,
     Sink,
@@ -27,6 +28,8 @@ from headrace.sdk import (
     Sync,
     Table,
     TableMode,
+    TableSize,
+    Upkeep,
     WriteResult,
     check_names,
     project,
@@ -38,6 +41,7 @@ from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.hudi.catalog import HudiTable
 from headrace_sinks.hudi.choice import TableChoice, TableType
+from headrace_sinks.hudi.maintenance import TableServices, list_inline_options
 from headrace_sinks.hudi.readers import READERS
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.readers import check_reader_names, check_readers, list_names
@@ -182,12 +186,14 @@ class HudiSink(Sink):
         if as_of is not None:
             is_instant = as_of.isdigit() and len(as_of) in (14, 17)
             instant = as_of if is_instant else timeline.instant_of(spark, path, millis(spark, as_of))
-            oldest = timeline.oldest_instant(spark, path)
-            if oldest is None or instant < oldest:
+            versions = timeline.read_versions(timeline.open_table(spark, path))
+            if versions is None or instant < versions.oldest:
+                oldest = versions and versions.oldest
                 raise ConfigError(
                     f"the table {table.name!r} keeps no version as old as {as_of!r}; its oldest is of {oldest}",
                     where=f"sink hudi, path {self.config.path}",
-                    fix="name a later time; `hoodie.clean.commits.retained` and `hoodie.keep.min.commits` keep more",
+                    fix="name a later time; a longer `history` under `maintenance:` keeps more (where that is off, "
+                    "`hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)",
                 )
             reader = reader.option("as.of.instant", instant)
         try:
@@ -199,6 +205,14 @@ class HudiSink(Sink):
         if not frame.columns:  # its first commit is under way, or never came to an end
             raise missing
         return frame
+
+    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+        services = self._services(spark, table)
+        yield from services.plan(upkeep) if services else ()
+
+    def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
+        services = self._services(spark, table)
+        return services.measure() if services else None
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         from headrace.sdk import full_text
@@ -238,6 +252,14 @@ class HudiSink(Sink):
     def _path(self, spark: SparkSession, table: Table) -> str:
         return "/".join([qualify_path(spark, self.config.path), *table.parts])
 
+    def _services(self, spark: SparkSession, table: Table) -> TableServices | None:
+        """Those of a table; None when there is none."""
+        path = self._path(spark, table)
+        if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
+            return None
+        _silence_object_meter(spark)
+        return TableServices(spark, path, self._defaults(table), self.config.options())
+
     def _register(self, spark: SparkSession, table: Table, path: str, commit: timeline.Commit) -> None:
         """Has a catalog know the table as it is after a commit."""
         if self.config.sync is None:
@@ -250,16 +272,28 @@ class HudiSink(Sink):
             )
 
     def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
-        options = {
-            "hoodie.table.name": "_".join(table.parts),
-            **self._choice.write_options(),
+        options, own = self._defaults(table), self.config.options()
+        options |= {
             "hoodie.datasource.write.operation": operation,
             # Appended rows have positions of their own: with them as keys, appending a batch again changes nothing.
             "hoodie.datasource.write.recordkey.field": ",".join(table.key) if batch.mode == "upsert" else POSITION,
-            "hoodie.table.ordering.fields": POSITION,
             # The batch has one row per key already.
             "hoodie.combine.before.upsert": "false",
             "hoodie.write.set.null.for.missing.columns": "true",
+            # To look after each commit what may go costs a tenth of a small one.
+            "hoodie.clean.trigger.max.commits": "10",
+        }
+        if batch.is_maintained:
+            options |= list_inline_options(own)
+        mark = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX, timeline.MARK: batch.mark}
+        return {**options, **own, **mark}
+
+    def _defaults(self, table: Table) -> dict[str, str]:
+        """What a table is like, whatever is done to it, unless the user says otherwise."""
+        options = {
+            "hoodie.table.name": "_".join(table.parts),
+            **self._choice.write_options(),
+            "hoodie.table.ordering.fields": POSITION,
             # docs/decisions: a bucket finds a key without reading, and small commits need neither a metadata table nor a
             # server that tells tasks of files.
             "hoodie.index.type": "BUCKET",
@@ -267,15 +301,12 @@ class HudiSink(Sink):
             "hoodie.metadata.enable": "false",
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
-            # To look after each commit what may go costs a tenth of a small one.
-            "hoodie.clean.trigger.max.commits": "10",
         }
         if self._partition_columns:
             # A row may move to another partition, and a delete need not say in which one its row is.
             options["hoodie.index.type"] = "GLOBAL_SIMPLE"
             options |= {f"hoodie.{kind}.index.update.partition.path": "true" for kind in ("simple", "bloom", "record")}
-        mark = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX, timeline.MARK: batch.mark}
-        return {**options, **self.config.options(), **mark}
+        return options
 
 
 def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> DataFrame:

@@ -48,22 +48,80 @@ def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
 
 
 def instant_of(spark: SparkSession, path: str, millis: int) -> str:
-    """A time as the table's instants are written, in the table's own time zone."""
+    """A time as the instants of the table there are written."""
+    return format_instant(spark, open_table(spark, path), millis)
+
+
+def format_instant(spark: SparkSession, table: Any, millis: int) -> str:
+    """A time as a table's instants are written, in its own time zone."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    zone = open_table(spark, path).getTableConfig().getTimelineTimezone().getZoneId()
-    time = jvm.java.time.Instant.ofEpochMilli(millis).atZone(zone)
-    return str(time.format(jvm.java.time.format.DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSS")))
+    time = jvm.java.time.Instant.ofEpochMilli(millis).atZone(_zone(table))
+    return str(time.format(_formatter(spark)))
 
 
-def oldest_instant(spark: SparkSession, path: str) -> str | None:
-    """The oldest version that can still be read; None when there is none."""
-    table = open_table(spark, path)
-    first = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants().firstInstant()
-    return str(first.get().requestedTime()) if first.isPresent() else None
+def parse_instant(spark: SparkSession, table: Any, instant: str) -> int:
+    """The time of one of a table's instants: milliseconds since 1970."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    time = jvm.java.time.LocalDateTime.parse(instant.ljust(17, "0"), _formatter(spark))
+    return int(time.atZone(_zone(table)).toInstant().toEpochMilli())
+
+
+def _formatter(spark: SparkSession) -> Any:
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return jvm.java.time.format.DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSS")
+
+
+def _zone(table: Any) -> Any:
+    return table.getTableConfig().getTimelineTimezone().getZoneId()
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The versions of a table that can be read."""
+
+    count: int
+    #: The instant of the oldest.
+    oldest: str
+    #: Commits that are not archived: of those before the oldest version files are gone.
+    commits: int
+
+
+def read_versions(table: Any) -> Versions | None:
+    """Those of a table; None before its first commit."""
+    commits = completed_commits(table)
+    timeline = table.getActiveTimeline()
+    clean = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
+    oldest = timeline.readCleanMetadata(clean.get()).getEarliestCommitToRetain() if clean.isPresent() else None
+    readable = commits.findInstantsAfterOrEquals(oldest) if oldest else commits
+    first = readable.firstInstant()
+    if not first.isPresent():
+        return None
+    return Versions(readable.countInstants(), str(first.get().requestedTime()), commits.countInstants())
+
+
+def find_last_compaction(table: Any) -> str | None:
+    """The instant of the newest compaction; None when there was none, or it is archived."""
+    timeline = completed_commits(table)
+    instants = timeline.getReverseOrderedInstants().iterator()
+    while instants.hasNext():
+        instant = instants.next()
+        # A table that is new has a commit of whole files as well.
+        if instant.getAction() == "commit" and _is_compaction(timeline.readCommitMetadata(instant)):
+            return str(instant.requestedTime())
+    return None
+
+
+def completed_commits(table: Any) -> Any:
+    """The commits of batches and compactions that are not archived, the oldest first."""
+    return table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+
+
+def _is_compaction(metadata: Any) -> bool:
+    return str(metadata.getOperationType()) == "COMPACT"
 
 
 def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
-    timeline = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+    timeline = completed_commits(table)
     instants = timeline.getReverseOrderedInstants().iterator()
     for _ in range(MARK_SEARCH_DEPTH):
         if not instants.hasNext():

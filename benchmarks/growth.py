@@ -1,0 +1,161 @@
+"""How a table grows with its commits, and what maintenance makes of it.
+
+    python -m benchmarks.growth iceberg|hudi --work FOLDER [--batches 200] [--rows 100000] [--no-maintenance]
+
+The table is made through the sink. Then one run applies files of 200 updates of rows anywhere in it, a file to a batch, as a stream
+does that is written to all the time. At the end the table is scanned whole, and so is a copy of its rows that was written in one go.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace import Pipeline
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.positions import in_epoch, position, sortable
+from headrace.sdk.sink import Batch, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+UPDATES = 200
+TOPIC, TABLE, COPY = "shop.public.orders", "shop.orders", "shop.copy"
+#: Option of each sink → where its tables are.
+SINKS = {"iceberg": "warehouse", "hudi": "path"}
+#: Batches of which the median is taken.
+SPAN = 50
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a run did: seconds of each batch, of its maintenance and of all of it; what the table is in the end."""
+
+    batches: Sequence[float]
+    maintenance: float
+    seconds: float
+    files: int
+    bytes: int
+    scan: float
+    copy_scan: float
+
+    def __str__(self) -> str:
+        spans = [self.batches[at : at + SPAN] for at in range(0, len(self.batches), SPAN)]
+        medians = " / ".join(f"{statistics.median(span):.2f}" for span in spans)
+        p95 = sorted(self.batches)[max(0, round(len(self.batches) * 0.95) - 1)]
+        return (
+            f"batches, median of each {SPAN}: {medians} s, p95 {p95:.2f} s; maintenance {self.maintenance / self.seconds:.0%} "
+            f"of the time; {self.files:,} files, {self.bytes / 2**20:,.1f} MiB; scan {self.scan:.2f} s, "
+            f"{self.scan / self.copy_scan:.1f} of a copy's"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Grow a table, and print what came of it."""
+    cli = argparse.ArgumentParser(description=__doc__)
+    cli.add_argument("sink", choices=SINKS)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument("--batches", type=int, default=200)
+    cli.add_argument("--rows", type=int, default=100_000)
+    cli.add_argument("--no-maintenance", action="store_true", help="as with maintenance: {enabled: false}")
+    options = cli.parse_args(arguments)
+    folder = options.work.resolve() / f"{options.sink}{'-alone' if options.no_maintenance else ''}"
+    shutil.rmtree(folder, ignore_errors=True)
+    grown = grow(options.sink, folder, options.batches, options.rows, is_maintained=not options.no_maintenance)
+    print(f"{options.sink}, {'not maintained' if options.no_maintenance else 'maintained'}: {grown}")
+
+
+def grow(sink: str, folder: Path, batches: int, rows: int, *, is_maintained: bool) -> Growth:
+    """A table of so many rows after so many batches."""
+    pipeline = _pipeline(sink, folder, is_maintained=is_maintained)
+    spark = pipeline.session()
+    table = Table(TABLE, ("id",))
+    pipeline.sinks[0].write(table, _make_rows(spark, rows), Batch("fill", 0, "upsert"))
+    for turn in range(batches):
+        _deliver(folder, rows, turn)
+    seconds: list[float] = []
+    maintained: list[float] = []
+    began = time.monotonic()
+    query = pipeline.start_available_now(
+        spark,
+        on_progress=lambda progress: seconds.append(progress.seconds),
+        on_maintenance=lambda done: maintained.append(done.seconds),
+    )
+    query.await_termination()
+    total = time.monotonic() - began
+    assert len(seconds) == batches, f"{len(seconds)} batches"
+    lake = [path for path in (folder / "lake").rglob("*") if path.is_file()]
+    files, size = len(lake), sum(path.stat().st_size for path in lake)
+    stored = pipeline.sinks[0].read_back(spark, table)
+    rows_now = stored.select("id", "turn", "note", POSITION).withColumn(DELETED, stored["id"].isNull()).cache()
+    pipeline.sinks[0].write(Table(COPY, ("id",)), rows_now, Batch("copy", 0, "upsert"))
+    rows_now.unpersist()
+    scans = [_scan(pipeline, spark, name) for name in (TABLE, COPY)]
+    return Growth(seconds, sum(maintained), total, files, size, *scans)
+
+
+def _pipeline(sink: str, folder: Path, *, is_maintained: bool) -> Pipeline:
+    return Pipeline.from_dict(
+        {
+            "name": "growth",
+            "source": {"files": {"path": str(folder / "bronze"), "format": "json", "maxFilesPerTrigger": 1}},
+            "tables": [{"source": TOPIC, "key": ["id"], "target": TABLE}],
+            "transforms": [{"unwrap": {}}],
+            "sink": {sink: {SINKS[sink]: str(folder / "lake")}},
+            "maintenance": {"enabled": is_maintained},
+            "checkpoint": str(folder / "checkpoint"),
+            "spark": {"spark.driver.memory": "4g"},
+        }
+    )
+
+
+def _make_rows(spark: "SparkSession", rows: int) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    number = F.col("id")
+    made: DataFrame = spark.range(rows).select(
+        "id",
+        F.lit(0).cast("bigint").alias("turn"),
+        F.sha2(number.cast("string"), 256).alias("note"),
+        F.lit(False).alias(DELETED),
+        in_epoch(position(sortable(number), place=F.lit("")), 0).alias(POSITION),
+    )
+    return made.coalesce(2)
+
+
+def _deliver(folder: Path, rows: int, turn: int) -> None:
+    """A file of updates that are newer than all before."""
+    dice = random.Random(turn)  # noqa: S311
+    lines = []
+    for at, key in enumerate(dice.sample(range(rows), min(UPDATES, rows))):
+        lsn = 10**12 + turn * UPDATES + at
+        row = {"id": key, "turn": turn + 1, "note": f"{dice.getrandbits(256):064x}"}
+        source: dict[str, Any] = {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+        lines.append(json.dumps({"before": None, "after": row, "source": source, "op": "u"}))
+    bronze = folder / "bronze" / TOPIC / "partition=0"
+    bronze.mkdir(parents=True, exist_ok=True)
+    file = bronze / f"{TOPIC}+0+{turn * UPDATES:010d}.json"
+    file.write_text("\n".join(lines) + "\n")
+    os.utime(file, (1_700_000_000 + turn, 1_700_000_000 + turn))  # the oldest is taken first
+
+
+def _scan(pipeline: Pipeline, spark: "SparkSession", name: str) -> float:
+    """Seconds in which all columns of all rows are read; the median of three."""
+    times = []
+    for _ in range(4):
+        began = time.monotonic()
+        frame = pipeline.sinks[0].read_back(spark, Table(name, ("id",)))
+        frame.selectExpr("sum(hash(id, turn, note))").collect()
+        times.append(time.monotonic() - began)
+    return statistics.median(times[1:])
+
+
+if __name__ == "__main__":
+    main()

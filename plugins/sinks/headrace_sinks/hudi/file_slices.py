@@ -1,0 +1,56 @@
+"""The files that a Hudi table is made of now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """A file of rows, and the log files that say what became of them since."""
+
+    #: Where it is; None where all rows are in log files.
+    base_file: str | None
+    base_bytes: int
+    logs: int
+    log_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.base_bytes + self.log_bytes
+
+
+def list_file_slices(spark: SparkSession, table: Any) -> list[FileSlice]:
+    """The newest of each file group; none of those that a later commit replaced."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    hudi = jvm.org.apache.hudi
+    context = hudi.client.common.HoodieSparkEngineContext(spark.sparkContext._jsc)  # noqa: SLF001
+    metadata = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
+    view = hudi.common.table.view.FileSystemViewManager.createInMemoryFileSystemView(context, table, metadata)
+    try:
+        folders = hudi.common.fs.FSUtils.getAllPartitionPaths(context, table, False)
+        view.loadPartitions(folders)
+        return [_read(found) for folder in folders for found in view.getLatestFileSlices(folder).toList()]
+    finally:
+        view.close()
+
+
+def count_rows(spark: SparkSession, slices: Sequence[FileSlice]) -> int | None:
+    """How many rows the files say they have; None where log files have some, or files do not say it."""
+    files = [item.base_file for item in slices if item.base_file is not None]
+    if any(item.logs for item in slices) or not all(file.endswith(".parquet") for file in files):
+        return None
+    return spark.read.parquet(*files).count() if files else 0
+
+
+def _read(found: Any) -> FileSlice:
+    base, total, logs = found.getBaseFile(), int(found.getTotalFileSize()), int(found.getLogFileCnt())
+    if not base.isPresent():
+        return FileSlice(None, 0, logs, total)
+    size = int(base.get().getFileSize())
+    return FileSlice(str(base.get().getPath()), size, logs, total - size)

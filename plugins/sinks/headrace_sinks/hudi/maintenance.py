@@ -1,0 +1,215 @@
+"""Maintenance of a Hudi table: log files compacted, old files cleaned, old commits archived, by Hudi's own table services.
+
+Hudi does these in its commits, unless told otherwise; here they are done beside them. Only what is to be compacted is found out
+between two batches: from then on a batch's log files belong to what the compaction leaves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
+from headrace_sinks.file_formats import ANCIENT_DATES
+from headrace_sinks.hudi import timeline
+from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: An option of the user's that begins so leaves a service to Hudi's commits, and to what the option says.
+_COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.")
+_EXPIRY_OPTIONS = ("hoodie.clean", "hoodie.archive.", "hoodie.keep.", "hoodie.table.services.")
+#: To open a log file takes as long as to read so much of a base file.
+_OPEN_BYTES = 1024 * 1024
+#: By how much of the history the oldest version may be older before anything is expired.
+_SLACK = 1.25
+#: A process that compacts says so to others, in a file that it writes anew each minute. Only in this mode does Hudi do so.
+_HEARTBEAT = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
+
+
+def list_inline_options(options: Mapping[str, str]) -> dict[str, str]:
+    """What leaves those services out of a batch's commit that are steps here; ``options``: the user's."""
+    off: dict[str, str] = {}
+    if _is_ours(_COMPACTION_OPTIONS, options):
+        off["hoodie.compact.inline"] = "false"
+    if _is_ours(_EXPIRY_OPTIONS, options):
+        off |= {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+    return off
+
+
+@dataclass(frozen=True)
+class TableServices:
+    """Hudi's services for a table that is there. ``options``: with which it is written, and of these the user's own."""
+
+    spark: SparkSession
+    path: str
+    options: Mapping[str, str]
+    own_options: Mapping[str, str]
+
+    def plan(self, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+        """The steps that are due."""
+        finders: list[Callable[[Any, Upkeep], MaintenanceStep | None]] = []
+        if _is_ours(_COMPACTION_OPTIONS, self.own_options):
+            # What a process left that was killed is found first, and what was just planned is found last.
+            finders += [self._find_planned, self._find_logs, self._find_planned]
+        if _is_ours(_EXPIRY_OPTIONS, self.own_options):
+            finders.append(self._find_old_versions)
+        for find in finders:
+            step = find(timeline.open_table(self.spark, self.path), upkeep)
+            if step is not None:
+                yield step
+
+    def measure(self) -> TableSize | None:
+        """The size of the table; None before its first commit. Of rows that have log files nobody knows the number."""
+        table = timeline.open_table(self.spark, self.path)
+        versions = timeline.read_versions(table)
+        if versions is None:
+            return None
+        slices, last = list_file_slices(self.spark, table), timeline.find_last_compaction(table)
+        return TableSize(
+            rows=count_rows(self.spark, slices),
+            bytes=sum(item.bytes for item in slices),
+            files=sum(item.base_file is not None for item in slices),
+            delete_files=sum(item.logs for item in slices),
+            versions=versions.count,
+            oldest_version=timeline.parse_instant(self.spark, table, versions.oldest),
+            maintained=timeline.parse_instant(self.spark, table, last) if last else None,
+        )
+
+    def _find_logs(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+        if str(table.getTableType()) != "MERGE_ON_READ" or _list_planned(table):
+            return None
+        slices = [item for item in list_file_slices(self.spark, table) if item.logs]
+        if not _is_worth_compacting(slices, upkeep.files):
+            return None
+
+        def plan_compaction() -> str:
+            with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
+                instant = client.scheduleCompaction(self._hudi.common.util.Option.empty())
+            return "planned" if instant.isPresent() else "nothing is left"
+
+        return MaintenanceStep("compact", _describe(slices), plan_compaction, is_alone=True)
+
+    def _find_planned(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
+        """What was planned and not done: by the step before this, or by a process that was killed."""
+        with self._client(_HEARTBEAT) as client:
+            instants = [i for i in _list_planned(table) if client.getHeartbeatClient().isHeartbeatExpired(i)]
+        if not instants:
+            return None
+        plan_of = self._hudi.common.util.CompactionUtils.getCompactionPlan
+        operations = [operation for instant in instants for operation in plan_of(table, instant).getOperations()]
+        logs = sum(operation.getDeltaFilePaths().size() for operation in operations)
+
+        def compact() -> str:
+            with self._client(_HEARTBEAT) as client:
+                for instant in instants:
+                    client.compact(instant, True)
+            return f"{logs} log files into {len(operations)}"
+
+        return MaintenanceStep("compact", f"{logs} log files, as planned", compact, is_alone=self._has_metadata_table)
+
+    def _find_old_versions(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+        versions = timeline.read_versions(table)
+        if versions is None:
+            return None
+        now, history = round(time.time() * 1000), upkeep.history_seconds * 1000
+        since = timeline.format_instant(self.spark, table, round(now - history))
+        # The version that was the newest then is one that somebody may ask for.
+        kept = timeline.completed_commits(table).findInstantsAfterOrEquals(since).countInstants() + 1
+        # Among the commits that stay are the marks of batches.
+        fewest = max(kept + 2, MARK_SEARCH_DEPTH)
+        most = fewest + max(1, fewest // 4)
+        options = {
+            "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
+            "hoodie.clean.commits.retained": str(kept),
+            "hoodie.clean.trigger.max.commits": "1",
+            "hoodie.keep.min.commits": str(fewest),
+            "hoodie.keep.max.commits": str(most),
+        }
+        is_old = now - timeline.parse_instant(self.spark, table, versions.oldest) >= history * _SLACK
+        if not (is_old and self._has_something_to_clean(options)) and versions.commits <= most:
+            return None
+
+        def expire() -> str:
+            with self._client(options) as client:
+                client.clean()
+                client.archive()
+            left = timeline.read_versions(timeline.open_table(self.spark, self.path))
+            return f"{versions.count} versions, {left.count if left else 0} left"
+
+        return MaintenanceStep("expire", f"{versions.count} versions", expire, is_alone=self._has_metadata_table)
+
+    def _has_something_to_clean(self, options: Mapping[str, str]) -> bool:
+        with self._client(options) as client:
+            context = client.getEngineContext()
+            table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
+            return bool(table.createCleanerPlan(context, self._hudi.common.util.Option.empty()).isPresent())
+
+    @property
+    def _has_metadata_table(self) -> bool:
+        """Whether each commit also writes to the table of metadata, which has one writer at a time."""
+        return {**self.options, **self.own_options}["hoodie.metadata.enable"].lower() == "true"
+
+    @property
+    def _hudi(self) -> Any:
+        jvm: Any = self.spark._jvm  # noqa: SLF001
+        return jvm.org.apache.hudi
+
+    @contextmanager
+    def _client(self, options: Mapping[str, str]) -> Iterator[Any]:
+        """Hudi's own client; the user's options win."""
+        table = timeline.open_table(self.spark, self.path)
+        keys = ",".join(table.getTableConfig().getRecordKeyFields().orElse([]))
+        merged = {**self.options, "hoodie.datasource.write.recordkey.field": keys, **options, **self.own_options}
+        make = self._hudi.DataSourceUtils.createHoodieClient
+        client = make(self.spark._jsc, "", self.path, merged["hoodie.table.name"], merged)  # noqa: SLF001
+        with _tell_tasks(self.spark):
+            try:
+                yield client
+            finally:
+                client.close()
+
+
+@contextmanager
+def _tell_tasks(spark: SparkSession) -> Iterator[None]:
+    """Has tasks that no query starts know the session's settings by which files are read and written, as those of a query do."""
+    context: Any = spark.sparkContext
+    for key in ANCIENT_DATES:
+        context.setLocalProperty(key, spark.conf.get(key))
+    try:
+        yield
+    finally:
+        for key in ANCIENT_DATES:
+            context.setLocalProperty(key, None)
+
+
+def _is_ours(prefixes: tuple[str, ...], options: Mapping[str, str]) -> bool:
+    return not any(key.startswith(prefixes) for key in options)
+
+
+def _list_planned(table: Any) -> list[str]:
+    pending = table.getActiveTimeline().filterPendingCompactionTimeline()
+    return [str(instant.requestedTime()) for instant in pending.getInstants()]
+
+
+def _is_worth_compacting(slices: list[FileSlice], files: int) -> bool:
+    """Whether there are so many log files to a file, and to read them takes as long as to read the files that they change.
+
+    So a row is written anew as often as what is to be read doubles, and not with every so many batches.
+    """
+    logs = sum(item.logs for item in slices)
+    if not slices or logs < files * len(slices):
+        return False
+    return logs * _OPEN_BYTES + sum(item.log_bytes for item in slices) >= sum(item.base_bytes for item in slices)
+
+
+def _describe(slices: list[FileSlice]) -> str:
+    logs, size = sum(item.logs for item in slices), sum(item.log_bytes for item in slices)
+    return f"{logs} log files of {size / 1024 / 1024:.1f} MB"

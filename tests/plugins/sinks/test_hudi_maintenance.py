@@ -1,0 +1,287 @@
+"""Maintenance of Hudi tables: what is due, what it leaves, and what becomes of it when a process dies in between."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace import ConfigError
+from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
+from headrace.sdk.sink import Batch
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.hudi import HudiSink
+from headrace_sinks.hudi.maintenance import _HEARTBEAT, TableServices, _list_planned
+from headrace_sinks.hudi.timeline import open_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+MODULE = "headrace_sinks.hudi.maintenance"
+PEOPLE = "id int, name string"
+#: All that can be done, and nothing that is older than an hour.
+ALL = Upkeep(history_seconds=3600, files=2)
+NO_HISTORY = Upkeep(history_seconds=0, files=1000)
+NO_MORE = Upkeep(history_seconds=3600, files=1000)
+
+
+class MaintainedTarget(Target):
+    """A table whose run maintains it."""
+
+    def apply(self, frame: Any, mode: Any = None) -> Any:
+        batch = Batch(self.pipeline, self.batch + 1, mode or self.mode, is_maintained=True)
+        result = self.sink.write(self.table, frame, batch)
+        self.batch += 1
+        return result
+
+    def plan(self, upkeep: Upkeep = ALL) -> Iterator[MaintenanceStep]:
+        return self.sink.plan_maintenance(self.session, self.table, upkeep)
+
+    def maintain(self, upkeep: Upkeep = ALL) -> list[str]:
+        return [f"{step.name}: {step.run()}" for step in self.plan(upkeep)]
+
+    def measure(self) -> TableSize:
+        size = self.sink.measure_table(self.session, self.table)
+        assert size is not None
+        return size
+
+    def names(self, as_of: str | None = None) -> dict[int, str]:
+        return {row["id"]: row["name"] for row in self.rows(as_of)}
+
+
+def make(folder: Path, clones: Sessions, **options: Any) -> MaintainedTarget:
+    return MaintainedTarget(
+        HudiSink({"path": str(folder), "hoodie.bucket.index.num.buckets": 1, **options}), clones.of("one")
+    )
+
+
+@pytest.fixture
+def target(tmp_path: Path, clones: Sessions) -> MaintainedTarget:
+    return make(tmp_path, clones)
+
+
+def timeline(folder: Path, target: Target) -> list[str]:
+    found = (folder / target.name.replace(".", "/") / ".hoodie" / "timeline").iterdir()
+    return sorted(file.name.partition(".")[2] for file in found if not file.name.startswith("."))
+
+
+def test_log_files_become_one_file_and_the_rows_stay(target: MaintainedTarget) -> None:
+    schema = "id int, name string, born date, tags array<string>"
+    target.write(schema, *[put(0, number, "old", date(1, 1, 1), ["a", None]) for number in range(5)])
+    for at in range(1, 4):
+        target.write(schema, put(at, at, f"n{at}", date(1500, 3, 4), [None]), put(at, 10, f"n{at}", None, None))
+    target.write(schema, put(0, 3, "late", None, None), remove(9, 2, None, None, None))
+    before, rows = target.measure(), target.rows()
+    assert (before.rows, before.files, before.delete_files, before.versions) == (None, 1, 4, 5)
+    assert before.maintained is None
+    assert target.maintain() == ["compact: planned", "compact: 4 log files into 1"]
+    after = target.measure()
+    assert (after.rows, after.files, after.delete_files, after.versions) == (5, 1, 0, 6)
+    assert after.maintained is not None
+    assert target.rows() == rows
+    assert target.names() == {0: "old", 1: "n1", 3: "n3", 4: "old", 10: "n3"}
+    assert target.maintain() == []
+    assert target.write_again(schema, put(9, 9, "not read", None, None)).skipped
+    target.write(schema, put(10, 1, "newer", None, None), put(1, 3, "late", None, None))
+    assert target.names() == {0: "old", 1: "newer", 3: "n3", 4: "old", 10: "n3"}
+
+
+def test_a_batch_compacts_only_where_no_run_maintains_the_table(tmp_path: Path, target: MaintainedTarget) -> None:
+    for at in range(6):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    assert "compaction.requested" not in timeline(tmp_path, target)
+    alone = Target(target.sink, target.session, name=target.name)
+    alone.write(PEOPLE, put(6, 1, "n6"))
+    assert "compaction.requested" in timeline(tmp_path, target)
+    assert target.names() == {1: "n6"}
+
+
+def test_nothing_is_due_of_few_log_files_or_of_no_table(target: MaintainedTarget) -> None:
+    assert target.maintain() == []
+    assert target.sink.measure_table(target.session, target.table) is None
+    for at in range(3):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    assert target.maintain(Upkeep(history_seconds=3600, files=32)) == []
+
+
+def test_a_service_for_which_somebody_set_an_option_stays_with_hudi(tmp_path: Path, clones: Sessions) -> None:
+    options = {"hoodie.compact.inline.max.delta.commits": 2, "hoodie.clean.commits.retained": 3}
+    target = make(tmp_path, clones, **options)
+    for at in range(3):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    target.write(PEOPLE, put(3, 1, "n3"))
+    assert "compaction.requested" in timeline(tmp_path, target)
+    assert target.maintain() == target.maintain(NO_HISTORY) == []
+
+
+@pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
+    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(f"{MODULE}._SLACK", 1.0)
+    target = make(tmp_path, clones, **{"table.type": kind})
+    versions, began = list[str | None](), 0.0
+    for at in range(6):
+        versions.append(target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new")).version)
+        if at in (1, 3):
+            target.maintain(Upkeep(history_seconds=3600, files=1))
+            began = time.time()
+    before, count = count_files(tmp_path), target.measure().versions
+    assert target.maintain(NO_MORE) == []
+    # The newest before that time stays, and the two after it.
+    now = time.time()
+    monkeypatch.setattr(f"{MODULE}.time", SimpleNamespace(time=lambda: now))
+    upkeep = Upkeep(history_seconds=now - began, files=1000)
+    assert target.maintain(upkeep) == [f"expire: {count} versions, 3 left"]
+    assert target.measure().versions == 3
+    assert count_files(tmp_path) < before
+    assert target.names(versions[4]) == {1: "n4", **{at + 10: "new" for at in range(5)}}
+    assert target.names() == {1: "n5", **{at + 10: "new" for at in range(6)}}
+    with pytest.raises(ConfigError, match=r"(?s)keeps no version as old as .*a longer `history` under `maintenance:`"):
+        target.names(versions[1])
+    assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
+    assert target.maintain(upkeep) == []
+
+
+def count_files(folder: Path) -> int:
+    return sum(file.suffix == ".parquet" or ".log." in file.name for file in folder.glob("kit/*/*"))
+
+
+def test_commits_are_archived_but_for_the_newest_among_which_are_the_marks(
+    tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{MODULE}.MARK_SEARCH_DEPTH", 5)
+    for at in range(7):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    # No file can go: all that is newer than the first lies beside it.
+    assert target.maintain(NO_HISTORY) == ["expire: 7 versions, 5 left"]
+    assert timeline(tmp_path, target).count("deltacommit") == 5
+    assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
+    assert target.names() == {1: "n6"}
+    assert target.maintain(NO_HISTORY) == []
+
+
+def services_of(target: Target) -> TableServices:
+    assert isinstance(target.sink, HudiSink)
+    services = target.sink._services(target.session, target.table)
+    assert services is not None
+    return services
+
+
+def plan_compaction(target: MaintainedTarget) -> None:
+    next(target.plan()).run()
+
+
+def half_compact(target: MaintainedTarget) -> None:
+    """What a process leaves that is killed while it compacts."""
+    plan_compaction(target)
+    services = services_of(target)
+    with services._client(_HEARTBEAT) as client:
+        (instant,) = _list_planned(open_table(services.spark, services.path))
+        client.compact(instant, False).getWriteStatuses().collect()
+
+
+def plan_clean(target: MaintainedTarget) -> None:
+    target.maintain()
+    for at in (5, 6):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    target.maintain()
+    services = services_of(target)
+    with services._client({"hoodie.clean.commits.retained": "1"}) as client:
+        hudi = services._hudi
+        clean = hudi.common.model.TableServiceType.CLEAN
+        assert client.scheduleTableService(hudi.common.util.Option.empty(), clean).isPresent()
+
+
+@pytest.mark.parametrize(
+    ("die", "upkeep", "done"),
+    [
+        (plan_compaction, NO_MORE, ["compact: 3 log files into 1"]),
+        (half_compact, NO_MORE, ["compact: 3 log files into 1"]),
+        (plan_clean, NO_HISTORY, ["expire: 9 versions, 2 left"]),
+    ],
+)
+def test_what_a_process_left_that_was_killed_is_done_by_the_next(
+    tmp_path: Path,
+    target: MaintainedTarget,
+    die: Callable[[MaintainedTarget], None],
+    upkeep: Upkeep,
+    done: list[str],
+) -> None:
+    for at in range(4):
+        target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new"))
+    die(target)
+    target.write(PEOPLE, put(7, 1, "n7"), remove(7, 10, None))
+    rows = {1: "n7", 11: "new", 12: "new", 13: "new"}
+    assert target.names() == rows
+    for heartbeat in tmp_path.rglob(".heartbeat/*"):
+        os.utime(heartbeat, (0, 0))
+    assert target.maintain(upkeep) == done
+    assert target.names() == rows
+    target.write(PEOPLE, put(8, 1, "n8"))
+    assert target.maintain(NO_MORE) == []
+    assert target.names() == {**rows, 1: "n8"}
+
+
+def test_a_compaction_is_left_to_the_process_that_does_it(target: MaintainedTarget) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    half_compact(target)
+    assert target.maintain() == []
+
+
+def test_a_compaction_that_fails_is_done_by_the_next(tmp_path: Path, target: MaintainedTarget) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+    (base,) = tmp_path.rglob("*.parquet")
+    checksum, whole = base.with_name(f".{base.name}.crc"), base.read_bytes()
+    checksum.unlink()
+    base.write_bytes(whole[:-100] + bytes(100))
+    with pytest.raises(Exception, match="is not a Parquet file"):
+        target.maintain()
+    target.write(PEOPLE, put(5, 2, "b"))
+    base.write_bytes(whole)
+    assert target.names() == {1: "n2", 2: "b"}
+    assert target.maintain() == ["compact: 2 log files into 1"]
+    assert target.names() == {1: "n2", 2: "b"}
+
+
+def test_with_the_table_of_metadata_no_commit_is_beside_another(tmp_path: Path, clones: Sessions) -> None:
+    target = make(tmp_path, clones, **{"hoodie.metadata.enable": True})
+    alone = []
+    for at in range(3):
+        target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new"))
+        for step in target.plan(Upkeep(history_seconds=0, files=1)):
+            alone.append((step.name, step.is_alone))
+            step.run()
+    assert set(alone) == {("compact", True), ("expire", True)}
+    assert target.names() == {1: "n2", 10: "new", 11: "new", 12: "new"}
+
+
+def test_batches_and_the_maintenance_of_another_process_at_once(target: MaintainedTarget, clones: Sessions) -> None:
+    other = MaintainedTarget(target.sink, clones.of("other"), name=target.name)
+    done: list[str] = []
+    ends = threading.Event()
+
+    def keep_maintaining() -> None:
+        while not ends.is_set():
+            done.extend(other.maintain(Upkeep(history_seconds=0, files=2)))
+
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
+    with ThreadPoolExecutor(1) as pool:
+        maintaining = pool.submit(keep_maintaining)
+        for at in range(1, 9):
+            target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 100 + at, "new"), remove(at, 99 + at, None))
+        ends.set()
+        maintaining.result()
+    assert any("log files into" in text for text in done)
+    newest = {at: f"n{at}" for at in range(1, 9)}
+    assert target.names() == {0: "old", 9: "old", **newest, 108: "new"}

@@ -1,6 +1,6 @@
 """How a table grows with its commits, and what maintenance makes of it.
 
-    python -m benchmarks.growth iceberg|hudi --work FOLDER [--batches 200] [--rows 100000] [--no-maintenance]
+    python -m benchmarks.growth iceberg|hudi --work FOLDER [--batches 200] [--rows 100000] [--history "1 hour"] [--no-maintenance]
 
 The table is made through the sink. Then one run applies files of 200 updates of rows anywhere in it, a file to a batch, as a stream
 does that is written to all the time. At the end the table is scanned whole, and so is a copy of its rows that was written in one go.
@@ -65,21 +65,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cli.add_argument("--batches", type=int, default=200)
     cli.add_argument("--rows", type=int, default=100_000)
     cli.add_argument("--no-maintenance", action="store_true", help="as with maintenance: {enabled: false}")
+    cli.add_argument("--history", default="1 hour", help="how long older versions can be read")
     options = cli.parse_args(arguments)
     folder = options.work.resolve() / f"{options.sink}{'-alone' if options.no_maintenance else ''}"
     shutil.rmtree(folder, ignore_errors=True)
-    grown = grow(options.sink, folder, options.batches, options.rows, is_maintained=not options.no_maintenance)
+    maintenance = {"enabled": not options.no_maintenance, "history": options.history}
+    grown = grow(options.sink, folder, options.batches, options.rows, maintenance)
     print(f"{options.sink}, {'not maintained' if options.no_maintenance else 'maintained'}: {grown}")
 
 
-def grow(sink: str, folder: Path, batches: int, rows: int, *, is_maintained: bool) -> Growth:
+def grow(sink: str, folder: Path, batches: int, rows: int, maintenance: dict[str, Any]) -> Growth:
     """A table of so many rows after so many batches."""
-    pipeline = _pipeline(sink, folder, is_maintained=is_maintained)
+    pipeline = _pipeline(sink, folder, maintenance)
     spark = pipeline.session()
     table = Table(TABLE, ("id",))
     pipeline.sinks[0].write(table, _make_rows(spark, rows), Batch("fill", 0, "upsert"))
     for turn in range(batches):
-        _deliver(folder, rows, turn)
+        deliver(folder, rows, turn)
     seconds: list[float] = []
     maintained: list[float] = []
     began = time.monotonic()
@@ -101,7 +103,7 @@ def grow(sink: str, folder: Path, batches: int, rows: int, *, is_maintained: boo
     return Growth(seconds, sum(maintained), total, files, size, *scans)
 
 
-def _pipeline(sink: str, folder: Path, *, is_maintained: bool) -> Pipeline:
+def _pipeline(sink: str, folder: Path, maintenance: dict[str, Any]) -> Pipeline:
     return Pipeline.from_dict(
         {
             "name": "growth",
@@ -109,7 +111,7 @@ def _pipeline(sink: str, folder: Path, *, is_maintained: bool) -> Pipeline:
             "tables": [{"source": TOPIC, "key": ["id"], "target": TABLE}],
             "transforms": [{"unwrap": {}}],
             "sink": {sink: {SINKS[sink]: str(folder / "lake")}},
-            "maintenance": {"enabled": is_maintained},
+            "maintenance": maintenance,
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"spark.driver.memory": "4g"},
         }
@@ -130,7 +132,7 @@ def _make_rows(spark: "SparkSession", rows: int) -> "DataFrame":
     return made.coalesce(2)
 
 
-def _deliver(folder: Path, rows: int, turn: int) -> None:
+def deliver(folder: Path, rows: int, turn: int) -> None:
     """A file of updates that are newer than all before."""
     dice = random.Random(turn)  # noqa: S311
     lines = []

@@ -14,7 +14,7 @@ class Maintenance(Config):
 
     #: Whether a run does it. ``headrace maintain`` does it in any case.
     enabled: bool = True
-    #: How long older versions of a table can be read (``--as-of``). The newest 50 stay whatever their age.
+    #: How long older versions of a table can be read (``--as-of``), at least.
     history: Interval = "1 hour"
     #: How many files more than it needs a table may have before they are compacted.
     files: int = Field(32, ge=2)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,7 +136,7 @@ class Stream:
             checkpoint=f"{folder}/checkpoint",
             routes=Routes([]),
             dialects=(_ChangeDialect(),),
-            settings=Settings(delete_retention=f"{delete_retention} seconds", maintenance=Maintenance(enabled=False)),
+            settings=Settings(delete_retention=f"{delete_retention} seconds"),
         )
         self.progress: list[BatchProgress] = []
         #: Why a run would have ended.
@@ -159,6 +159,8 @@ class Stream:
         """Go on as a new process would: with nothing but the checkpoint and the tables."""
         checkpoint = Checkpoint(self._spark, self._plan.checkpoint, self._plan.name)
         sessions = Sessions(self._spark, self._plan.sql_conf)
+        # Maintenance is done when a test says so.
+        idle = replace(self._plan, settings=Settings(maintenance=Maintenance(enabled=False)))
         self._runner = BatchRunner(
             self._plan,
             checkpoint,
@@ -166,7 +168,7 @@ class Stream:
             self.progress.append,
             fail=self.failed.append,
             names_checked=True,
-            maintainer=Maintainer(self._plan, sessions, self.maintained.append),
+            maintainer=Maintainer(idle, sessions, self.maintained.append),
         )
 
     def maintain(self, *tables: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.memory_sink import MemorySink
 
+from headrace.config.maintenance import Maintenance
+from headrace.config.settings import Settings
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.engine.sink_writer import SinkWriter
@@ -47,14 +49,25 @@ def memory(kind: type[MemorySink] = MemorySink) -> MemorySink:
     return kind(store=uuid.uuid4().hex)
 
 
-def writer(spark: SparkSession, *sinks: Sink) -> SinkWriter:
-    source = FilesSource(path="x", format="json")
-    return SinkWriter(Plan("shop", source, sinks, "checkpoint", Routes([]), ()), Sessions(spark))
+def writer(spark: SparkSession, *sinks: Sink, is_maintained: bool = True) -> SinkWriter:
+    source, settings = FilesSource(path="x", format="json"), Settings(maintenance=Maintenance(enabled=is_maintained))
+    return SinkWriter(Plan("shop", source, sinks, "checkpoint", Routes([]), (), settings=settings), Sessions(spark))
 
 
 def job(modes: dict[Sink, TableMode], **changed: Any) -> TableBatch:
     values: dict[str, Any] = {"table": TABLE, "marks": BatchMarks("checkpoint", 7), "columns": ("id", "name")}
     return TableBatch(modes=modes, **{**values, **changed})
+
+
+class NotingSink(MemorySink):
+    """Keeps what it was told of each batch."""
+
+    name = "noting"
+    batches: list[Batch]
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        self.batches.append(batch)
+        return super().write(table, rows, batch)
 
 
 def rows_of(spark: SparkSession, sink: Sink) -> list[tuple[Any, ...]]:
@@ -79,6 +92,23 @@ def test_a_write_is_tried_again_while_its_sink_says_that_it_is_worth_it(spark: S
     rows = spark.createDataFrame([(1, "a", False, "0A")], ROWS)
     writer(spark, sink).write(job({sink: "upsert"}), {"upsert": rows})
     assert (sink.tries, rows_of(spark, sink)) == (["checkpoint"] * 2, [(1, "a")])
+
+
+@pytest.mark.parametrize("is_maintained", [True, False])
+def test_a_sink_is_told_whether_the_run_maintains_its_table(
+    spark: SparkSession, tmp_path: Path, is_maintained: bool
+) -> None:
+    sink = memory(NotingSink)
+    assert isinstance(sink, NotingSink)
+    sink.batches = []
+    rows = spark.createDataFrame([(1, "a", False, "0A")], ROWS)
+    told = writer(spark, sink, is_maintained=is_maintained)
+    told.write(job({sink: "upsert"}), {"upsert": rows})
+    told.delete(job({sink: "upsert"}), sink, rows)
+    marker = TruncateMarker(Folder(spark, str(tmp_path)), "shop.orders")
+    marker.advance("0B")
+    told.truncate(job({sink: "upsert"}, truncated_sinks=(sink,)), marker)
+    assert [batch.is_maintained for batch in sink.batches] == [is_maintained] * 3
 
 
 def test_unavailable_values_are_those_of_each_sinks_own_table(spark: SparkSession) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def tables(file: str, *, form: str) -> None:
     """Show how large each table is, and what maintenance has to do there.
 
-    small: files that would be compacted; deletes: files that say which rows of others are gone; since: the oldest
+    small: files that would be compacted; deletes: files that say which rows of others are gone, or what became of them; since: the oldest
     version that can be read. It may be asked while the pipeline runs.
     """
     from headrace.cli.startup import open_session

@@ -86,6 +86,12 @@ class TableServices:
     def _find_logs(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
         if str(table.getTableType()) != "MERGE_ON_READ" or _list_planned(table):
             return None
+        # A commit adds one to a file at most, and nothing need be listed as long as there are few.
+        since = self._hudi.common.util.CompactionUtils.getCompletedDeltaCommitsSinceLatestCompaction(
+            table.getActiveTimeline()
+        )
+        if not since.isPresent() or since.get().getLeft().countInstants() < min(upkeep.files, MARK_SEARCH_DEPTH):
+            return None
         slices = [item for item in list_file_slices(self.spark, table) if item.logs]
         if not _is_worth_compacting(slices, upkeep.files):
             return None
@@ -99,8 +105,10 @@ class TableServices:
 
     def _find_planned(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
         """What was planned and not done: by the step before this, or by a process that was killed."""
+        if not (planned := _list_planned(table)):
+            return None
         with self._client(_HEARTBEAT) as client:
-            instants = [i for i in _list_planned(table) if client.getHeartbeatClient().isHeartbeatExpired(i)]
+            instants = [instant for instant in planned if client.getHeartbeatClient().isHeartbeatExpired(instant)]
         if not instants:
             return None
         plan_of = self._hudi.common.util.CompactionUtils.getCompactionPlan
@@ -108,8 +116,9 @@ class TableServices:
         logs = sum(operation.getDeltaFilePaths().size() for operation in operations)
 
         def compact() -> str:
+            left = _list_planned(timeline.open_table(self.spark, self.path))
             with self._client(_HEARTBEAT) as client:
-                for instant in instants:
+                for instant in set(instants).intersection(left):
                     client.compact(instant, True)
             return f"{logs} log files into {len(operations)}"
 
@@ -122,7 +131,7 @@ class TableServices:
         now, history = round(time.time() * 1000), upkeep.history_seconds * 1000
         since = timeline.format_instant(self.spark, table, round(now - history))
         # The version that was the newest then is one that somebody may ask for.
-        kept = timeline.completed_commits(table).findInstantsAfterOrEquals(since).countInstants() + 1
+        kept = timeline.commits_of(table).findInstantsAfterOrEquals(since).countInstants() + 1
         # Among the commits that stay are the marks of batches.
         fewest = max(kept + 2, MARK_SEARCH_DEPTH)
         most = fewest + max(1, fewest // 4)

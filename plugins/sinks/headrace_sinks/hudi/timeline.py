@@ -88,7 +88,7 @@ class Versions:
 
 def read_versions(table: Any) -> Versions | None:
     """Those of a table; None before its first commit."""
-    commits = completed_commits(table)
+    commits = commits_of(table)
     timeline = table.getActiveTimeline()
     clean = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
     oldest = timeline.readCleanMetadata(clean.get()).getEarliestCommitToRetain() if clean.isPresent() else None
@@ -101,7 +101,7 @@ def read_versions(table: Any) -> Versions | None:
 
 def find_last_compaction(table: Any) -> str | None:
     """The instant of the newest compaction; None when there was none, or it is archived."""
-    timeline = completed_commits(table)
+    timeline = commits_of(table)
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
         instant = instants.next()
@@ -111,7 +111,7 @@ def find_last_compaction(table: Any) -> str | None:
     return None
 
 
-def completed_commits(table: Any) -> Any:
+def commits_of(table: Any) -> Any:
     """The commits of batches and compactions that are not archived, the oldest first."""
     return table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
 
@@ -121,7 +121,7 @@ def _is_compaction(metadata: Any) -> bool:
 
 
 def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
-    timeline = completed_commits(table)
+    timeline = commits_of(table)
     instants = timeline.getReverseOrderedInstants().iterator()
     for _ in range(MARK_SEARCH_DEPTH):
         if not instants.hasNext():

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 BATCHES_BETWEEN_LOOKS = 8
 #: Seconds for which a table is left alone after its maintenance failed.
 PAUSE_SECONDS = 600.0
+#: How many times as long as its maintenance took a table is left alone: it has a fifth of the time at most.
+PAUSE_SHARE = 4.0
 #: Seconds between two tries to cancel the jobs of a step.
 _CANCEL_SECONDS = 0.2
 #: What the jobs of maintenance are tagged with, instead of a table.
@@ -164,12 +166,13 @@ class Maintainer:
             for sink in self._plan.sinks:
                 if time.monotonic() < self._pauses.get((table, sink.name), 0.0):
                     continue
+                pause = 0.0
                 for done in self._maintain(session, table, sink):
                     if self._is_stopping:
                         return
                     self._report(done)
-                    if done.error is not None:
-                        self._pauses[table, sink.name] = time.monotonic() + PAUSE_SECONDS
+                    pause += PAUSE_SECONDS if done.error is not None else PAUSE_SHARE * done.seconds
+                self._pauses[table, sink.name] = time.monotonic() + pause
 
     def _maintain(self, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         with tag_jobs(session, self._plan.checkpoint, _TAG):

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyspark
 import pytest
@@ -20,7 +21,7 @@ from tests.support.memory_sink import MemorySink
 from headrace.sdk.sink import Sink
 from headrace.testing.stream import Change, Database, Stream
 from headrace_sinks.hudi import HudiSink
-from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg import IcebergSink, row_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,12 +183,23 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 
 @again
-@examples(1 if SPARK_4 else 2)
-@given(history=histories(), kind=st.sampled_from(["merge-on-read", "copy-on-write"]), partitioned=st.booleans())
-def test_iceberg(spark: SparkSession, part: int, history: History, kind: str, partitioned: bool) -> None:
-    options = {"partition.by": {"*": [PARTITION]}} if partitioned else {}
-    with tempfile.TemporaryDirectory() as folder:
-        check(history, IcebergSink({"warehouse": f"{folder}/lake", "table.type": kind, **options}), spark, Path(folder))
+@examples(1 if SPARK_4 else 3)
+@given(
+    history=histories(),
+    options=st.sampled_from(
+        [
+            {"readers": ["spark"]},  # deletes by key
+            {},
+            {"partition.by": {"*": [PARTITION]}},
+            {"table.type": "copy-on-write"},
+        ]
+    ),
+    many=st.sampled_from([1, 1000]),
+)
+def test_iceberg(spark: SparkSession, part: int, history: History, options: dict[str, Any], many: int) -> None:
+    """``many``: from how many columns on a table's rows are replaced by their places instead of MERGE."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(row_delta, "_MANY_COLUMNS", many):
+        check(history, IcebergSink({"warehouse": f"{folder}/lake", **options}), spark, Path(folder))
 
 
 if not SPARK_4:

@@ -40,6 +40,15 @@ class TestMergeOnRead(SinkConformance):
 
 @pytest.mark.one_spark
 @for_another_type
+class TestDeletesByKey(SinkConformance):
+    plugin_class = IcebergSink
+
+    def config(self, folder: Path) -> Mapping[str, Any]:
+        return {"warehouse": str(folder), "readers": ["spark"]}
+
+
+@pytest.mark.one_spark
+@for_another_type
 class TestCopyOnWrite(SinkConformance):
     plugin_class = IcebergSink
     faults = 0  # the steps are the same

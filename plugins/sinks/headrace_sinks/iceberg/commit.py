@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, Batch
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 MARK = "headrace.batch"
 
 
-def commit_with_mark(spark: SparkSession, batch: Batch, work: Callable[[], None]) -> None:
-    """Run ``work`` so that every snapshot it commits has the batch's mark among its properties.
+def commit_with_mark(
+    spark: SparkSession, batch: Batch, work: Callable[[], None], properties: Mapping[str, str] | None = None
+) -> None:
+    """Run ``work`` so that every snapshot it commits has the batch's mark among its properties, and others.
 
     Spark 3.5 has no setting for it: Iceberg takes the properties from the thread that commits, inside this call.
     """
@@ -36,13 +38,30 @@ def commit_with_mark(spark: SparkSession, batch: Batch, work: Callable[[], None]
         class Java:
             implements = ["java.util.concurrent.Callable"]  # noqa: RUF012 - py4j reads it
 
-    properties = jvm.java.util.HashMap()
-    properties.put(MARK, batch.mark)
+    summary = jvm.java.util.HashMap()
+    for key, value in {**(properties or {}), MARK: batch.mark}.items():
+        summary.put(key, value)
     jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(
-        properties, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
+        summary, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
     )
     if raised:
         raise raised[0]
+
+
+def commit_files(spark: SparkSession, java: Any, update: Any, files: Sequence[Any]) -> None:
+    """Commits an update that adds files; those of one that is refused are removed."""
+    from py4j.java_gateway import is_instance_of
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        update.commit()
+    except Py4JJavaError as error:
+        gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+        # Of any other failure nobody knows whether the commit is there.
+        if is_instance_of(gateway, error.java_exception, "org.apache.iceberg.exceptions.CleanableFailure"):
+            for file in files:
+                java.io().deleteFile(file.location())
+        raise
 
 
 def is_applied(java: Any, batch: Batch) -> bool | None:

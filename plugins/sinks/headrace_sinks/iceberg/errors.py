@@ -114,6 +114,7 @@ _KNOWN = (
             "ValidationException: Found new conflicting delete files",
             "ValidationException: Found new delete for replaced data file",
             "ValidationException: Cannot commit, missing data files",
+            "ValidationException: Missing required files to delete",
         ),
         RetriableError,
         "another writer committed at the same time: {line}",

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
 from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.position_deletes import convert_equality_deletes, count_equality_deletes
+from headrace_sinks.iceberg.row_delta import find_noted_position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +38,13 @@ _TARGET_SIZE, _DEFAULT_TARGET_SIZE = "write.target-file-size-bytes", 512 * 1024 
 
 def plan_maintenance(spark: SparkSession, name: str, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
     """The steps that are due for the table that Spark knows by this name."""
-    for find in (_find_missing_properties, _find_small_files, _find_deletes, _find_old_versions):
+    for find in (
+        _find_missing_properties,
+        _find_small_files,
+        _find_equality_deletes,
+        _find_deletes,
+        _find_old_versions,
+    ):
         with active(spark):
             java = load_table(spark, name)
             step = None if java is None or java.currentSnapshot() is None else find(spark, name, java, upkeep)
@@ -108,7 +116,29 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
         done = action.execute()
         return f"{done.rewrittenDataFilesCount()} files into {done.addedDataFilesCount()}"
 
-    return _step(spark, "compact", f"{count} files of {_megabytes(sum(sizes[:count]))}", compact, is_alone=True)
+    return _step(
+        spark,
+        "compact",
+        f"{count} files of {_megabytes(sum(sizes[:count]))}",
+        compact,
+        # Deletes by key hold for the new files too, so a batch of such is not in the way.
+        is_alone=find_noted_position(java) is None,
+    )
+
+
+def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    # Each read joins them with all older rows; others than headrace may have made such, and then of partitions.
+    if not _number(java.currentSnapshot().summary(), "total-equality-deletes") or java.spec().isPartitioned():
+        return None
+    count = count_equality_deletes(spark, name)
+    if count < max(1, upkeep.files // 2):
+        return None
+    return _step(
+        spark,
+        "convert-deletes",
+        f"{count} files of deletes by key",
+        lambda: convert_equality_deletes(spark, name, java),
+    )
 
 
 def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:

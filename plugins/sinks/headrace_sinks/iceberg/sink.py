@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -47,8 +46,10 @@ from headrace_sinks.iceberg.choice import TableChoice, TableType
 from headrace_sinks.iceberg.commit import commit_with_mark, find_marked, is_applied
 from headrace_sinks.iceberg.errors import translate
 from headrace_sinks.iceberg.maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
+from headrace_sinks.iceberg.merge import merge
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
 from headrace_sinks.iceberg.readers import READERS
+from headrace_sinks.iceberg.row_delta import can_have_deltas, upsert
 from headrace_sinks.iceberg.schema import alter_clauses, can_widen
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.readers import check_reader_names, check_readers, list_names
@@ -260,11 +261,13 @@ class IcebergSink(Sink):
                 columns = [quote_name(column) for column in rows.columns]
                 rows = rows.join(spark.table(name).select(POSITION), POSITION, "left_anti").select(*columns)
             commit_with_mark(spark, batch, lambda: rows.drop(DELETED).writeTo(name).append())
+        elif merges_on_read and can_have_deltas(spark, java):
+            upsert(spark, name, java, table, rows, batch, by_key=self.reads_equality_deletes)
         elif merges_on_read:
-            commit_with_mark(spark, batch, lambda: _merge(spark, name, table, rows))
+            commit_with_mark(spark, batch, lambda: merge(spark, name, table, rows))
         else:
             with materialize(rows) as stable:  # it looks first for the files that the rows change
-                commit_with_mark(spark, batch, lambda: _merge(spark, name, table, stable))
+                commit_with_mark(spark, batch, lambda: merge(spark, name, table, stable))
         java.refresh()
         return _write_result(java, batch, whole=merges_on_read or batch.mode == "append")
 
@@ -310,25 +313,6 @@ def _evolve_and_project(spark: SparkSession, name: str, java: Any, rows: DataFra
     for clause in alter_clauses(stored, schema, partial(sql_of, spark)):
         spark.sql(f"ALTER TABLE {name} {clause}")
     return project(rows, schema.add(DELETED, "boolean"))
-
-
-def _merge(spark: SparkSession, name: str, table: Table, rows: DataFrame) -> None:
-    view = f"_headrace_{uuid.uuid4().hex}"
-    rows.createTempView(view)
-    columns = [quote_name(c) for c in rows.columns if c != DELETED]
-    newer = f"(t.{POSITION} IS NULL OR s.{POSITION} > t.{POSITION})"
-    try:
-        spark.sql(
-            f"MERGE INTO {name} t USING {view} s "  # noqa: S608 - names are quoted, and there are no values
-            f"ON {' AND '.join(f't.{quote_name(k)} = s.{quote_name(k)}' for k in table.key)} "
-            f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
-            f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} "
-            f"THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
-            f"WHEN NOT MATCHED AND NOT s.{DELETED} "
-            f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
-        )
-    finally:
-        spark.catalog.dropTempView(view)
 
 
 def _write_result(java: Any, batch: Batch, *, whole: bool) -> WriteResult:

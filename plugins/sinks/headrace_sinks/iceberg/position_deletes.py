@@ -1,0 +1,95 @@
+"""Position deletes: files of places, each a file of rows and a number in it; every reader of deletes reads them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import quote_name
+from headrace_sinks.iceberg.commit import commit_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Field ids of a file of position deletes, by Iceberg's specification.
+_FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
+_FIELD_ID = "parquet.field.id"
+
+
+def read_places(spark: SparkSession, name: str, snapshot: int, columns: Sequence[str]) -> DataFrame:
+    """Where each row of a version is (``_file``, ``_pos``), and some of its columns."""
+    from pyspark.sql import functions as F
+
+    table = spark.read.option("snapshot-id", str(snapshot)).table(name)
+    return table.select(*map(quote_name, columns), F.col("_file"), F.col("_pos"))
+
+
+def write_places(spark: SparkSession, java: Any, places: DataFrame, *, by_file: bool = False) -> list[Any]:
+    """Files of places, as deletes of a table without partitions; ``by_file``: one for each file of rows."""
+    from pyspark.sql import functions as F
+
+    folder = str(java.locationProvider().newDataLocation(f"positions-{uuid.uuid4().hex}"))
+    deletes = [
+        F.col("_file").alias("file_path", metadata={_FIELD_ID: _FILE_PATH_ID}),
+        F.col("_pos").alias("pos", metadata={_FIELD_ID: _POS_ID}),
+    ]
+    if by_file:
+        split = places.select(F.md5("_file").alias("file"), *deletes).repartition("file")
+        split.sortWithinPartitions("file", "pos").write.partitionBy("file").parquet(folder)
+    else:
+        places.select(*deletes).coalesce(1).sortWithinPartitions("file_path", "pos").write.parquet(folder)
+    return list(_list_deletes(spark, java, folder))
+
+
+def count_equality_deletes(spark: SparkSession, name: str) -> int:
+    """The files of a table that delete by equality."""
+    return spark.table(f"{name}.delete_files").where("content = 2").count()
+
+
+def convert_equality_deletes(spark: SparkSession, name: str, java: Any) -> str:
+    """Commits position deletes in place of all deletes of a table without partitions; says what came of it.
+
+    One scan finds the rows that are gone. A batch that commits meanwhile is not in the way: its deletes stay, and what it added is
+    newer than those that go.
+    """
+    start = java.currentSnapshot()
+    old = list(_list_delete_files(spark, java, start))
+    gone = read_places(spark, name, start.snapshotId(), ["_deleted"]).where("_deleted")
+    new = write_places(spark, java, gone, by_file=True)
+    rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId())
+    for file in old:
+        rewrite.deleteFile(file)
+    for file in new:
+        rewrite.addFile(file)
+    commit_files(spark, java, rewrite, new)
+    return f"{len(old)} delete files into {len(new)}"
+
+
+def _list_delete_files(spark: SparkSession, java: Any, snapshot: Any) -> Iterator[Any]:
+    """All files of deletes that a snapshot has."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    for manifest in snapshot.deleteManifests(java.io()):
+        reader = jvm.org.apache.iceberg.ManifestFiles.readDeleteManifest(manifest, java.io(), java.specs())
+        try:
+            files = reader.iterator()
+            while files.hasNext():
+                yield files.next().copy()
+        finally:
+            reader.close()
+
+
+def _list_deletes(spark: SparkSession, java: Any, folder: str) -> Iterator[Any]:
+    """The files that Spark wrote into a folder, as deletes of the table."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    config = jvm.org.apache.iceberg.MetricsConfig.forPositionDelete()
+    files = java.io().listPrefix(folder).iterator()
+    while files.hasNext():
+        file = files.next()
+        if not file.location().endswith(".parquet"):
+            continue
+        source = java.io().newInputFile(file.location())
+        metrics = jvm.org.apache.iceberg.parquet.ParquetUtil.fileMetrics(source, config)
+        builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes()
+        builder = builder.withPath(file.location()).withFormat("parquet").withFileSizeInBytes(file.size())
+        yield builder.withMetrics(metrics).build()

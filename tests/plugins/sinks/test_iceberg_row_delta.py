@@ -1,0 +1,253 @@
+"""Iceberg rows that are replaced without MERGE: by their keys, where readers take such deletes, or by their places."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.errors import RetriableError
+from headrace.sdk.maintenance import Upkeep
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.commit import commit_files
+from headrace_sinks.iceberg.row_delta import HIGHEST, MOST_ROWS
+from headrace_sinks.iceberg.staging import stage_files
+
+pytestmark = pytest.mark.spark
+
+PEOPLE = "id int, name string"
+ALL = Upkeep(history_seconds=3600, files=2)
+#: What the files of a table contain, in Iceberg's numbers.
+KINDS = {0: "rows", 1: "positions", 2: "keys"}
+
+
+def by_key(folder: Path, **options: Any) -> IcebergSink:
+    return IcebergSink({"warehouse": str(folder), "readers": ["spark"], **options})
+
+
+@pytest.fixture
+def target(tmp_path: Path, clones: Sessions) -> Target:
+    return Target(by_key(tmp_path), clones.of("one"))
+
+
+def name_of(target: Target) -> str:
+    assert isinstance(target.sink, IcebergSink)
+    return target.sink._name(target.session, target.table)
+
+
+def java_table(target: Target) -> Any:
+    with active(target.session):
+        return load_table(target.session, name_of(target))
+
+
+def files(target: Target) -> Counter[str]:
+    """How many files of each kind a table has."""
+    target.session.catalog.refreshTable(name_of(target))
+    return Counter(KINDS[row.content] for row in target.session.table(f"{name_of(target)}.files").collect())
+
+
+def rows(target: Target) -> dict[int, str]:
+    return {row.id: row.name for row in target.sink.read_back(target.session, target.table).collect()}
+
+
+def maintain(target: Target) -> dict[str, str]:
+    return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, ALL)}
+
+
+@pytest.fixture
+def large_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is small enough to be compacted."""
+    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)
+
+
+def test_newer_batches_add_rows_and_keys(target: Target) -> None:
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
+    first = files(target)["rows"]
+    assert target.write(PEOPLE, put(1, 1, "new"), remove(2, 2, ""), put(3, 9, "more")).upserted == 2
+    assert target.write(PEOPLE, remove(4, 9, ""), remove(4, 7, "never there")).upserted == 0
+    assert rows(target) == {0: "old", 1: "new", 3: "old"}
+    assert files(target) == {"rows": first + 1, "keys": 2}
+    target.write(PEOPLE, put(5, 9, "back"))
+    assert rows(target)[9] == "back"
+
+
+@pytest.mark.one_spark
+def test_a_batch_that_may_be_late_is_compared_with_what_is_stored(target: Target) -> None:
+    target.write(PEOPLE, put(0, 1, "first"), put(5, 2, "fifth"))
+    target.write(PEOPLE, put(5, 1, "not above the highest"), put(6, 3, "sixth"))
+    assert "keys" not in files(target)
+    target.write(PEOPLE, remove(9, 3, ""))
+    target.write(PEOPLE, put(7, 3, "after a delete that is not remembered here"), put(4, 2, "late"))
+    assert rows(target) == {1: "not above the highest", 2: "fifth", 3: "after a delete that is not remembered here"}
+    assert files(target)["keys"] == 1
+    assert java_table(target).currentSnapshot().summary()[HIGHEST] == f"{9:010d}"
+    target.write(PEOPLE, put(10, 2, "tenth"))
+    assert files(target)["keys"] == 2
+
+
+@pytest.mark.one_spark
+def test_rows_of_somebody_else_are_looked_at(target: Target) -> None:
+    target.write(PEOPLE, put(0, 1, "first"))
+    target.write(PEOPLE, put(1, 1, "second"))
+    columns = target.session.table(name_of(target)).columns
+    values = {"id": "2", "name": "'theirs'"}
+    theirs = ", ".join(values.get(column, f"'{20:010d}'") for column in columns)
+    target.session.sql(f"INSERT INTO {name_of(target)} VALUES ({theirs})")
+    target.write(PEOPLE, put(2, 2, "older than theirs"), put(2, 1, "third"))
+    assert rows(target) == {1: "third", 2: "theirs"}
+    assert files(target)["keys"] == 1
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize(
+    ("schema", "options"),
+    [
+        ("id int, name string", {"partition.by": {"*": ["name"]}}),
+        ("id int, name string", {"format-version": "3"}),
+        ("id int, name string", {"write.format.default": "avro"}),
+        ("id int, name string", {"table.type": "copy-on-write"}),
+        ("id double, name string", {}),
+        ("id timestamp, name string", {}),
+    ],
+)
+def test_tables_that_cannot_have_deletes_by_key_are_merged(
+    tmp_path: Path, clones: Sessions, schema: str, options: dict[str, Any]
+) -> None:
+    target = Target(by_key(tmp_path, **options), clones.of("one"))
+    key: Any = {"int": 1, "double": 1.5, "timestamp": datetime(2020, 1, 1)}[schema.split()[1].rstrip(",")]  # noqa: DTZ001
+    for at in range(3):
+        target.write(schema, put(at, key, f"n{at}"))
+    assert list(rows(target).values()) == ["n2"]
+    assert "keys" not in files(target)
+
+
+@pytest.mark.parametrize("options", [{}, {"write.target-file-size-bytes": "1"}])
+def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
+    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
+    target = Target(IcebergSink({"warehouse": str(tmp_path), **options}), clones.of("one"))
+    target.write(PEOPLE, *[put(5, number, "old") for number in range(6)])
+    assert (
+        target.write(PEOPLE, put(6, 1, "new"), put(5, 2, "not newer"), remove(4, 3, ""), put(1, 9, "more")).upserted
+        == 2
+    )
+    assert files(target)["positions"] == 1
+    target.write(PEOPLE, remove(7, 1, ""), remove(7, 9, ""), remove(7, 4, ""), remove(7, 77, "never there"))
+    target.write(PEOPLE, put(7, 2, "second"), put(8, 4, "back"))
+    assert rows(target) == {0: "old", 2: "second", 3: "old", 4: "back", 5: "old"}
+    assert files(target)["positions"] == 3
+    target.write(PEOPLE, put(7, 2, "again, and not newer"))
+    assert rows(target)[2] == "second"
+    assert maintain(target)
+    assert rows(target) == {0: "old", 2: "second", 3: "old", 4: "back", 5: "old"}
+
+
+@pytest.mark.one_spark
+def test_large_batches_are_merged(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_ROWS > 10_000
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta.MOST_ROWS", 2)
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
+    target.write(PEOPLE, put(1, 1, "after a large one"))
+    target.write(PEOPLE, *[put(2, number, "new") for number in range(3)])
+    target.write(PEOPLE, put(3, 1, "after a large one again"))
+    assert "keys" not in files(target)
+    target.write(PEOPLE, put(4, 2, "small"))
+    assert files(target)["keys"] == 1
+    assert rows(target) == {0: "new", 1: "after a large one again", 2: "small", 3: "old"}
+
+
+@pytest.mark.one_spark
+def test_another_writer_at_the_same_time_refuses_the_batch_and_leaves_no_file(
+    target: Target, clones: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.write(PEOPLE, put(0, 1, "first"))
+    other = Target(target.sink, clones.of("other"), name=target.name, batch=7)
+    folder = tmp_path / target.name.replace(".", "/") / "data"
+
+    def commit_after_another(*args: Any) -> None:
+        monkeypatch.setattr("headrace_sinks.iceberg.row_delta.commit_files", commit_files)
+        other.write(PEOPLE, put(9, 1, "theirs"))
+        before.update(folder.iterdir())
+        commit_files(*args)
+
+    before: set[Path] = set()
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta.commit_files", commit_after_another)
+    refusal = target.refusal(lambda: target.write(PEOPLE, put(3, 1, "older than theirs")))
+    assert isinstance(refusal, RetriableError)
+    assert len(before - set(folder.iterdir())) == 4  # two files, and Hadoop's checksums of them
+    target.write(PEOPLE, put(3, 1, "older than theirs"))
+    assert rows(target) == {1: "theirs"}
+
+
+def test_deletes_by_key_become_positions(target: Target, large_files: None) -> None:
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(20)])
+    first = files(target)["rows"]
+    for at in range(1, 5):
+        target.write(PEOPLE, put(at, at, f"n{at}"), remove(at, 10 + at, ""), put(at, 19, f"n{at}"))
+    before = rows(target)
+    assert files(target) == {"rows": first + 4, "keys": 4}
+    # The last file has all its rows.
+    assert maintain(target) == {"convert-deletes": f"4 delete files into {first + 3}"}
+    assert files(target) == {"rows": first + 4, "positions": first + 3}
+    assert rows(target) == before
+    assert len(before) == 16
+    target.write(PEOPLE, put(3, 0, "late, merged"), put(9, 19, "n9"))
+    target.write(PEOPLE, put(10, 19, "n10"))
+    target.write(PEOPLE, put(11, 18, "n11"))
+    before = rows(target)
+    assert before | {0: "late, merged", 18: "n11", 19: "n10"} == before
+    assert "convert-deletes" in maintain(target)
+    assert rows(target) == before
+    assert maintain(target) == {}
+
+
+@pytest.mark.one_spark
+def test_a_batch_between_the_scan_and_the_commit_of_deletes_stays(
+    target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(6)])
+    target.write(PEOPLE, put(1, 1, "first"), put(1, 2, "first"))
+    target.write(PEOPLE, put(2, 2, "second"))
+    (step,) = target.sink.plan_maintenance(target.session, target.table, ALL)
+
+    def commit_after_batches(*args: Any) -> None:
+        target.write(PEOPLE, put(3, 2, "third"), remove(3, 1, ""))
+        target.write(PEOPLE, put(2, 4, "late, merged"), put(2, 2, "late, and loses"))
+        commit_files(*args)
+
+    monkeypatch.setattr("headrace_sinks.iceberg.position_deletes.commit_files", commit_after_batches)
+    step.run()
+    assert rows(target) == {0: "old", 2: "third", 3: "old", 4: "late, merged", 5: "old"}
+    assert files(target)["keys"] == 1
+
+
+@pytest.mark.one_spark
+def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 7, f"n{at}"))
+    (step, *_) = target.sink.plan_maintenance(target.session, target.table, ALL)
+    assert (step.name, step.is_alone) == ("compact", False)
+    java = java_table(target)
+    # What Iceberg's action does, with a batch in the middle.
+    start, scan = java.currentSnapshot(), java.newScan().planFiles().iterator()
+    old = []
+    while scan.hasNext():
+        old.append(scan.next().file())
+    with active(target.session):
+        kept = target.sink.read_back(target.session, target.table).localCheckpoint()
+        new = stage_files(target.session, name_of(target), java, kept)
+    target.write(PEOPLE, put(9, 7, "newer"), remove(9, 0, ""))
+    rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId()).dataSequenceNumber(start.sequenceNumber())
+    for file in old:
+        rewrite.deleteFile(file)
+    for file in new:
+        rewrite.addFile(file)
+    rewrite.commit()
+    assert rows(target) == {1: "n1", 2: "n2", 7: "newer"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
@@ -128,8 +128,8 @@ class Unwrap(Transform):
         deleted = _column(DELETED) if DELETED in own_columns else F.coalesce(_column("op") == "d", F.lit(False))
         # A key column that the row lacks is added: without it the row could not be found again.
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
-        images = [image for image in ("after", KEY, "before") if image in frame.columns]
-        columns = {name: self._cell(frame, images, name, deleted) for name in names}
+        images = [_Image.of(frame, image, names) for image in ("after", KEY, "before") if image in frame.columns]
+        columns = {name: self._cell(images, name, deleted) for name in names}
         if self._flags_deleted:
             columns.setdefault(_DELETED_FIELD, _flag(deleted))
         origins = {}
@@ -149,17 +149,17 @@ class Unwrap(Transform):
         frame = frame.select(*rows, *map(self._own_column, own_columns))
         return replace(changes, frame=frame, envelope=False, origins=origins)
 
-    def _cell(self, frame: DataFrame, images: Sequence[str], name: str, deleted: Column) -> Column:
+    def _cell(self, images: Sequence[_Image], name: str, deleted: Column) -> Column:
         """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has."""
         from pyspark.sql import functions as F
 
         holders, types = {}, []
         for image in images:
-            for field in match_names(frame.sparkSession, [name], _field_names(frame.schema, image)):
-                holders[image] = _column(image).getField(field)
-                types.append(_field_type(frame.schema, image, field))
+            if (field := image.fields.get(name)) is not None:
+                holders[image.name] = image.column.getField(field)
+                types.append(image.types[field])
         key = [holders[KEY]] if KEY in holders else []
-        keyless = KEY not in images
+        keyless = all(image.name != KEY for image in images)
         before = [holders["before"]] if "before" in holders and (key or keyless or self._keeps_deleted) else []
         if "after" in holders and not key and not before:
             return holders["after"]  # null where the row is deleted
@@ -179,6 +179,22 @@ class Unwrap(Transform):
         from pyspark.sql import functions as F
 
         return F.lit(False).alias(DELETED) if name == DELETED and self._keeps_deleted else _column(name)
+
+
+@dataclass(frozen=True)
+class _Image:
+    """A row image of the envelope: its column, the types of its fields, and how it spells the columns of the row that it has."""
+
+    name: str
+    column: Column
+    types: Mapping[str, DataType]
+    fields: Mapping[str, str]
+
+    @classmethod
+    def of(cls, frame: DataFrame, image: str, names: Iterable[str]) -> _Image:
+        types = {field.name: field.dataType for field in getattr(frame.schema[image].dataType, "fields", ())}
+        fields = {name: field for field, name in match_names(frame.sparkSession, names, types).items()}
+        return cls(image, _column(image), types, fields)
 
 
 def _refuse_documents(schema: StructType) -> None:
@@ -227,12 +243,6 @@ def _find_field(item: _EnvelopeField, frame: DataFrame) -> tuple[str, ...] | Non
 
 def _field_names(schema: StructType, column: str) -> list[str]:
     return list(getattr(schema[column].dataType, "names", [])) if column in schema.names else []
-
-
-def _field_type(schema: StructType, column: str, field: str) -> DataType:
-    struct: Any = schema[column].dataType
-    data_type: DataType = struct[field].dataType
-    return data_type
 
 
 def _column(name: str) -> Column:

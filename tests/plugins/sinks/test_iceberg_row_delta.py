@@ -127,12 +127,11 @@ def test_tables_that_cannot_have_deletes_by_key_are_merged(
     assert "keys" not in files(target)
 
 
-@pytest.mark.parametrize("options", [{}, {"write.target-file-size-bytes": "1"}])
 def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
-    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
-    target = Target(IcebergSink({"warehouse": str(tmp_path), **options}), clones.of("one"))
+    target = Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
     target.write(PEOPLE, *[put(5, number, "old") for number in range(6)])
     assert (
         target.write(PEOPLE, put(6, 1, "new"), put(5, 2, "not newer"), remove(4, 3, ""), put(1, 9, "more")).upserted

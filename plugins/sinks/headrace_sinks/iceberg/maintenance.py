@@ -144,8 +144,8 @@ def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Up
 def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
     deletes = _number(summary, "total-delete-files")
-    # One for each file that has rows is what stays: Iceberg itself adds to it, unless deletes are kept by partition.
-    if deletes < upkeep.files // 2 + 2 * _number(summary, "total-data-files"):
+    # One for each file that has rows is what stays.
+    if deletes < upkeep.files // 2 + _number(summary, "total-data-files"):
         return None
 
     def rewrite() -> str:

@@ -10,6 +10,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 from headrace import ConfigError
+from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
+EVERYTHING = Upkeep(history_seconds=3600, files=2)
+COMPACTED = ["planned", "2 log files into 1"]
 
 
 @pytest.fixture
@@ -28,6 +31,8 @@ def session(clones: Sessions) -> SparkSession:
 
 
 def make(folder: Path, session: SparkSession, **options: Any) -> Target:
+    # One bucket is soon worth a compaction.
+    options = {"hoodie.bucket.index.num.buckets": 1, **options}
     return Target(HudiSink(path=str(folder), **options), session, name="shop.people")
 
 
@@ -47,27 +52,37 @@ def table_properties(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("readers", "table_type", "version", "key"),
+    ("readers", "table_type", "version", "key", "compacted"),
     [
         # Log files with a wider type are what hudi-rs refuses.
-        (["spark", "hudi-rs"], "MERGE_ON_READ", "9", "int"),
+        (["spark", "hudi-rs"], "MERGE_ON_READ", "9", "int", COMPACTED),
         # What reads old tables alone gets old ones, and they stay so.
-        (["spark", "hudi-rs", "athena"], "COPY_ON_WRITE", "6", "bigint"),
+        (["spark", "hudi-rs", "athena"], "COPY_ON_WRITE", "6", "bigint", []),
     ],
 )
 def test_hudi_rs_reads_what_spark_reads(
-    tmp_path: Path, session: SparkSession, readers: list[str], table_type: str, version: str, key: str
+    tmp_path: Path,
+    session: SparkSession,
+    readers: list[str],
+    table_type: str,
+    version: str,
+    key: str,
+    compacted: list[str],
 ) -> None:
     target = make(tmp_path, session, readers=readers)
     target.write(PEOPLE, *[put(1, number, f"n{number}") for number in range(1, 5)])
     target.write(PEOPLE, put(2, 1, "newer"), remove(2, 2, None))
     target.write(f"id {key}, name string, born int", put(3, 3, "c", 1900), put(3, 6, "f", 1950))
-    by_hudi_rs = read_by_hudi_rs(tmp_path)
-    assert by_hudi_rs == read_by_spark(target)
-    found = [(row["id"], row["name"], row["born"]) for row in by_hudi_rs]
-    assert found == [(1, "newer", None), (3, "c", 1900), (4, "n4", None), (6, "f", 1950)]
-    properties = table_properties(tmp_path)
-    assert (properties["hoodie.table.type"], properties["hoodie.table.version"]) == (table_type, version)
+    done: list[str] = []
+    for _ in range(2):
+        by_hudi_rs = read_by_hudi_rs(tmp_path)
+        assert by_hudi_rs == read_by_spark(target)
+        found = [(row["id"], row["name"], row["born"]) for row in by_hudi_rs]
+        assert found == [(1, "newer", None), (3, "c", 1900), (4, "n4", None), (6, "f", 1950)]
+        properties = table_properties(tmp_path)
+        assert (properties["hoodie.table.type"], properties["hoodie.table.version"]) == (table_type, version)
+        done += [step.run() for step in target.sink.plan_maintenance(session, target.table, EVERYTHING)]
+    assert done == compacted
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk import Sink, Table
 from headrace_sinks import HudiSink, IcebergSink
 from headrace_sinks.hudi import readers as hudi_readers
+from headrace_sinks.hudi.maintenance import list_inline_options
 from headrace_sinks.iceberg import readers as iceberg_readers
 from headrace_sinks.readers import NAME_RULES, Fact, Reads, check_reader_names, list_names
 
@@ -165,7 +166,8 @@ def test_equality_deletes_are_for_readers_that_are_all_known_to_read_them(reader
         ({"readers": ["spark", "flink"]}, ("MERGE_ON_READ", None)),
         ({"readers": ["spark", "trino"]}, ("COPY_ON_WRITE", None)),
         ({"readers": ["spark", "athena"]}, ("COPY_ON_WRITE", "6")),
-        ({"readers": ["starrocks"]}, ("MERGE_ON_READ", "6")),
+        ({"readers": ["starrocks"]}, ("COPY_ON_WRITE", "6")),
+        ({"hoodie.write.table.version": 6}, ("MERGE_ON_READ", None)),
         ({"readers": ["starrocks"], "table.type": "COPY_ON_WRITE"}, ("COPY_ON_WRITE", "6")),
     ],
 )
@@ -184,6 +186,19 @@ def test_merge_on_read_is_refused_for_a_reader_of_base_files_alone(option: str) 
         f"sink hudi, {option}: trino ignores log files, to which merge-on-read writes changes\n"
         "  fix: write COPY_ON_WRITE, or leave it out; or take trino out of `readers`"
     )
+
+
+def test_log_files_are_refused_in_a_table_version_whose_compaction_would_lose_them() -> None:
+    assert refusal(hudi(readers=["spark", "starrocks"], **{"table.type": "MERGE_ON_READ"})) == (
+        "sink hudi, table.type: readers want a table version before 8, in which log files may not be compacted while others are "
+        "written\n  fix: write COPY_ON_WRITE, or leave it out"
+    )
+
+
+@pytest.mark.parametrize("options", [{"readers": ["starrocks"]}, {"hoodie.write.table.version": 6}])
+def test_an_old_table_version_is_compacted_in_batches_and_not_beside_them(options: dict[str, Any]) -> None:
+    assert list_inline_options(hudi(readers=["spark"])._wishes)["hoodie.compact.inline"] == "false"
+    assert "hoodie.compact.inline" not in list_inline_options(hudi(**options)._wishes)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +241,7 @@ def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[st
             [
                 (
                     "new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: impala ignores log files, "
-                    "and it is not known whether athena can read log files"
+                    "and readers want a table version before 8, and it is not known whether athena can read log files"
                 ),
                 (
                     "it is not known whether impala can read table version 6: try it; `hoodie.write.table.version: 6` is what Hudi 0.14 "
@@ -235,11 +250,20 @@ def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[st
             ],
         ),
         (
-            {"readers": ["athena"], "table.type": "MERGE_ON_READ"},
+            {"readers": ["bigquery"], "table.type": "MERGE_ON_READ", "hoodie.write.table.version": 8},
             [
                 (
-                    "it is not known whether athena can read log files, to which merge-on-read writes changes: try it before you rely "
-                    "on it"
+                    "it is not known whether bigquery can read log files, to which merge-on-read writes changes: try it before you "
+                    "rely on it"
+                )
+            ],
+        ),
+        (
+            {"readers": ["starrocks"]},
+            [
+                (
+                    "new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: readers want a table "
+                    "version before 8"
                 )
             ],
         ),

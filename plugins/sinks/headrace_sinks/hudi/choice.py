@@ -14,6 +14,8 @@ TableType = Literal["MERGE_ON_READ", "COPY_ON_WRITE"]
 _TYPE, _VERSION = "hoodie.datasource.write.table.type", "hoodie.write.table.version"
 #: The table versions that Hudi 1.2 writes, the oldest first; it writes the last unless told otherwise.
 _WRITTEN = (6, 8, 9)
+#: From this table version on log files may be written while others are compacted.
+_CONCURRENT = 8
 _LOGS = "log files"
 
 
@@ -45,8 +47,15 @@ class TableChoice:
                 where=f"sink hudi, {self._merge_on_read_option}",
                 fix=f"write COPY_ON_WRITE, or leave it out; or take {join(contrary(logs))} out of `readers`",
             )
-        chosen = self.table_type or ("MERGE_ON_READ" if all_read(logs) else "COPY_ON_WRITE")
-        return {_TYPE: chosen, **self._version_option()}
+        version = self._version_option()
+        if self._merge_on_read_option and self._is_old:
+            raise ConfigError(
+                f"readers want a table version before {_CONCURRENT}, in which log files may not be compacted while others are written",
+                where=f"sink hudi, {self._merge_on_read_option}",
+                fix="write COPY_ON_WRITE, or leave it out",
+            )
+        suits = all_read(logs) and not self._is_old
+        return {_TYPE: self.table_type or ("MERGE_ON_READ" if suits else "COPY_ON_WRITE"), **version}
 
     def warnings(self) -> Iterator[str]:
         """What is chosen at a price, and what is not known."""
@@ -54,8 +63,9 @@ class TableChoice:
         unsure = join(unknown(logs))
         if self._merge_on_read_option and unsure:
             yield f"it is not known whether {unsure} can read {_LOGS}, to which merge-on-read writes changes: try it before you rely on it"
-        elif not self._merge_on_read_option and self.table_type is None and not all_read(logs):
+        elif not self._merge_on_read_option and self.table_type is None and (self._is_old or not all_read(logs)):
             reasons = [tell(logs, _LOGS)] if contrary(logs) else []
+            reasons += [f"readers want a table version before {_CONCURRENT}"] if self._is_old else []
             reasons += [f"it is not known whether {unsure} can read {_LOGS}"] if unsure else []
             yield f"new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: {', and '.join(reasons)}"
         untold = [reader for reader in self.readers if READERS[reader].table_version is None]
@@ -90,6 +100,12 @@ class TableChoice:
         if self.options.get(_TYPE) == "MERGE_ON_READ":
             return _TYPE
         return "table.type" if self.table_type == "MERGE_ON_READ" else None
+
+    @property
+    def _is_old(self) -> bool:
+        """Whether those who read want a version in which changes that are written beside a compaction may be lost."""
+        newest = self._newest_version()
+        return newest is not None and newest[1] < _CONCURRENT
 
     def _version_option(self) -> dict[str, str]:
         newest = self._newest_version()

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: An option of the user's that begins so leaves a service to Hudi's commits, and to what the option says.
-_COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.")
+#: Before table version 8 log files that are written beside a compaction may be lost to it.
+_COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.", "hoodie.write.table.version")
 _EXPIRY_OPTIONS = ("hoodie.clean", "hoodie.archive.", "hoodie.keep.", "hoodie.table.services.")
 #: To open a log file takes as long as to read so much of a base file.
 _OPEN_BYTES = 1024 * 1024

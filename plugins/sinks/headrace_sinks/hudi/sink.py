@@ -258,7 +258,12 @@ class HudiSink(Sink):
         if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
             return None
         _silence_object_meter(spark)
-        return TableServices(spark, path, self._defaults(table), self.config.options())
+        return TableServices(spark, path, self._defaults(table), self._wishes)
+
+    @property
+    def _wishes(self) -> dict[str, str]:
+        """The user's own options, and what follows from those that read."""
+        return {**self._choice.write_options(), **self.config.options()}
 
     def _register(self, spark: SparkSession, table: Table, path: str, commit: timeline.Commit) -> None:
         """Has a catalog know the table as it is after a commit."""
@@ -284,7 +289,7 @@ class HudiSink(Sink):
             "hoodie.clean.trigger.max.commits": "10",
         }
         if batch.is_maintained:
-            options |= list_inline_options(own)
+            options |= list_inline_options(self._wishes)
         mark = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX, timeline.MARK: batch.mark}
         return {**options, **own, **mark}
 

@@ -13,7 +13,7 @@ class IcebergReader:
 
     #: Format version 2: files that name deleted rows by file and position. Spark's merge-on-read writes them.
     position_deletes: Fact
-    #: Format version 2: files that name deleted rows by values of columns. Flink and others write them, headrace does not.
+    #: Format version 2: files that name deleted rows by values of columns. Flink writes them, and headrace where all read them.
     equality_deletes: Fact
     #: Format version 3: what merge-on-read writes there in place of position deletes.
     deletion_vectors: Fact

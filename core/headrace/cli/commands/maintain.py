@@ -10,10 +10,10 @@ import click
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--dry-run", is_flag=True, help="Say what is due, and do nothing.")
 def maintain(file: str, tables: tuple[str, ...], *, dry_run: bool) -> None:
-    """Do what keeps tables quick, now: compact files, rewrite deletes, expire versions.
+    """Do what keeps tables quick, now: compact files and logs, rewrite deletes, expire versions.
 
     A run does this by itself between its batches, unless `maintenance: {enabled: false}` says that it should not. Both may
-    go on at once: of two commits the later one is refused, and tried again.
+    go on at once: of two that commit one tries again, or leaves it to the other.
     """
     from headrace.cli.formatting import escape_controls
     from headrace.cli.startup import open_session

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint demo live torture clean
+.PHONY: help test quick lint demo live torture soak clean
 
 VENV := .venv
 TOX := $(VENV)/bin/tox
@@ -33,8 +33,11 @@ torture: $(VENV)/.installed-test  ## the hard test, hours: histories by the hund
 	HEADRACE_HISTORIES=100 $(VENV)/bin/python -m pytest --dist load tests/core/engine/test_world_histories.py
 	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
 
+soak: $(VENV)/.installed-test  ## hours: 10,000 commits into Iceberg and Hudi with maintenance on and 50 kills, every row compared a thousand commits apart
+	$(VENV)/bin/python -m benchmarks.soak --work .soak
+
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)
-	rm -rf $(VENV) .tox .torture build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .tox .torture .soak build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -226,7 +226,7 @@ class Torture:
             self.servers["Hive metastore"] = hive = stack.enter_context(Metastore())
             properties = {"type": "hive", "uri": hive.uri, "warehouse": str(hive.warehouse)}
             catalog = {"catalog": "lake", "catalog.properties": properties}
-        blocks = {"iceberg": catalog, "hudi": {"path": str(work / "lake/hudi")}}
+        blocks = {"iceberg": {**catalog, "readers": ["spark"]}, "hudi": {"path": str(work / "lake/hudi")}}
         return {
             "name": NAME,
             "source": {
@@ -241,6 +241,7 @@ class Torture:
             "transforms": [{"unwrap": {}}],
             "sinks": [{sink: blocks[sink]} for sink in sinks],
             "checkpoint": str(work / "checkpoint"),
+            "maintenance": {"files": 4},  # so that kills meet its steps too
             "spark": {
                 "spark.master": "local[2]",
                 "spark.sql.shuffle.partitions": 2,

@@ -191,7 +191,7 @@ class Soak:
         return texts
 
     def seconds(self, since: int) -> list[float]:
-        """The seconds of each batch from that one on."""
+        """The seconds of each batch from that one on; the checkpoint keeps the last hundred."""
         folder = self._work / "checkpoint" / "progress"
         batches = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("[0-9]*.json")))
         return [batch["seconds"] for batch in batches if batch["batch"] >= since]

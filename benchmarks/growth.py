@@ -1,6 +1,7 @@
 """How a table grows with its commits, and what maintenance makes of it.
 
     python -m benchmarks.growth iceberg|hudi --work FOLDER [--batches 200] [--rows 100000] [--history "1 hour"] [--no-maintenance]
+        [--readers spark]
 
 The table is made through the sink. Then one run applies files of 200 updates of rows anywhere in it, a file to a batch, as a stream
 does that is written to all the time. At the end the table is scanned whole, and so is a copy of its rows that was written in one go.
@@ -66,17 +67,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cli.add_argument("--rows", type=int, default=100_000)
     cli.add_argument("--no-maintenance", action="store_true", help="as with maintenance: {enabled: false}")
     cli.add_argument("--history", default="1 hour", help="how long older versions can be read")
+    cli.add_argument(
+        "--readers", nargs="*", default=[], help="as with readers: […]; spark: Iceberg rows are replaced by key"
+    )
     options = cli.parse_args(arguments)
     folder = options.work.resolve() / f"{options.sink}{'-alone' if options.no_maintenance else ''}"
     shutil.rmtree(folder, ignore_errors=True)
     maintenance = {"enabled": not options.no_maintenance, "history": options.history}
-    grown = grow(options.sink, folder, options.batches, options.rows, maintenance)
+    grown = grow(options.sink, folder, options.batches, options.rows, maintenance, options.readers)
     print(f"{options.sink}, {'not maintained' if options.no_maintenance else 'maintained'}: {grown}")
 
 
-def grow(sink: str, folder: Path, batches: int, rows: int, maintenance: dict[str, Any]) -> Growth:
+def grow(
+    sink: str, folder: Path, batches: int, rows: int, maintenance: dict[str, Any], readers: Sequence[str] = ()
+) -> Growth:
     """A table of so many rows after so many batches."""
-    pipeline = _pipeline(sink, folder, maintenance)
+    pipeline = _pipeline(sink, folder, maintenance, readers)
     spark = pipeline.session()
     table = Table(TABLE, ("id",))
     pipeline.sinks[0].write(table, _make_rows(spark, rows), Batch("fill", 0, "upsert"))
@@ -103,14 +109,14 @@ def grow(sink: str, folder: Path, batches: int, rows: int, maintenance: dict[str
     return Growth(seconds, sum(maintained), total, files, size, *scans)
 
 
-def _pipeline(sink: str, folder: Path, maintenance: dict[str, Any]) -> Pipeline:
+def _pipeline(sink: str, folder: Path, maintenance: dict[str, Any], readers: Sequence[str]) -> Pipeline:
     return Pipeline.from_dict(
         {
             "name": "growth",
             "source": {"files": {"path": str(folder / "bronze"), "format": "json", "maxFilesPerTrigger": 1}},
             "tables": [{"source": TOPIC, "key": ["id"], "target": TABLE}],
             "transforms": [{"unwrap": {}}],
-            "sink": {sink: {SINKS[sink]: str(folder / "lake")}},
+            "sink": {sink: {SINKS[sink]: str(folder / "lake"), "readers": list(readers)}},
             "maintenance": maintenance,
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"spark.driver.memory": "4g"},

@@ -8,6 +8,7 @@ import argparse
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ def main() -> None:
     cli.add_argument("--warm", type=float, default=60, help="seconds of changes before those that count")
     cli.add_argument("--sink", required=True, choices=("iceberg", "hudi"))
     cli.add_argument("--trigger", default=None, help="default: headrace's own")
+    cli.add_argument(
+        "--readers", nargs="*", default=[], help="as with readers: […]; spark: Iceberg rows are replaced by key"
+    )
     arguments = cli.parse_args()
     shutil.rmtree(arguments.work, ignore_errors=True)
     with Kafka() as kafka, Postgres() as postgres, Connect(kafka) as connect:
@@ -53,7 +57,7 @@ def _measure(
     settings = {"schema.include.list": "bench", "poll.interval.ms": "10", **JSON}
     connect.put(name, {**postgres.debezium(name), **settings})
     folder = arguments.work / sink
-    pipeline = _pipeline(name, sink, kafka, folder)
+    pipeline = _pipeline(name, sink, kafka, folder, arguments.readers)
     spark = pipeline.session()
     done: list[tuple[float, BatchProgress]] = []
     query = pipeline.start(spark, arguments.trigger, on_progress=lambda batch: done.append((time.time(), batch)))
@@ -89,7 +93,7 @@ def _measure(
     return {"sink": sink, **shares, "batches": len(batches), "batch_p50": seconds[len(seconds) // 2]}
 
 
-def _pipeline(name: str, sink: str, kafka: Kafka, folder: Path) -> Pipeline:
+def _pipeline(name: str, sink: str, kafka: Kafka, folder: Path, readers: Sequence[str]) -> Pipeline:
     return Pipeline.from_dict(
         {
             "name": name,
@@ -99,7 +103,9 @@ def _pipeline(name: str, sink: str, kafka: Kafka, folder: Path) -> Pipeline:
             },
             "tables": [{"source": f"{name}.*", "target": "{schema}.{table}"}],
             "transforms": [{"unwrap": {}}],
-            "sink": {sink: {"warehouse" if sink == "iceberg" else "path": str(folder / "lake")}},
+            "sink": {
+                sink: {"warehouse" if sink == "iceberg" else "path": str(folder / "lake"), "readers": list(readers)}
+            },
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"spark.master": "local[2]", "spark.driver.memory": "4g"},
         }

@@ -1,6 +1,6 @@
 """What applying 10,000 changes costs on a small table and on a large one.
 
-    python -m benchmarks.size --work FOLDER --sink SINK [--rows 100000,10000000] [--repeat 3]
+    python -m benchmarks.size --work FOLDER --sink SINK [--rows 100000,10000000] [--repeat 3] [--readers spark]
 
 The tables are made through the sink. Then a pipeline applies files of changes of keys anywhere in them: 8,000 updates, 1,000
 inserts and 1,000 deletes. The time is that of a batch, as its progress says; the first batch of each table is not counted.
@@ -11,6 +11,7 @@ import json
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,12 @@ def main() -> None:
     cli.add_argument("--sink", required=True, choices=SINKS)
     cli.add_argument("--rows", default="100000,10000000")
     cli.add_argument("--repeat", type=int, default=3)
+    cli.add_argument(
+        "--readers", nargs="*", default=[], help="as with readers: […]; spark: Iceberg rows are replaced by key"
+    )
     options = cli.parse_args()
     folders = {int(rows): options.work.resolve() / options.sink / rows for rows in options.rows.split(",")}
-    pipelines = {size: _pipeline(options.sink, folder) for size, folder in folders.items()}
+    pipelines = {size: _pipeline(options.sink, folder, options.readers) for size, folder in folders.items()}
     spark = next(iter(pipelines.values())).session()
     for size, pipeline in pipelines.items():
         began = time.monotonic()
@@ -61,7 +65,7 @@ def main() -> None:
         )
 
 
-def _pipeline(sink: str, folder: Path) -> Pipeline:
+def _pipeline(sink: str, folder: Path, readers: Sequence[str]) -> Pipeline:
     where = {"iceberg": "warehouse", "hudi": "path"}[sink]
     return Pipeline.from_dict(
         {
@@ -69,7 +73,7 @@ def _pipeline(sink: str, folder: Path) -> Pipeline:
             "source": {"files": {"path": str(folder / "bronze"), "format": "json"}},
             "tables": [{"source": TOPIC, "key": ["id"], "target": TABLE}],
             "transforms": [{"unwrap": {}}],
-            "sink": {sink: {where: str(folder / "lake"), **SINKS[sink]}},
+            "sink": {sink: {where: str(folder / "lake"), "readers": list(readers), **SINKS[sink]}},
             "checkpoint": str(folder / "checkpoint"),
             "spark": {"spark.driver.memory": "4g"},
         }

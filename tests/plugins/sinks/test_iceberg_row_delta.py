@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import RetriableError
+from headrace.sdk.changes import POSITION
 from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
@@ -146,6 +147,34 @@ def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
     assert rows(target)[2] == "second"
     assert maintain(target)
     assert rows(target) == {0: "old", 2: "second", 3: "old", 4: "back", 5: "old"}
+
+
+@pytest.mark.one_spark
+def test_a_table_that_had_partitions_once(tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
+    target = Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
+    target.write(PEOPLE, put(0, 1, "first"), put(0, 2, "first"))
+    target.write(PEOPLE, put(1, 1, "second"))
+    java_table(target).updateSpec().addField("name").commit()
+    target.write(PEOPLE, put(2, 3, "third"), put(2, 4, "third"))
+    java_table(target).updateSpec().removeField("name").commit()
+    target.write(PEOPLE, put(3, 1, "fourth"), put(3, 3, "fourth"), remove(3, 4, ""))
+    assert rows(target) == {1: "fourth", 2: "first", 3: "fourth"}
+    maintain(target)
+    assert rows(target) == {1: "fourth", 2: "first", 3: "fourth"}
+
+
+@pytest.mark.one_spark
+def test_a_table_that_somebody_made_and_that_has_no_rows_yet(target: Target) -> None:
+    target.write(PEOPLE, put(0, 1, "first"))
+    empty = Target(target.sink, target.session, name=f"{target.name}_empty")
+    target.session.sql(f"CREATE TABLE {name_of(empty)} (id int, name string, {POSITION} string) USING iceberg")
+    java_table(empty).updateProperties().set("write.merge.mode", "merge-on-read").commit()
+    assert java_table(empty).currentSnapshot() is None
+    empty.write(PEOPLE, put(1, 1, "first"))
+    empty.write(PEOPLE, put(2, 1, "second"))
+    assert rows(empty) == {1: "second"}
+    assert files(empty)["keys"] == 1
 
 
 @pytest.mark.one_spark

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
 from headrace_sinks.iceberg.catalog import active, load_table
-from headrace_sinks.iceberg.position_deletes import convert_equality_deletes, count_equality_deletes
+from headrace_sinks.iceberg.position_deletes import (
+    convert_equality_deletes,
+    count_equality_deletes,
+    has_one_partition,
+)
 from headrace_sinks.iceberg.row_delta import find_noted_position
 
 if TYPE_CHECKING:
@@ -128,7 +132,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
 
 def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     # Each read joins them with all older rows; others than headrace may have made such, and then of partitions.
-    if not _number(java.currentSnapshot().summary(), "total-equality-deletes") or java.spec().isPartitioned():
+    if not _number(java.currentSnapshot().summary(), "total-equality-deletes") or not has_one_partition(java):
         return None
     count = count_equality_deletes(spark, name)
     if count < max(1, upkeep.files // 2):

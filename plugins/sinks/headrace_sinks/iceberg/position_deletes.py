@@ -17,6 +17,11 @@ _FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
 _FIELD_ID = "parquet.field.id"
 
 
+def has_one_partition(java: Any) -> bool:
+    """Whether a table never had partitions: a file of deletes is for rows of its own partition."""
+    return java.specs().size() == 1 and not java.spec().isPartitioned()
+
+
 def read_places(spark: SparkSession, name: str, snapshot: int, columns: Sequence[str]) -> DataFrame:
     """Where each row of a version is (``_file``, ``_pos``), and some of its columns."""
     from pyspark.sql import functions as F

@@ -13,7 +13,7 @@ from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, mat
 from headrace_sinks.iceberg.commit import MARK, commit_files, commit_with_mark
 from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_keys
 from headrace_sinks.iceberg.merge import merge
-from headrace_sinks.iceberg.position_deletes import read_places, write_places
+from headrace_sinks.iceberg.position_deletes import has_one_partition, read_places, write_places
 from headrace_sinks.iceberg.staging import stage_files
 
 if TYPE_CHECKING:
@@ -48,8 +48,15 @@ class Extent:
 
 def can_have_deltas(spark: SparkSession, java: Any) -> bool:
     """Whether a table can have such commits; others are merged."""
-    formats = java.operations().current().formatVersion(), java.properties().get("write.format.default")
-    return formats in ((2, None), (2, "parquet")) and not java.spec().isPartitioned() and _is_hadoops(spark, java)
+    properties = java.properties()
+    formats = java.operations().current().formatVersion(), properties.get("write.format.default") or "parquet"
+    return (
+        java.currentSnapshot() is not None
+        and formats == (2, "parquet")
+        and has_one_partition(java)
+        and properties.get("write.wap.enabled") != "true"  # whoever audits what is written wants it on a branch
+        and _is_hadoops(spark, java)
+    )
 
 
 def upsert(

@@ -41,7 +41,7 @@ class TableSize:
     files: int | None = None
     #: Files that maintenance would compact into one.
     small_files: int | None = None
-    #: Files that say which rows of others are gone, or what became of them (Hudi's log files).
+    #: Files that say which rows of others are gone, or what became of them: delete files, log files.
     delete_files: int | None = None
     #: Versions that can be read, and the time of the oldest: milliseconds since 1970.
     versions: int | None = None

@@ -183,7 +183,7 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
 
 
 @again
-@examples(1 if SPARK_4 else 3)
+@examples(1 if SPARK_4 else 2)
 @given(
     history=histories(),
     options=st.sampled_from(

@@ -42,6 +42,7 @@ class TestMergeOnRead(SinkConformance):
 @for_another_type
 class TestDeletesByKey(SinkConformance):
     plugin_class = IcebergSink
+    faults = 2
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"warehouse": str(folder), "readers": ["spark"]}

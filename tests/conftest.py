@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByRoom 
 
 
 @pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What has not begun by a machine's deadline is left out, and the summary says so: a part is better than no answer."""
+    deadline = os.environ.get("HEADRACE_TEST_DEADLINE")
+    if deadline and time.time() > float(deadline):
+        pytest.skip("the machine is too slow: the time for tests is over (HEADRACE_TEST_DEADLINE)")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What a kit asks of every plugin has no Spark in it. Files with long tests come first: one that begins when all others are
     done keeps everybody waiting.

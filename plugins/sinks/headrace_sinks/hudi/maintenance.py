@@ -20,8 +20,8 @@ from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_sli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: An option of the user's that begins so leaves a service to Hudi's commits, and to what the option says.
-#: Before table version 8 log files that are written beside a compaction may be lost to it.
+#: An option of the user's that begins so leaves a service to Hudi's commits, and to what the option says. The table version
+#: too: before version 8 log files that are written beside a compaction may be lost to it.
 _COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.", "hoodie.write.table.version")
 _EXPIRY_OPTIONS = ("hoodie.clean", "hoodie.archive.", "hoodie.keep.", "hoodie.table.services.")
 #: To open a log file takes as long as to read so much of a base file.

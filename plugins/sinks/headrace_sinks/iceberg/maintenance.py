@@ -1,7 +1,8 @@
-"""Maintenance of an Iceberg table: small files compacted, deletes rewritten, versions expired, by Iceberg's own actions.
+"""Maintenance of an Iceberg table: small files compacted, deletes rewritten, versions expired, by Iceberg's own actions, and
+deletes by key made positions, for which it has none.
 
-Compaction makes void what a batch reads at the same time, and the other way round; all else goes on beside a writer. Manifests
-are none of it: Iceberg merges them whenever it commits.
+Compaction makes void what a batch reads at the same time, and the other way round, unless batches replace rows by key; all else
+goes on beside a writer. Manifests are none of it: Iceberg merges them whenever it commits.
 """
 
 from __future__ import annotations

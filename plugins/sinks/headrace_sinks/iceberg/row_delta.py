@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, materialize, quote_name
+from headrace_sinks.iceberg.catalog import format_version
 from headrace_sinks.iceberg.commit import MARK, commit_files, commit_with_mark
 from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_keys
 from headrace_sinks.iceberg.merge import merge
@@ -49,10 +50,10 @@ class Extent:
 def can_have_deltas(spark: SparkSession, java: Any) -> bool:
     """Whether a table can have such commits; others are merged."""
     properties = java.properties()
-    formats = java.operations().current().formatVersion(), properties.get("write.format.default") or "parquet"
     return (
         java.currentSnapshot() is not None
-        and formats == (2, "parquet")
+        and format_version(java) == "2"
+        and (properties.get("write.format.default") or "parquet") == "parquet"
         and has_one_partition(java)
         and properties.get("write.wap.enabled") != "true"  # whoever audits what is written wants it on a branch
         and _is_hadoops(spark, java)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -254,6 +255,31 @@ def test_a_batch_between_the_scan_and_the_commit_of_deletes_stays(
     step.run()
     assert rows(target) == {0: "old", 2: "third", 3: "old", 4: "late, merged", 5: "old"}
     assert files(target)["keys"] == 1
+
+
+def test_a_compaction_that_batches_overtake_does_not_fail(target: Target, clones: Sessions) -> None:
+    other = Target(target.sink, clones.of("other"), name=target.name)
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
+    ends = threading.Event()
+
+    def keep_writing() -> None:
+        at = 0
+        while not ends.is_set():
+            at += 1
+            target.write(PEOPLE, put(at, at % 7, f"n{at}"))
+        last.append(at)
+
+    last: list[int] = []
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    compactions = 0
+    while compactions < 8 and writer.is_alive():
+        compactions += maintain(other).keys() >= {"compact"}
+    ends.set()
+    writer.join()
+    assert compactions == 8
+    newest = {at % 7: f"n{at}" for at in range(max(1, last[0] - 6), last[0] + 1)}
+    assert rows(target) == {**dict.fromkeys(range(10), "old"), **newest}
 
 
 @pytest.mark.one_spark

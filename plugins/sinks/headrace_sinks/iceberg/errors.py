@@ -115,6 +115,8 @@ _KNOWN = (
             "ValidationException: Found new delete for replaced data file",
             "ValidationException: Cannot commit, missing data files",
             "ValidationException: Missing required files to delete",
+            "ValidationException: Found conflicting deleted files",
+            "ValidationException: Cannot remove dangling deletes",
         ),
         RetriableError,
         "another writer committed at the same time: {line}",

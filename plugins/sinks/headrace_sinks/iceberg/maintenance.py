@@ -104,11 +104,13 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
     count = _count_mergeable(sizes, largest)
     if count < max(2, min(upkeep.files, files)):
         return None
+    is_alone = _is_alone(java)
     options = {
         "min-file-size-bytes": str(sizes[count - 1] + 1),
         "min-input-files": "2",
         "max-concurrent-file-group-rewrites": "1",
-        "remove-dangling-deletes": "true",
+        # A commit of its own, which a batch that comes after the first one refuses.
+        "remove-dangling-deletes": str(is_alone).lower(),
         # Files that are not small are written anew where that is quick.
         "delete-ratio-threshold": str(_MOST_DELETED if sum(sizes) <= _MOST_BYTES else 1.0),
     }
@@ -126,8 +128,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
         "compact",
         f"{count} files of {_megabytes(sum(sizes[:count]))}",
         compact,
-        # Deletes by key hold for the new files too, so a batch of such is not in the way.
-        is_alone=find_noted_position(java) is None,
+        is_alone=is_alone,
     )
 
 
@@ -174,6 +175,11 @@ def _find_old_versions(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -
         return f"{snapshots.size()} versions, {java.operations().current().snapshots().size()} left"
 
     return _step(spark, "expire", f"{snapshots.size()} versions", expire)
+
+
+def _is_alone(java: Any) -> bool:
+    """Whether a batch would make a compaction void: deletes by key hold for the new files too, so batches of such are not in the way."""
+    return find_noted_position(java) is None
 
 
 def _step(spark: SparkSession, name: str, what: str, run: Any, *, is_alone: bool = False) -> MaintenanceStep:

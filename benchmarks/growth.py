@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import Pipeline
+from headrace.engine.maintenance import Maintained
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.sdk.positions import in_epoch, position, sortable
 from headrace.sdk.sink import Batch, Table
@@ -37,7 +38,10 @@ SPAN = 50
 
 @dataclass(frozen=True)
 class Growth:
-    """What a run did: seconds of each batch, of its maintenance and of all of it; what the table is in the end."""
+    """What a run did: seconds of each batch, of its maintenance and of all of it; what the table is in the end.
+
+    ``failed``: the steps of maintenance that failed.
+    """
 
     batches: Sequence[float]
     maintenance: float
@@ -46,6 +50,7 @@ class Growth:
     bytes: int
     scan: float
     copy_scan: float
+    failed: int = 0
 
     def __str__(self) -> str:
         spans = [self.batches[at : at + SPAN] for at in range(0, len(self.batches), SPAN)]
@@ -53,7 +58,7 @@ class Growth:
         p95 = sorted(self.batches)[max(0, round(len(self.batches) * 0.95) - 1)]
         return (
             f"batches, median of each {SPAN}: {medians} s, p95 {p95:.2f} s; maintenance {self.maintenance / self.seconds:.0%} "
-            f"of the time; {self.files:,} files, {self.bytes / 2**20:,.1f} MiB; scan {self.scan:.2f} s, "
+            f"of the time, {self.failed} steps failed; {self.files:,} files, {self.bytes / 2**20:,.1f} MiB; scan {self.scan:.2f} s, "
             f"{self.scan / self.copy_scan:.1f} of a copy's"
         )
 
@@ -89,12 +94,12 @@ def grow(
     for turn in range(batches):
         deliver(folder, rows, turn)
     seconds: list[float] = []
-    maintained: list[float] = []
+    maintained: list[Maintained] = []
     began = time.monotonic()
     query = pipeline.start_available_now(
         spark,
         on_progress=lambda progress: seconds.append(progress.seconds),
-        on_maintenance=lambda done: maintained.append(done.seconds),
+        on_maintenance=maintained.append,
     )
     query.await_termination()
     total = time.monotonic() - began
@@ -105,8 +110,12 @@ def grow(
     rows_now = stored.select("id", "turn", "note", POSITION).withColumn(DELETED, stored["id"].isNull()).cache()
     pipeline.sinks[0].write(Table(COPY, ("id",)), rows_now, Batch("copy", 0, "upsert"))
     rows_now.unpersist()
-    scans = [_scan(pipeline, spark, name) for name in (TABLE, COPY)]
-    return Growth(seconds, sum(maintained), total, files, size, *scans)
+    scan, copy_scan = (_scan(pipeline, spark, name) for name in (TABLE, COPY))
+    failed = [done for done in maintained if done.error is not None]
+    for done in failed:
+        print(done)
+    in_all = sum(done.seconds for done in maintained)
+    return Growth(seconds, in_all, total, files, size, scan, copy_scan, len(failed))
 
 
 def _pipeline(sink: str, folder: Path, maintenance: dict[str, Any], readers: Sequence[str]) -> Pipeline:

@@ -9,9 +9,11 @@ from benchmarks.growth import UPDATES, Growth, deliver, main
 
 def test_figures_of_a_run_are_medians_by_span_and_ratios() -> None:
     batches = [1.0] * 49 + [9.0] + [2.0] * 50 + [3.0] * 10
-    text = str(Growth(batches, maintenance=30.0, seconds=200.0, files=1234, bytes=3 * 2**20, scan=0.6, copy_scan=0.4))
+    text = str(
+        Growth(batches, maintenance=30.0, seconds=200.0, files=1234, bytes=3 * 2**20, scan=0.6, copy_scan=0.4, failed=2)
+    )
     assert text == (
-        "batches, median of each 50: 1.00 / 2.00 / 3.00 s, p95 3.00 s; maintenance 15% of the time; 1,234 files, 3.0 MiB; "
+        "batches, median of each 50: 1.00 / 2.00 / 3.00 s, p95 3.00 s; maintenance 15% of the time, 2 steps failed; 1,234 files, 3.0 MiB; "
         "scan 0.60 s, 1.5 of a copy's"
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval, seconds_of
 from headrace.sdk.maintenance import Upkeep
+
+_DAY = 86400.0
 
 
 class Maintenance(Config):
@@ -18,7 +20,17 @@ class Maintenance(Config):
     history: Interval = "1 hour"
     #: How many files more than it needs a table may have before they are compacted.
     files: int = Field(32, ge=2)
+    #: How old a file must be, at least, that no version names before it is removed: a writer that was killed leaves some. Not below
+    #: a day: a file of a write that is under way has no version yet.
+    orphans: Interval = "3 days"
+
+    @field_validator("orphans")
+    @classmethod
+    def _is_safe(cls, interval: str) -> str:
+        if seconds_of(interval) < _DAY:
+            raise ValueError("files of a write that is under way would be removed: take a day or more")
+        return interval
 
     @property
     def upkeep(self) -> Upkeep:
-        return Upkeep(seconds_of(self.history), self.files)
+        return Upkeep(seconds_of(self.history), self.files, seconds_of(self.orphans))

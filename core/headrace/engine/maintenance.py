@@ -65,6 +65,17 @@ class Maintained:
 Report = Callable[[Maintained], None]
 
 
+class SteadyClock:
+    """Seconds since 1970, never ahead of the time that has gone by since it was made: nothing is old because a clock jumped."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._elapsed = clock, elapsed
+        self._start = clock() - elapsed()
+
+    def __call__(self) -> float:
+        return min(self._clock(), self._start + self._elapsed())
+
+
 @dataclass(frozen=True)
 class MeasuredTable:
     """A table of a pipeline in one sink, and its size."""
@@ -96,7 +107,7 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
     """Does what is due for tables, now; ``dry_run``: only looks. What fails is an item with its error."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
-    upkeep = replace(plan.settings.maintenance.upkeep, files=2)
+    upkeep = replace(plan.settings.maintenance.upkeep, files=2, clock=SteadyClock())
     for table in tables:
         for sink in plan.sinks:
             yield from _maintain(plan, session, Table(table), sink, upkeep, dry_run=dry_run)
@@ -107,7 +118,7 @@ class Maintainer:
 
     def __init__(self, plan: Plan, sessions: Sessions, report: Report) -> None:
         self._plan, self._sessions, self._report = plan, sessions, report
-        self._upkeep = plan.settings.maintenance.upkeep
+        self._upkeep = replace(plan.settings.maintenance.upkeep, clock=SteadyClock())
         self._is_enabled = plan.settings.maintenance.enabled
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._changed, self._is_stopping, self._is_ending = threading.Condition(), False, False
@@ -166,13 +177,15 @@ class Maintainer:
             for sink in self._plan.sinks:
                 if time.monotonic() < self._pauses.get((table, sink.name), 0.0):
                     continue
-                pause = 0.0
+                failures, began = 0, time.monotonic()
                 for done in self._maintain(session, table, sink):
                     if self._is_stopping:
                         return
                     self._report(done)
-                    pause += PAUSE_SECONDS if done.error is not None else PAUSE_SHARE * done.seconds
-                self._pauses[table, sink.name] = time.monotonic() + pause
+                    failures += done.error is not None
+                # The looks count as well: those at a large table take longer than many a step.
+                now = time.monotonic()
+                self._pauses[table, sink.name] = now + PAUSE_SECONDS * failures + PAUSE_SHARE * (now - began)
 
     def _maintain(self, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         with tag_jobs(session, self._plan.checkpoint, _TAG):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,11 +12,24 @@ class Upkeep:
     """What the pipeline's file says of maintenance, in words that hold for every table format.
 
     ``history_seconds``: how long older versions of a table can be read; ``files``: how many files more than it needs a table may
-    have before they are compacted.
+    have before they are compacted; ``orphans_seconds``: how old files must be that no version names before they are removed.
+    ``clock``: the time by which ages are told, in seconds since 1970. The engine gives one that is never ahead.
     """
 
     history_seconds: float
     files: int
+    orphans_seconds: float = 3 * 86400.0
+    clock: Callable[[], float] = time.time
+
+    @property
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self.clock()
+
+    @property
+    def history_begins(self) -> float:
+        """The time from which on versions can be read, in seconds since 1970."""
+        return self.now - self.history_seconds
 
 
 @dataclass(frozen=True)

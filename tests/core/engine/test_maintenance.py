@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from tests.support.memory_sink import MemorySink
 
 from headrace.config.maintenance import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.maintenance import BATCHES_BETWEEN_LOOKS, Maintained, Maintainer, maintain
+from headrace.engine.maintenance import BATCHES_BETWEEN_LOOKS, Maintained, Maintainer, SteadyClock, maintain
 from headrace.engine.plan import Plan
 from headrace.engine.routing import Routes
 from headrace.errors import RetriableError
@@ -136,6 +137,7 @@ def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_other
     run = Run(spark, sink, other)
     run.write("shop.a")
     assert other.looked.acquire(timeout=30)
+    time.sleep(0.5)  # four times as long as the look at the other took
     run.write("shop.a", "shop.b")
     run.maintainer.finish()
     assert (sink.looks, other.looks) == (["shop.a", "shop.b"], ["shop.a", "shop.a", "shop.b"])
@@ -143,6 +145,34 @@ def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_other
     assert "shop.a → kept: compact: " in str(failed)
     assert "no right to delete s3a://lake/x" in str(failed)
     assert (done.table, done.error) == ("shop.b", None)
+
+
+def test_looks_count_into_the_time_for_which_a_table_is_left_alone(spark: SparkSession) -> None:
+    class SlowToLook(KeptSink):
+        def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+            time.sleep(2)  # and nothing is due
+            yield from super().plan_maintenance(spark, table, upkeep)
+
+    sink = SlowToLook()
+    run = Run(spark, sink)
+    run.write("shop.a")
+    assert sink.looked.acquire(timeout=30)
+    run.write("shop.a")
+    run.maintainer.finish()
+    assert sink.looks == ["shop.a"]
+
+
+def test_a_clock_that_jumps_makes_nothing_old(spark: SparkSession) -> None:
+    wall, elapsed = [1000.0], [50.0]
+    clock = SteadyClock(lambda: wall[0], lambda: elapsed[0])
+    elapsed[0] += 10
+    assert clock() == 1000.0
+    wall[0] = 1010.0
+    assert clock() == 1010.0
+    wall[0] = 1e9
+    assert clock() == 1010.0
+    wall[0] = 400.0
+    assert clock() == 400.0
 
 
 def test_a_step_that_lost_to_a_writer_is_tried_again(spark: SparkSession) -> None:

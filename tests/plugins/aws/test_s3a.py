@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -30,10 +31,14 @@ from headrace.config.addresses import find_file_systems
 from headrace.engine.replay import replay
 from headrace.runtime.jar_locks import find_locked, read_locks
 from headrace.runtime.session_builder import complete_session_conf, list_coordinates
+from headrace.sdk.maintenance import Upkeep
 from headrace.sdk.plugins import registry
+from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.testing.stack import S3
+from headrace.testing.tables import Target, put, remove
 from headrace_aws.s3a import S3A
+from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,6 +172,44 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
     letters = pipeline.read_dead_letters(spark)
     assert letters is not None
     assert letters.count() == 1
+
+
+@pytest.mark.spark
+@pytest.mark.dist
+def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
+    spark: SparkSession, s3: S3, proxy: S3Proxy
+) -> None:
+    s3.create_bucket("kept")
+    place = open_bucket(spark, s3, "kept", endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
+    target = Target(IcebergSink({"warehouse": place, "readers": ["spark"]}), Sessions(spark).of("kept"))
+    people, day = "id int, name string", 86400.0
+    target.write(people, *[put(0, number, "old") for number in range(5)])
+    for at in range(1, 4):
+        target.write(people, put(at, at, f"n{at}"), remove(at, 0, ""))
+    expected = {1: "n1", 2: "n2", 3: "n3", 4: "old"}
+    key = f"{target.name.replace('.', '/')}/data/left.parquet"
+    s3.put("kept", key, b"left")
+
+    def maintain(upkeep: Upkeep) -> dict[str, str]:
+        return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, upkeep)}
+
+    def rows() -> dict[int, str]:
+        return {row.id: row.name for row in target.sink.read_back(target.session, target.table).collect()}
+
+    assert maintain(Upkeep(history_seconds=3600, files=2))["compact"].endswith(" files into 1")
+    assert rows() == expected
+    later = Upkeep(history_seconds=10 * day, files=1000, clock=lambda: time.time() + 4 * day)
+    # S3 answers a request that deletes many at once with an error for each, this one with one for all.
+    proxy.fail(Fault(403, "AccessDenied", "You may not."), times=1_000_000, methods="DELETE POST")
+    refusal = target.refusal(lambda: maintain(later))
+    assert isinstance(refusal, ConfigError)
+    assert f"s3a://kept/{key}" in str(refusal)
+    assert "allow deletes in its folder" in str(refusal)
+    proxy.fail(RESET, times=0)
+    assert key in s3.keys("kept")
+    assert maintain(later) == {"remove-orphans": "1 files"}
+    assert key not in s3.keys("kept")
+    assert rows() == expected
 
 
 @pytest.fixture

@@ -118,8 +118,50 @@ def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tag
     assert maintain(target, Upkeep(history_seconds=3600, files=1000)) == {}
     assert maintain(target, NO_HISTORY) == {"expire": f"57 versions, {MARK_SEARCH_DEPTH + 1} left"}
     assert rows(target) == {1: "last"}
+    # What has a tag makes nothing due for ever.
+    assert maintain(target, NO_HISTORY) == {}
     as_tagged = target.sink.read_back(target.session, target.table, str(tagged))
     assert [row.name for row in as_tagged.collect()] == ["first"]
+
+
+@pytest.mark.one_spark
+def test_no_version_is_dropped_where_files_are_not_the_tables_own(target: Target) -> None:
+    target.write(PEOPLE, put(0, 1, "first"))
+    java = java_table(target)
+    for _ in range(MARK_SEARCH_DEPTH + 5):
+        java.newAppend().commit()
+    java.updateProperties().set("gc.enabled", "false").commit()
+    assert maintain(target, NO_HISTORY) == {}
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("readers", [(), ("spark",)])
+def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
+    tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, readers: tuple[str, ...]
+) -> None:
+    sink = IcebergSink({"warehouse": str(tmp_path), "readers": list(readers)})
+    target = Target(sink, clones.of("one"))
+    for first in (0, 10, 20):  # each a file of ten rows
+        target.apply(target.frame(PEOPLE, *[put(first, first + at, "old") for at in range(10)]).coalesce(1))
+    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)
+    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._MOST_BYTES", 2000)
+    target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
+    upkeep = Upkeep(history_seconds=3600, files=2)
+    if readers:
+        assert next(plan(target, upkeep)).run()  # deletes by key become positions
+    kept = dict.fromkeys([*range(3, 10), *range(14, 20), *range(21, 30)], "old")
+    found = []
+    for count in (6, 7):
+        (step,) = [step for step in plan(target, upkeep) if step.name == "compact"]
+        found.append(step.what)
+        assert step.is_alone is not bool(readers)
+        if readers:
+            target.write(PEOPLE, put(40 + count, 20, f"n{count}"))  # a batch beside it
+            kept[20] = f"n{count}"
+        assert step.run() == f"{count} of 10 rows kept"
+        assert rows(target) == kept
+    assert [what.split(", ")[1] for what in found] == ["40% of its rows are gone", "30% of its rows are gone"]
+    assert [step.name for step in plan(target, upkeep) if step.name == "compact"] == []
 
 
 @pytest.mark.one_spark

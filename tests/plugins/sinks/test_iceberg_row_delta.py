@@ -15,7 +15,7 @@ from headrace.sdk.changes import POSITION
 from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
-from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg import IcebergSink, position_deletes
 from headrace_sinks.iceberg.catalog import active, load_table
 from headrace_sinks.iceberg.commit import commit_files
 from headrace_sinks.iceberg.row_delta import HIGHEST, MOST_ROWS
@@ -235,6 +235,31 @@ def test_deletes_by_key_become_positions(target: Target, large_files: None) -> N
     assert "convert-deletes" in maintain(target)
     assert rows(target) == before
     assert maintain(target) == {}
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize("path", ["by place", "conversion"])
+def test_a_store_that_lists_files_late_brings_no_row_back(
+    target: Target, large_files: None, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(6)])
+    target.write(PEOPLE, put(4, 1, "first"), put(4, 2, "first"))
+    target.write(PEOPLE, put(5, 1, "second"))
+    before = rows(target)
+    listed = position_deletes._list_deletes
+    monkeypatch.setattr(position_deletes, "_list_deletes", lambda *where: list(listed(*where))[1:])
+    if path == "conversion":
+        (step,) = target.sink.plan_maintenance(target.session, target.table, ALL)
+        refusal = target.refusal(step.run)
+    else:
+        refusal = target.refusal(lambda: target.write(PEOPLE, put(3, 3, "third")))  # not above the highest
+    assert isinstance(refusal, RetriableError)
+    assert rows(target) == before
+    monkeypatch.setattr(position_deletes, "_list_deletes", listed)
+    target.write(PEOPLE, put(3, 3, "third"))
+    maintain(target)
+    assert rows(target) == before | {3: "third"}
 
 
 @pytest.mark.one_spark

@@ -6,7 +6,6 @@ between two batches: from then on a batch's log files belong to what the compact
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -129,8 +128,7 @@ class TableServices:
         versions = timeline.read_versions(table)
         if versions is None:
             return None
-        now, history = round(time.time() * 1000), upkeep.history_seconds * 1000
-        since = timeline.format_instant(self.spark, table, round(now - history))
+        since = timeline.format_instant(self.spark, table, round(upkeep.history_begins * 1000))
         # The version that was the newest then is one that somebody may ask for.
         kept = timeline.commits_of(table).findInstantsAfterOrEquals(since).countInstants() + 1
         # Among the commits that stay are the marks of batches.
@@ -143,7 +141,8 @@ class TableServices:
             "hoodie.keep.min.commits": str(fewest),
             "hoodie.keep.max.commits": str(most),
         }
-        is_old = now - timeline.parse_instant(self.spark, table, versions.oldest) >= history * _SLACK
+        age = upkeep.now - timeline.parse_instant(self.spark, table, versions.oldest) / 1000
+        is_old = age >= upkeep.history_seconds * _SLACK
         if not (is_old and self._has_something_to_clean(options)) and versions.commits <= most:
             return None
 

@@ -7,17 +7,18 @@ goes on beside a writer. Manifests are none of it: Iceberg merges them whenever 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
 from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.orphans import find_last_look, may_delete_files, remove_orphans
 from headrace_sinks.iceberg.position_deletes import (
     convert_equality_deletes,
     count_equality_deletes,
     has_one_partition,
 )
+from headrace_sinks.iceberg.rewriting import find_worn_file, rewrite_file
 from headrace_sinks.iceberg.row_delta import find_noted_position
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def plan_maintenance(spark: SparkSession, name: str, upkeep: Upkeep) -> Iterator
         _find_missing_properties,
         _find_small_files,
         _find_equality_deletes,
+        _find_worn_files,
         _find_deletes,
         _find_old_versions,
+        _find_orphans,
     ):
         with active(spark):
             java = load_table(spark, name)
@@ -147,6 +150,24 @@ def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Up
     )
 
 
+def _find_worn_files(spark: SparkSession, name: str, java: Any, _: Upkeep) -> MaintenanceStep | None:
+    # In smaller tables compaction has them.
+    summary = java.currentSnapshot().summary()
+    if _number(summary, "total-files-size") <= _MOST_BYTES or not _number(summary, "total-position-deletes"):
+        return None
+    is_alone = _is_alone(java)
+    worn = find_worn_file(spark, name, _MOST_DELETED, _MOST_BYTES if is_alone else None)
+    if worn is None:
+        return None
+    return _step(
+        spark,
+        "compact",
+        f"a file of {_megabytes(worn.bytes)}, {worn.share:.0%} of its rows are gone",
+        lambda: rewrite_file(spark, name, java, worn.path),
+        is_alone=is_alone,
+    )
+
+
 def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
     deletes = _number(summary, "total-delete-files")
@@ -163,18 +184,40 @@ def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> Mai
 
 def _find_old_versions(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     snapshots = java.operations().current().snapshots()
-    age = time.time() - snapshots.get(0).timestampMillis() / 1000
-    if snapshots.size() <= MARK_SEARCH_DEPTH or age < upkeep.history_seconds * _SLACK:
+    latest = upkeep.now - upkeep.history_seconds * _SLACK
+    # The first look costs nothing: most of the time no version is that old.
+    if snapshots.size() <= MARK_SEARCH_DEPTH or snapshots.get(0).timestampMillis() > latest * 1000:
+        return None
+    # What has a tag stays, however old it is.
+    expired = _choose_expired(java, upkeep).apply() if may_delete_files(java) else []
+    if not any(snapshot.timestampMillis() <= latest * 1000 for snapshot in expired):
         return None
 
     def expire() -> str:
-        oldest = round((time.time() - upkeep.history_seconds) * 1000)
-        # The newest stay whatever their age: among them are the marks of batches.
-        java.expireSnapshots().expireOlderThan(oldest).retainLast(MARK_SEARCH_DEPTH).cleanExpiredFiles(True).commit()
+        java.refresh()
+        _choose_expired(java, upkeep).cleanExpiredFiles(True).commit()
         java.refresh()
         return f"{snapshots.size()} versions, {java.operations().current().snapshots().size()} left"
 
     return _step(spark, "expire", f"{snapshots.size()} versions", expire)
+
+
+def _choose_expired(java: Any, upkeep: Upkeep) -> Any:
+    # The newest stay whatever their age: among them are the marks of batches.
+    return java.expireSnapshots().expireOlderThan(round(upkeep.history_begins * 1000)).retainLast(MARK_SEARCH_DEPTH)
+
+
+def _find_orphans(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    last = find_last_look(java)
+    if last is None or upkeep.now - last < upkeep.orphans_seconds or not may_delete_files(java):
+        return None
+    before = upkeep.now - upkeep.orphans_seconds
+
+    def remove() -> str:
+        java.refresh()
+        return remove_orphans(spark, name, java, before, upkeep.now)
+
+    return _step(spark, "remove-orphans", "files that no version names", remove)
 
 
 def _is_alone(java: Any) -> bool:

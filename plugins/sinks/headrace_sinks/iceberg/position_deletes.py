@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import quote_name
+from headrace.sdk import RetriableError, quote_name
 from headrace_sinks.iceberg.commit import commit_files
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: Field ids of a file of position deletes, by Iceberg's specification.
 _FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
 _FIELD_ID = "parquet.field.id"
+#: What the folders of such files are called, in the table's folder of data.
+FOLDER_PREFIX = "positions-"
 
 
 def has_one_partition(java: Any) -> bool:
@@ -32,19 +34,35 @@ def read_places(spark: SparkSession, name: str, snapshot: int, columns: Sequence
 
 def write_places(spark: SparkSession, java: Any, places: DataFrame, *, by_file: bool = False) -> list[Any]:
     """Files of places, as deletes of a table without partitions; ``by_file``: one for each file of rows."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import Observation, functions as F
 
-    folder = str(java.locationProvider().newDataLocation(f"positions-{uuid.uuid4().hex}"))
+    folder = str(java.locationProvider().newDataLocation(f"{FOLDER_PREFIX}{uuid.uuid4().hex}"))
     deletes = [
         F.col("_file").alias("file_path", metadata={_FIELD_ID: _FILE_PATH_ID}),
         F.col("_pos").alias("pos", metadata={_FIELD_ID: _POS_ID}),
     ]
     if by_file:
         split = places.select(F.md5("_file").alias("file"), *deletes).repartition("file")
-        split.sortWithinPartitions("file", "pos").write.partitionBy("file").parquet(folder)
+        sorted_places, columns = split.sortWithinPartitions("file", "pos"), ["file"]
     else:
-        places.select(*deletes).coalesce(1).sortWithinPartitions("file_path", "pos").write.parquet(folder)
-    return list(_list_deletes(spark, java, folder))
+        sorted_places, columns = places.select(*deletes).coalesce(1).sortWithinPartitions("file_path", "pos"), []
+    count = Observation()
+    writer = sorted_places.observe(count, F.count("*").alias("rows")).write.partitionBy(*columns)
+    writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(folder)
+    files = list(_list_deletes(spark, java, folder))
+    _check_complete(folder, files, count.get["rows"])
+    return files
+
+
+def _check_complete(folder: str, files: Sequence[Any], count: int) -> None:
+    """Some stores list a file some time after it was written: without its places rows would be back."""
+    listed = sum(file.recordCount() for file in files)
+    if listed != count:
+        raise RetriableError(
+            f"of {count} deletes that were written {listed} are in the files that are listed",
+            where=folder,
+            fix="nothing is lost, and it is tried again; a store that lists files late should not have tables",
+        )
 
 
 def count_equality_deletes(spark: SparkSession, name: str) -> int:
@@ -58,6 +76,7 @@ def convert_equality_deletes(spark: SparkSession, name: str, java: Any) -> str:
     One scan finds the rows that are gone. A batch that commits meanwhile is not in the way: its deletes stay, and what it added is
     newer than those that go.
     """
+    java.refresh()  # batches may have come since it was found that this is due
     start = java.currentSnapshot()
     old = list(_list_delete_files(spark, java, start))
     gone = read_places(spark, name, start.snapshotId(), ["_deleted"]).where("_deleted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -47,6 +48,7 @@ from headrace_sinks.iceberg.commit import commit_with_mark, find_marked, is_appl
 from headrace_sinks.iceberg.errors import translate
 from headrace_sinks.iceberg.maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.merge import merge
+from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.partitioning import PartitionField, fields_of
 from headrace_sinks.iceberg.readers import READERS
 from headrace_sinks.iceberg.row_delta import can_have_deltas, upsert
@@ -299,7 +301,8 @@ class IcebergSink(Sink):
         if fields:
             writer = writer.partitionedBy(*[field.spark() for field in fields])
         size = {"write.spark.advisory-partition-size-bytes": str(_TASK_BYTES)}
-        known = {**self._choice.properties(), **size, **METADATA_PROPERTIES, **self.config.options()}
+        looked = {ORPHANS_PROPERTY: str(round(time.time() * 1000))}
+        known = {**self._choice.properties(), **size, **METADATA_PROPERTIES, **looked, **self.config.options()}
         for key, value in known.items():
             writer = writer.tableProperty(key, value)
         writer.create()

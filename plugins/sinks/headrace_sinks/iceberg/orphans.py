@@ -1,0 +1,67 @@
+"""Orphans: files in a table's folders that no version names. A writer that was killed leaves some, and so does a delete that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The table property that says when orphans were last looked for, in milliseconds since 1970. A table that has it is headrace's:
+#: in a folder that somebody else made there may be what is of no concern to the table.
+ORPHANS_PROPERTY = "headrace.orphans"
+#: Of how many files at most is looked whether they are gone: where the right to delete is missing, none is.
+_MOST_LOOKS = 100
+
+
+def may_delete_files(java: Any) -> bool:
+    """Whether a table's files are its own; else another table may have them, and Iceberg deletes none."""
+    return (java.properties().get("gc.enabled") or "true").lower() == "true"
+
+
+def find_last_look(java: Any) -> float | None:
+    """When orphans were last looked for, in seconds since 1970; None where nobody is to look."""
+    noted = java.properties().get(ORPHANS_PROPERTY) or ""
+    return int(noted) / 1000 if noted.isdigit() else None
+
+
+def list_own_folders(java: Any) -> Iterator[str]:
+    """The folders that are the table's alone. Another table's may lie beside them, or where ``write.data.path`` points."""
+    location = str(java.location()).rstrip("/")
+    yield from (f"{location}/data", f"{location}/metadata")
+
+
+def remove_orphans(spark: SparkSession, name: str, java: Any, before: float, now: float) -> str:
+    """Removes orphans that were written before a time; says how many. Both times are in seconds since 1970."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    can_list = _has_prefixes(spark, java)
+    removed: list[str] = []
+    for folder in list_own_folders(java):
+        action = actions.deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
+        removed += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
+    refuse_files_that_stay(java, name, removed)
+    java.updateProperties().set(ORPHANS_PROPERTY, str(round(now * 1000))).commit()
+    return f"{len(removed)} files"
+
+
+def refuse_files_that_stay(java: Any, name: str, removed: Iterable[str]) -> None:
+    """Iceberg only logs what it could not delete."""
+    looked_at = list(removed)[:_MOST_LOOKS]
+    if stay := [file for file in looked_at if java.io().newInputFile(file).exists()]:
+        raise ConfigError(
+            f"files that no version names cannot be deleted, as {stay[0]}",
+            where=f"table {name}",
+            fix=f"allow deletes in its folder to whoever runs this, or remove the table's property {ORPHANS_PROPERTY}",
+        )
+
+
+def _has_prefixes(spark: SparkSession, java: Any) -> bool:
+    """Whether the table's own IO lists its files; else Hadoop's file systems do."""
+    from py4j.java_gateway import is_instance_of
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    return bool(is_instance_of(gateway, java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))

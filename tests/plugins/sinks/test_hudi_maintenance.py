@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,8 +137,7 @@ def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
     assert target.maintain(NO_MORE) == []
     # The newest before that time stays, and the two after it.
     now = time.time()
-    monkeypatch.setattr(f"{MODULE}.time", SimpleNamespace(time=lambda: now))
-    upkeep = Upkeep(history_seconds=now - began, files=1000)
+    upkeep = Upkeep(history_seconds=now - began, files=1000, clock=lambda: now)
     assert target.maintain(upkeep) == [f"expire: {count} versions, 3 left"]
     assert target.measure().versions == 3
     assert count_files(tmp_path) < before

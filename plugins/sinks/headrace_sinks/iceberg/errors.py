@@ -123,6 +123,12 @@ _KNOWN = (
         "nothing is lost; start the pipeline again",
     ),
     _KnownError(
+        ("Invalid snapshot timestamp", "Invalid update timestamp", "[BUG] Expected sorted snapshot log entries"),
+        RetriableError,
+        "the clock of this machine is behind the table's last commit: {message}",
+        "set the clock, or wait until it has passed that time; nothing is lost",
+    ),
+    _KnownError(
         ("Cannot find snapshot", "Cannot find a snapshot"),
         ConfigError,
         "there is no such version: {line}",

@@ -1,0 +1,135 @@
+"""Iceberg tables that somebody else changes by hand, or whose machine's clock goes back: rows stay right, or an error says it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.errors import RetriableError
+from headrace.sdk.maintenance import Upkeep
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg.catalog import active, load_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+PEOPLE = "id int, name string"
+ALL = Upkeep(history_seconds=3600, files=2)
+
+
+@pytest.fixture(params=[(), ("spark",)], ids=["merged", "by key"])
+def target(request: pytest.FixtureRequest, tmp_path: Path, clones: Sessions) -> Target:
+    target = Target(IcebergSink({"warehouse": str(tmp_path), "readers": list(request.param)}), clones.of("one"))
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
+    target.write(PEOPLE, put(1, 1, "new"), remove(1, 2, ""))
+    return target
+
+
+def name_of(target: Target) -> str:
+    assert isinstance(target.sink, IcebergSink)
+    return target.sink._name(target.session, target.table)
+
+
+def java_table(target: Target) -> Any:
+    with active(target.session):
+        return load_table(target.session, name_of(target))
+
+
+def maintain(target: Target) -> dict[str, str]:
+    return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, ALL)}
+
+
+def rows(target: Target) -> dict[int, str]:
+    found = target.sink.read_back(target.session, target.table).collect()
+    assert len({row.id for row in found}) == len(found)
+    return {row.id: row.name for row in found}
+
+
+def set_properties(**properties: str) -> Callable[[Target], None]:
+    def change(target: Target) -> None:
+        update = java_table(target).updateProperties()
+        for key, value in properties.items():
+            update.set(key.replace("__", "-").replace("_", "."), value)
+        update.commit()
+
+    return change
+
+
+def move_data(target: Target) -> None:
+    java = java_table(target)
+    java.updateProperties().set("write.data.path", f"{java.location()}/elsewhere").commit()
+
+
+def add_partition(target: Target) -> None:
+    java_table(target).updateSpec().addField("name").commit()
+
+
+def roll_back(target: Target) -> None:
+    java = java_table(target)
+    java.manageSnapshots().rollbackTo(java.currentSnapshot().snapshotId()).commit()
+
+
+def delete_nothing(target: Target) -> None:
+    target.session.sql(f"DELETE FROM {name_of(target)} WHERE id = 77")
+
+
+def rewrite_all(target: Target) -> None:
+    target.session.sql(f"INSERT OVERWRITE {name_of(target)} SELECT * FROM {name_of(target)}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_properties(format__version="3"),
+        set_properties(write_format_default="orc"),
+        set_properties(write_delete_granularity="partition"),
+        set_properties(write_merge_mode="copy-on-write", write_delete_mode="copy-on-write"),
+        move_data,
+        set_properties(write_parquet__compression__codec="gzip"),
+        set_properties(commit_retry_num__retries="0"),
+        add_partition,
+        roll_back,
+        delete_nothing,
+        rewrite_all,
+    ],
+)
+def test_what_somebody_changes_leaves_the_rows_right(target: Target, change: Callable[[Target], None]) -> None:
+    change(target)
+    assert rows(target) == {0: "old", 1: "new", 3: "old"}
+    target.write(PEOPLE, put(2, 0, "second"), put(0, 1, "late"), remove(2, 3, ""))
+    target.write(PEOPLE, put(3, 2, "back"), put(3, 0, "third"))
+    expected = {0: "third", 1: "new", 2: "back"}
+    assert rows(target) == expected
+    maintain(target)
+    assert rows(target) == expected
+    target.write(PEOPLE, put(4, 2, "fourth"), put(1, 0, "late"), remove(4, 1, ""))
+    assert rows(target) == {0: "third", 2: "fourth"}
+    maintain(target)
+    assert rows(target) == {0: "third", 2: "fourth"}
+
+
+def test_a_clock_that_goes_back_is_said_and_nothing_is_lost(target: Target, tmp_path: Path) -> None:
+    metadata = tmp_path / target.name.replace(".", "/") / "metadata"
+    newest = max(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name.split(".")[0][1:]))
+    newest.with_name(f".{newest.name}.crc").unlink()
+    told, hour = newest.read_text(), 3_600_000
+    table = json.loads(told)
+    table["last-updated-ms"] += hour
+    for entry in (table["snapshots"][-1], table["snapshot-log"][-1]):
+        entry["timestamp-ms"] += hour
+    newest.write_text(json.dumps(table))
+    refusal = target.refusal(lambda: target.write(PEOPLE, put(2, 0, "second")))
+    assert isinstance(refusal, RetriableError)
+    assert "the clock of this machine is behind the table's last commit" in str(refusal)
+    assert rows(target) == {0: "old", 1: "new", 3: "old"}
+    assert "expire" not in [step.name for step in target.sink.plan_maintenance(target.session, target.table, ALL)]
+    newest.write_text(told)
+    time.sleep(0.01)
+    target.write(PEOPLE, put(2, 0, "second"))
+    assert rows(target) == {0: "second", 1: "new", 3: "old"}

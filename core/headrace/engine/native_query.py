@@ -33,6 +33,8 @@ class NativeQuery(Query):
         source, pause = self._plan.source, self._options.pause
         self._source = source
         assert isinstance(source, NativeSource)
+        if pause is None:
+            source.prepare_for_trigger_available_now(self._spark)
         writer = source.stream(self._spark).writeStream.queryName(self._plan.name).foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", self.checkpoint.stream.path)
         if pause is None:

@@ -31,6 +31,13 @@ EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 REDACTION = "spark.redaction.regex"
 #: Whether Spark logs an event that a listener took long for: that of a job with all settings it was given, secrets too.
 SLOW_EVENTS = "spark.scheduler.listenerbus.logSlowEvent"
+#: Tables that are written side by side have equal turns (``spark.job_tags``), and what Spark remembers of jobs that are done does
+#: not grow with the batches: it keeps a thousand of them otherwise, with their plans.
+_MANY_TABLES = {
+    "spark.scheduler.mode": "FAIR",
+    **dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions"), "20"),
+    "spark.ui.retainedTasks": "2000",
+}
 #: Settings that are lists, and what is between their items.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
@@ -121,6 +128,7 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     merged = {
         "spark.master": os.environ.get("MASTER", "local[*]"),
         SLOW_EVENTS: "false",
+        **{key: value for key, value in _MANY_TABLES.items() if read_spark_default(key) is None},
         **list_defaults(plugins, spark_line(spark_version()), read_spark_default),
         **plugin_conf,
         **conf,

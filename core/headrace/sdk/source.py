@@ -107,6 +107,10 @@ class NativeSource(Source):
     def stream(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame."""
 
+    def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
+        """Before ``stream``: this run applies what is there at this moment, and no more. Spark's stream keeps to that by itself."""
+        return
+
 
 class RangedSource(Source):
     """A source that plans ranges of offsets; the core writes every range down before it is read.

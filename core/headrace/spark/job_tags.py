@@ -1,4 +1,4 @@
-"""Spark jobs that belong together, so that they can be cancelled together."""
+"""Spark jobs that belong together: they can be cancelled together, and beside those of others they have an equal turn."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Where Spark's scheduler is ``FAIR``, pools have equal turns, however many tasks wait in one; else nobody looks at it.
+_POOL = "spark.scheduler.pool"
+
 
 @contextmanager
 def tag_jobs(spark: SparkSession, checkpoint: str, table: str) -> Iterator[None]:
     """Jobs that this thread starts meanwhile are a pipeline's for a table. A tag, for sinks set the group of jobs to their own."""
-    tag = _tag(checkpoint, table)
-    spark.sparkContext.addJobTag(tag)
+    tag, context = _tag(checkpoint, table), spark.sparkContext
+    pool = context.getLocalProperty(_POOL)
+    context.addJobTag(tag)
+    context.setLocalProperty(_POOL, pool or tag)  # one that the caller has chosen stays
     try:
         yield
     finally:
-        spark.sparkContext.removeJobTag(tag)
+        context.setLocalProperty(_POOL, pool)  # type: ignore[arg-type]  # None: there is none
+        context.removeJobTag(tag)
 
 
 def cancel_jobs(spark: SparkSession, checkpoint: str, table: str) -> None:

@@ -101,6 +101,17 @@ def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (cluster["spark.jars"], "spark.driver.memory" in cluster) == ("/a.jar", False)
 
 
+def test_what_spark_remembers_of_jobs_is_bounded_unless_somebody_says_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = complete_session_conf([], {"spark.ui.retainedJobs": "500"}, [])
+    assert (conf["spark.ui.retainedJobs"], conf["spark.ui.retainedStages"]) == ("500", "20")
+    assert conf["spark.scheduler.mode"] == "FAIR"
+    (tmp_path / "spark-defaults.conf").write_text("spark.ui.retainedStages 300\nspark.scheduler.mode FIFO\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not {"spark.ui.retainedStages", "spark.scheduler.mode"} & complete_session_conf([], {}, []).keys()
+
+
 def test_spark_shows_no_setting_and_no_option_that_has_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

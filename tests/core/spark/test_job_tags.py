@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 
+def test_a_tables_jobs_have_a_pool_of_their_own_meanwhile(spark: SparkSession) -> None:
+    pool = "spark.scheduler.pool"
+    context = spark.sparkContext
+    with tag_jobs(spark, "lake/_mine", "shop.orders"):
+        orders = context.getLocalProperty(pool)
+    with tag_jobs(spark, "lake/_mine", "shop.customers"):
+        assert context.getLocalProperty(pool) != orders
+    assert context.getLocalProperty(pool) is None
+    context.setLocalProperty(pool, "theirs")
+    with tag_jobs(spark, "lake/_mine", "shop.orders"):
+        assert context.getLocalProperty(pool) == "theirs"
+    assert context.getLocalProperty(pool) == "theirs"
+    context.setLocalProperty(pool, None)  # type: ignore[arg-type]
+
+
 def test_a_pipeline_leaves_the_jobs_of_another_ones_table_of_the_same_name(spark: SparkSession) -> None:
     ended: dict[str, str] = {}
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from tests.support.waiting import until
 
 from headrace.errors import RetriableError
 from headrace.sdk.changes import POSITION
 from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink, position_deletes
 from headrace_sinks.iceberg.catalog import active, load_table
-from headrace_sinks.iceberg.commit import commit_files
+from headrace_sinks.iceberg.commit import commit_files, commit_with_mark
 from headrace_sinks.iceberg.row_delta import HIGHEST, MOST_ROWS
 from headrace_sinks.iceberg.staging import stage_files
 
@@ -330,3 +333,23 @@ def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, mo
         rewrite.addFile(file)
     rewrite.commit()
     assert rows(target) == {1: "n1", 2: "n2", 7: "newer"}
+
+
+@pytest.mark.one_spark
+def test_threads_that_commit_leave_none_in_java(target: Target) -> None:
+    session, jvm = target.session, cast("Any", target.session)._jvm
+
+    def count_threads() -> int:
+        return len(jvm.java.lang.Thread.getAllStackTraces())
+
+    def commit() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(
+                commit_with_mark, session, Batch("pipeline", 1, "append"), jvm.java.lang.System.nanoTime
+            ).result()
+
+    commit()
+    before = count_threads()
+    for _ in range(20):
+        commit()
+    until(lambda: count_threads() < before + 10, "the end of the threads")

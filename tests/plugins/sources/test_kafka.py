@@ -167,6 +167,27 @@ def test_a_topic_that_appears_later_joins_a_running_pipeline(
 
 
 @pytest.mark.one_spark
+def test_a_quiet_topic_waits_for_no_backlog_of_another(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    hot, quiet, idle = (f"{prefix}.{name}" for name in ("hot", "quiet", "idle"))
+    for topic in (hot, quiet, idle):
+        kafka.create_topic(topic, partitions=2)
+    kafka.produce(hot, *[change("c", number, "a", lsn=number + 1) for number in range(400)])
+    kafka.produce(quiet, *[change("c", number, "a", lsn=number + 1) for number in range(20)])
+    batches: list[BatchProgress] = []
+    pipeline = job(kafka, tmp_path, {"subscribe": [hot, quiet, idle], "maxOffsetsPerTrigger": 200})
+    pipeline.run(spark, on_progress=batches.append)
+    read = [{t.table: t.rows_in or 0 for t in batch.tables} for batch in batches]
+    assert read[0][quiet] == 20
+    assert all(sum(tables.values()) <= 200 for tables in read)
+    assert sum(tables.get(hot, 0) for tables in read) == 400
+    lags = [{t.table: t.lag for t in batch.tables} for batch in batches]
+    assert (lags[0][hot], lags[0][quiet]) == (400 - read[0][hot], 0)
+    assert (len(names(pipeline, spark, hot)), len(names(pipeline, spark, quiet))) == (400, 20)
+
+
+@pytest.mark.one_spark
 def test_two_tables_of_one_batch_read_their_own_topics(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -19,11 +19,17 @@ class Folder:
     def __init__(self, *offsets: Mapping[str, Mapping[str, int]]) -> None:
         self.texts = {str(number): f"v1\n{{}}\n{json.dumps(offset)}" for number, offset in enumerate(offsets)}
 
-    def folder(self, _: str) -> Folder:
-        return self
+    def folder(self, name: str) -> Folder:
+        return self if name == "offsets" else Folder()
+
+    def names(self) -> list[str]:
+        return list(self.texts)
 
     def read(self, name: str) -> str | None:
         return self.texts.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        self.texts[name] = text
 
 
 class Cluster:

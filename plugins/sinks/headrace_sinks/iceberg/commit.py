@@ -41,11 +41,27 @@ def commit_with_mark(
     summary = jvm.java.util.HashMap()
     for key, value in {**(properties or {}), MARK: batch.mark}.items():
         summary.put(key, value)
-    jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(
-        summary, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
-    )
+    try:
+        jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(
+            summary, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
+        )
+    finally:
+        keep_one_connection(gateway)
     if raised:
         raise raised[0]
+
+
+def keep_one_connection(gateway: Any) -> None:
+    """Has py4j's list of connections name this thread's once.
+
+    A call to Java in which Java calls Python, which calls Java again, leaves it there twice, and when the thread ends py4j removes
+    one of them: the socket, and Java's thread at its other end, would stay as long as the process.
+    """
+    client = gateway._gateway_client  # noqa: SLF001 - py4j has no way of its own
+    if hasattr(client, "get_thread_connection"):  # else threads of Python have no connections of their own
+        connection = client.get_thread_connection()
+        for _ in range(client.deque.count(connection) - 1):
+            client.deque.remove(connection)
 
 
 def commit_files(spark: SparkSession, java: Any, update: Any, files: Sequence[Any]) -> None:

@@ -1,7 +1,8 @@
 """Records of Kafka topics. Spark's own Kafka stream plans the offsets of a batch and keeps them.
 
-The stream itself is never read: each topic of a batch is read by a query of its own over the offsets that the stream
-planned, so that twenty tables of twenty topics read each record once, and nothing has to be kept in memory in between.
+The stream itself is never read: each topic of a batch is read by a query of its own over offsets, so that twenty tables of
+twenty topics read each record once, and nothing has to be kept in memory in between. The stream says how many records a
+batch has; which topics they are of is shared out fairly (``kafka_shares``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from headrace.sdk import (
     Auth,
     Config,
     ConfigError,
+    Folder,
     HeadraceError,
     NativeSource,
     Plugin,
@@ -33,9 +35,8 @@ from headrace_sources.transports.kafka_offsets import (
     count_records,
     merge_ranges,
     pin_ranges,
-    read_end,
-    read_ranges,
 )
+from headrace_sources.transports.kafka_shares import FairShares
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,8 +55,8 @@ _STREAM_OPTIONS = (
 MAX_RECORDS_PER_BATCH = 1_000_000
 #: Newest records of each partition that `headrace check --connect` looks at.
 SAMPLE_RECORDS = 10
-#: Records of one topic in one batch from which on more tasks than its partitions read it.
-_PARALLEL_READ_RECORDS = 50_000
+#: Records of a topic that one task reads. Those of a large backlog are many tasks, between which other tables have their turn.
+_RECORDS_PER_TASK = 50_000
 #: What a batch reads is there. A broker that waits for more holds the connection up, and with it the batch's end. And
 #: Spark asks for a partition's first and last offset after every poll, which is 500 records unless more are allowed; the
 #: bytes of one are still limited by ``max.partition.fetch.bytes``.
@@ -128,6 +129,9 @@ class KafkaSource(NativeSource):
     }
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
     _client: KafkaAdmin | None = None
+    _shares: FairShares | None = None
+    #: What was there when a run began that applies no more than that.
+    _available: Offsets | None = None
 
     def parts(self) -> Sequence[Plugin]:
         return [self.config.auth] if self.config.auth else []
@@ -153,6 +157,11 @@ class KafkaSource(NativeSource):
         reader = reader.option(name, option_text(value))
         reader = reader.option("startingOffsets", option_text(self.config.startingOffsets))
         return reader.load()
+
+    def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
+        self._await_broker(spark)
+        partitions, _ = self._find_partitions(spark)
+        self._available = self._admin(spark).latest(partitions)
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         if context.replay is not None:
@@ -203,7 +212,9 @@ class KafkaSource(NativeSource):
     def lag(self, context: SourceContext) -> Mapping[str, int]:
         assert context.stream is not None
         assert context.batch is not None
-        end = read_end(context.stream, context.batch)
+        shares = self._shares_of(context.spark, context.stream)
+        of_all = shares.end(context.batch)
+        end = {topic: of_all[topic] for topic in shares.ranges(context.batch)}  # who has nothing new is not asked about
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
@@ -277,12 +288,21 @@ class KafkaSource(NativeSource):
             partitions = {topic: [str(p) for p in numbers] for topic, numbers in config.assign.items()}
         return partitions, [name for name in names if name not in wanted]
 
-    @staticmethod
-    def _ranges(context: SourceContext) -> dict[str, Ranges]:
+    def _ranges(self, context: SourceContext) -> dict[str, Ranges]:
         """Topic → what the batch has of it."""
         assert context.stream is not None
         assert context.batch is not None
-        return read_ranges(context.stream, context.batch)
+        return self._shares_of(context.spark, context.stream).ranges(context.batch)
+
+    def _shares_of(self, spark: SparkSession, stream: Folder) -> FairShares:
+        if self._shares is None:
+            limit = int(self.config.options().get("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH))
+            self._shares = FairShares(stream, limit, partial(self._find_bounds, spark))
+        return self._shares
+
+    def _find_bounds(self, spark: SparkSession, planned: Offsets) -> Offsets:
+        """Up to where a batch may read: what is there now, or was there when the run was asked for that alone."""
+        return self._admin(spark).latest(planned) if self._available is None else self._available
 
     def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:
         frames = [self._read(session, topic=topic, offsets=offsets) for offsets in merge_ranges(parts)]
@@ -291,8 +311,9 @@ class KafkaSource(NativeSource):
     def _read(self, session: SparkSession, *, topic: str, offsets: Ranges) -> DataFrame:
         options = {**_CONSUMER_DEFAULTS, **self._options(_READER_OPTIONS)}
         reader = session.read.format("kafka").options(**options)
-        if count_records(offsets) > _PARALLEL_READ_RECORDS and not self.config.options().get("minPartitions"):
-            reader = reader.option("minPartitions", session.sparkContext.defaultParallelism)
+        tasks = -(-count_records(offsets) // _RECORDS_PER_TASK)
+        if tasks > 1 and not self.config.options().get("minPartitions"):
+            reader = reader.option("minPartitions", max(tasks, session.sparkContext.defaultParallelism))
         starts, ends = ({p: pair[i] for p, pair in offsets.items()} for i in (0, 1))
         return (
             reader.option("assign", json.dumps({topic: [int(partition) for partition in offsets]}))

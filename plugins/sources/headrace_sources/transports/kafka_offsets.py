@@ -19,16 +19,22 @@ Ranges = dict[str, tuple[int, int]]
 EARLIEST = -2
 
 
-def read_ranges(stream: Folder, batch: int) -> dict[str, Ranges]:
-    """Topic → what a batch has of it, for those with something new."""
-    start, end = _read_start(stream, batch), read_end(stream, batch)
+def list_ranges(start: Offsets, end: Offsets) -> dict[str, Ranges]:
+    """Topic → what is between two offsets, for those that have something there."""
     ranges = {topic: _range_between(start.get(topic, {}), end[topic]) for topic in sorted(end)}
     return {topic: partitions for topic, partitions in ranges.items() if partitions}
 
 
 def read_end(stream: Folder, batch: int) -> Offsets:
-    """Where a batch ends."""
+    """Where a batch ends, as Spark planned it."""
     return _parse_offsets(stream.folder("offsets").read(f"{batch}"))
+
+
+def read_start(stream: Folder, batch: int) -> Offsets:
+    """Where a batch starts, as Spark planned it. A partition that is new has no start."""
+    if batch > 0:
+        return read_end(stream, batch - 1)
+    return _parse_offsets(stream.folder("sources").folder("0").read("0"))
 
 
 def pin_ranges(ranges: Ranges, earliest: Mapping[str, int]) -> Ranges:
@@ -62,13 +68,6 @@ def _range_between(start: dict[str, int], end: dict[str, int]) -> Ranges:
         if last > 0 and first != last:
             ranges[partition] = (first, last)
     return ranges
-
-
-def _read_start(stream: Folder, batch: int) -> Offsets:
-    """Where a batch starts. A partition that is new has no start."""
-    if batch > 0:
-        return read_end(stream, batch - 1)
-    return _parse_offsets(stream.folder("sources").folder("0").read("0"))
 
 
 def _parse_offsets(text: str | None) -> Offsets:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.many runs   --work FOLDER [--tables 7] [--rows 2000]
     python -m benchmarks.many idle   --work FOLDER [--tables 200] [--active 5] [--batches 20]
-    python -m benchmarks.many hot    --work FOLDER [--rows 3000000] [--by-lag]
+    python -m benchmarks.many hot    --work FOLDER [--rows 1000000] [--limit 100000] [--by-lag]
     python -m benchmarks.many growth --work FOLDER [--tables 7] [--batches 200] [--every 50]
 
 ``runs``: one run of all tables against a run of each, from exec to exit. ``idle``: batches of the active tables, beside all others
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cli.add_argument("--rows", type=int)
     cli.add_argument("--batches", type=int)
     cli.add_argument("--every", type=int, default=50, help="batches between two looks")
+    cli.add_argument("--limit", type=int, default=100_000, help="maxOffsetsPerTrigger, beside a hot table")
     cli.add_argument("--by-lag", action="store_true", help="records are shared by what waits, as Spark does")
     cli.add_argument("--child", nargs=2, metavar=("BROKER", "PATTERN"), help=argparse.SUPPRESS)
     options = cli.parse_args(arguments)
@@ -129,13 +130,16 @@ def _time_batch(
 
 
 def _hot(kafka: Kafka, options: argparse.Namespace) -> str:
-    hot, quiet, rows = _topic(0), _topic(1), options.rows or 3_000_000
+    hot, quiet, rows = _topic(0), _topic(1), options.rows or 1_000_000
     kafka.create_topic(hot, partitions=2)
     for first in range(0, rows, 100_000):
         kafka.produce(hot, *changes(first, min(100_000, rows - first)))
     kafka.produce(quiet, *changes(0, 1))
     produced: list[float] = []
-    with _by_lag() if options.by_lag else nullcontext(), _started(kafka, ".*", options.work) as (_, query, done):
+    with (
+        _by_lag() if options.by_lag else nullcontext(),
+        _started(kafka, ".*", options.work, maxOffsetsPerTrigger=options.limit) as (_, query, done),
+    ):
         _await(lambda: _rows(done) > 0, query)
         while query.is_active and _rows(done, hot) < rows:
             produced.append(time.time())
@@ -183,11 +187,11 @@ def _look(spark: "SparkSession", batches: int, folder: Path) -> Held:
 
 @contextmanager
 def _started(
-    kafka: Kafka, pattern: str, folder: Path
+    kafka: Kafka, pattern: str, folder: Path, **source: Any
 ) -> "Iterator[tuple[SparkSession, Query, list[tuple[float, BatchProgress]]]]":
     """A run that goes on, in a session of its own; each batch with when it ended."""
     done: list[tuple[float, BatchProgress]] = []
-    pipeline = _pipeline(kafka.bootstrap_servers, f"many[.]public[.]{pattern}", folder)
+    pipeline = _pipeline(kafka.bootstrap_servers, f"many[.]public[.]{pattern}", folder, **source)
     spark = pipeline.session()
     query = pipeline.start(spark, "100 ms", on_progress=lambda batch: done.append((time.time(), batch)))
     try:
@@ -197,12 +201,12 @@ def _started(
         spark.stop()
 
 
-def _pipeline(broker: str, pattern: str, folder: Path) -> Pipeline:
+def _pipeline(broker: str, pattern: str, folder: Path, **source: Any) -> Pipeline:
     return Pipeline.from_dict(
         {
             "name": "many",
             "source": {
-                "kafka": {"bootstrap.servers": broker, "subscribePattern": pattern},
+                "kafka": {"bootstrap.servers": broker, "subscribePattern": pattern, **source},
                 "value": {"json": {}},
             },
             "tables": [{"source": "many.*", "target": "{schema}.{table}"}],

@@ -33,7 +33,7 @@ class HudiTable:
 
     def describe(self, suffix: str) -> CatalogTable:
         """The table as it is now, to be read in one of its ways."""
-        columns = schema.read_schema(self._spark, self._path, hudis_own=True)
+        columns = schema.read_schema(self._spark, self._table, hudis_own=True)
         assert columns is not None, "it has a commit"
         with_logs, without_logs = self._views[suffix]
         file_format = self._config.getBaseFileFormat()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace_sinks.hudi import timeline
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
-def read_schema(spark: SparkSession, path: str, *, hudis_own: bool = False) -> StructType | None:
+def read_schema(spark: SparkSession, table: Any, *, hudis_own: bool = False) -> StructType | None:
     """A table's columns in Spark's types, as its newest commit has them; None before its first commit.
 
     ``hudis_own``: with those that Hudi adds to each table.
@@ -20,7 +18,7 @@ def read_schema(spark: SparkSession, path: str, *, hudis_own: bool = False) -> S
     from pyspark.sql.types import StructType
 
     jvm: Any = spark._jvm  # noqa: SLF001
-    resolver = jvm.org.apache.hudi.common.table.TableSchemaResolver(timeline.open_table(spark, path))
+    resolver = jvm.org.apache.hudi.common.table.TableSchemaResolver(table)
     schema = resolver.getTableSchemaIfPresent(hudis_own)
     if not schema.isPresent():
         return None

@@ -151,21 +151,22 @@ class HudiSink(Sink):
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         _silence_object_meter(spark)
-        self.check_stored(spark, table)
-        exists = Folder(spark, f"{path}/.hoodie").exists()
-        last = timeline.last_commit(spark, path, batch) if exists else None
+        stored = timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
+        if stored is not None and self.config.readers:
+            self._choice.check_stored(stored.getTableConfig(), table.name)
+        last = timeline.last_commit(stored, batch) if stored is not None else None
         if last is not None and last.mark == batch.mark:
             self._register(spark, table, path, last)
             return WriteResult(version=last.instant, skipped=True)
-        if not exists and (
+        if stored is None and (
             deferred := defer_creation(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
         ):
             return deferred
-        rows, operation = _to_hudi_rows(rows, batch, schema.read_schema(spark, path) if exists else None), "upsert"
-        if not exists and self._has_buckets and _has_plain_keys(rows, table, batch):
+        rows, operation = _to_hudi_rows(rows, batch, schema.read_schema(spark, stored) if stored else None), "upsert"
+        if stored is None and self._has_buckets and _has_plain_keys(rows, table, batch):
             rows, operation = _drop_deleted(rows, batch), "bulk_insert"
         rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
-        commit = timeline.last_commit(spark, path, batch)
+        commit = timeline.last_commit(timeline.open_table(spark, path), batch)
         if commit is None:
             return WriteResult()
         self._register(spark, table, path, commit)

@@ -29,9 +29,9 @@ class Commit:
     partitions: tuple[str, ...] = ()
 
 
-def last_commit(spark: SparkSession, path: str, batch: Batch) -> Commit | None:
-    """The newest commit of the batch's pipeline; None when it has none."""
-    for instant, metadata in _commits(open_table(spark, path)):
+def last_commit(table: Any, batch: Batch) -> Commit | None:
+    """The newest commit of the batch's pipeline to a table; None when it has none."""
+    for instant, metadata in _commits(table):
         mark = metadata.getExtraMetadata().get(MARK)
         if mark is not None and mark.startswith(batch.mark_prefix):
             writes_whole_files = instant.getAction() == "commit"
@@ -132,7 +132,7 @@ def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def open_table(spark: SparkSession, path: str) -> Any:
-    """Hudi's own object for a table that is there."""
+    """Hudi's own object for a table that is there, as it is now: all instants of the timeline are listed for it."""
     jvm: Any = spark._jvm  # noqa: SLF001
     conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(conf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -185,6 +186,22 @@ def test_a_quiet_topic_waits_for_no_backlog_of_another(
     lags = [{t.table: t.lag for t in batch.tables} for batch in batches]
     assert (lags[0][hot], lags[0][quiet]) == (400 - read[0][hot], 0)
     assert (len(names(pipeline, spark, hot)), len(names(pipeline, spark, quiet))) == (400, 20)
+
+
+@pytest.mark.one_spark
+def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
+    kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    one, two = f"{prefix}.one", f"{prefix}.two"
+    for topic in (one, two):
+        kafka.produce(topic, *[change("c", number, "a", lsn=number + 1) for number in range(5)])
+    pipeline = job(kafka, tmp_path, {"subscribe": [one, two]})
+    pipeline.run(spark)
+    kafka.produce(two, *[change("c", number, "a", lsn=number + 1) for number in range(5, 30)])
+    shutil.rmtree(pipeline.checkpoint)
+    # The same object goes on: what it knew of the batches before is of a checkpoint that is gone.
+    assert {t.table: t.rows_in for t in pipeline.run(spark).tables} == {one: 5, two: 30}
+    assert (len(names(pipeline, spark, one)), len(names(pipeline, spark, two))) == (5, 30)
 
 
 @pytest.mark.one_spark

@@ -130,8 +130,9 @@ class KafkaSource(NativeSource):
     jvm_class = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
     _client: KafkaAdmin | None = None
     _shares: FairShares | None = None
-    #: What was there when a run began that applies no more than that.
+    #: What is there before a stream that applies no more than that, and what was there before the one that is read.
     _available: Offsets | None = None
+    _limits: Offsets | None = None
 
     def parts(self) -> Sequence[Plugin]:
         return [self.config.auth] if self.config.auth else []
@@ -148,6 +149,8 @@ class KafkaSource(NativeSource):
 
     def stream(self, spark: SparkSession) -> DataFrame:
         self._await_broker(spark)
+        # Of the stream before nothing holds: its checkpoint may have begun anew, and its limits be old.
+        self._shares, self._limits, self._available = None, self._available, None
         name, value = self._topic_option
         options = {
             "maxOffsetsPerTrigger": f"{MAX_RECORDS_PER_BATCH}",
@@ -302,7 +305,7 @@ class KafkaSource(NativeSource):
 
     def _find_bounds(self, spark: SparkSession, planned: Offsets) -> Offsets:
         """Up to where a batch may read: what is there now, or was there when the run was asked for that alone."""
-        return self._admin(spark).latest(planned) if self._available is None else self._available
+        return self._admin(spark).latest(planned) if self._limits is None else self._limits
 
     def _read_all(self, session: SparkSession, *, topic: str, parts: Sequence[Ranges]) -> DataFrame:
         frames = [self._read(session, topic=topic, offsets=offsets) for offsets in merge_ranges(parts)]

@@ -1,0 +1,128 @@
+"""What a batch of one change takes, by how many columns its table has.
+
+    python -m benchmarks.wide iceberg|hudi --work FOLDER [--columns 12,100,500] [--batches 10]
+
+Files of one change each are applied, a file to a batch: JSON with schemas, and columns of texts, numbers, decimals and times. Then
+once more, where each change leaves a text out, as PostgreSQL does with large ones that an update did not touch.
+"""
+
+import argparse
+import base64
+import json
+import os
+import shutil
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace import Pipeline
+
+TOPIC, TABLE = "shop.public.wide", "shop.wide"
+#: Option of each sink → where its tables are.
+SINKS = {"iceberg": "warehouse", "hudi": "path"}
+#: Batches that come before those that are measured: the table is made, and Java reads its classes.
+WARM = 3
+_LEFT_OUT = "__debezium_unavailable_value"
+#: Kinds of columns, in turn: the schema of each.
+_KINDS: Sequence[dict[str, Any]] = (
+    {"type": "string"},
+    {"type": "int32"},
+    {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+    },
+    {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the median of a batch for each width, and how many times the first width's it is."""
+    cli = argparse.ArgumentParser(description=__doc__)
+    cli.add_argument("sink", choices=SINKS)
+    cli.add_argument("--work", type=Path, required=True)
+    cli.add_argument(
+        "--columns", default="12,100,500", help="the widths, the first of which the others are compared with"
+    )
+    cli.add_argument("--batches", type=int, default=10, help="those that are measured")
+    options = cli.parse_args(arguments)
+    medians: dict[str, dict[int, float]] = {"whole": {}, "left out": {}}
+    for columns in map(int, options.columns.split(",")):
+        for kind, found in medians.items():
+            folder = options.work.resolve() / f"{options.sink}-{columns}-{kind.replace(' ', '-')}"
+            found[columns] = measure(options.sink, folder, columns, options.batches, leaves_out=kind == "left out")
+    for line in report(options.sink, medians):
+        print(line)
+
+
+def report(sink: str, medians: Mapping[str, Mapping[int, float]]) -> list[str]:
+    """A line for each kind of change: seconds by width, and each as a multiple of the first width's whole row."""
+    unit = next(iter(next(iter(medians.values())).values()))
+    return [
+        f"{sink}, {kind}: " + ", ".join(f"{width} columns {s:.2f} s ({s / unit:.1f}x)" for width, s in found.items())
+        for kind, found in medians.items()
+    ]
+
+
+def measure(sink: str, folder: Path, columns: int, batches: int, *, leaves_out: bool) -> float:
+    """The median of the seconds of a batch of one change."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for turn in range(WARM + batches):
+        deliver(folder, columns, turn, leaves_out=leaves_out and turn > 0)
+    pipeline = Pipeline.from_dict(
+        {
+            "name": "wide",
+            "source": {"files": {"path": str(folder / "bronze"), "format": "json", "maxFilesPerTrigger": 1}},
+            "tables": [{"source": TOPIC, "key": ["id"], "target": TABLE}],
+            "transforms": [{"unwrap": {}}],
+            "sink": {sink: {SINKS[sink]: str(folder / "lake")}},
+            "maintenance": {"enabled": False},
+            "checkpoint": str(folder / "checkpoint"),
+        }
+    )
+    seconds: list[float] = []
+    pipeline.start_available_now(
+        pipeline.session(), on_progress=lambda progress: seconds.append(progress.seconds)
+    ).await_termination()
+    assert len(seconds) == WARM + batches, f"{len(seconds)} batches"
+    return statistics.median(seconds[WARM:])
+
+
+def deliver(folder: Path, columns: int, turn: int, *, leaves_out: bool) -> None:
+    """A file of one update of one row; ``columns``: with the key."""
+    fields = [{"field": "id", "type": "int64", "optional": False}]
+    fields += [{"field": f"c{at}", "optional": True, **_KINDS[at % len(_KINDS)]} for at in range(columns - 1)]
+    row: dict[str, Any] = {"id": 1, **{f"c{at}": _value(at, turn) for at in range(columns - 1)}}
+    if leaves_out:
+        row["c0"] = _LEFT_OUT
+    lsn = 10**12 + turn
+    payload = {
+        "before": None,
+        "after": row,
+        "source": {"connector": "postgresql", "ts_ms": 1, "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'},
+        "op": "u" if turn else "c",
+    }
+    source = [("connector", "string"), ("ts_ms", "int64"), ("lsn", "int64"), ("sequence", "string")]
+    schema = {
+        "type": "struct",
+        "fields": [
+            *({"type": "struct", "fields": fields, "optional": True, "field": image} for image in ("before", "after")),
+            {"type": "struct", "fields": [{"field": n, "type": t} for n, t in source], "field": "source"},
+            {"type": "string", "field": "op"},
+        ],
+    }
+    bronze = folder / "bronze" / TOPIC / "partition=0"
+    bronze.mkdir(parents=True, exist_ok=True)
+    file = bronze / f"{TOPIC}+0+{turn:010d}.json"
+    file.write_text(json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")) + "\n")
+    os.utime(file, (1_700_000_000 + turn, 1_700_000_000 + turn))  # the oldest is taken first
+
+
+def _value(at: int, turn: int) -> Any:
+    values = (f"text {turn}", turn, base64.b64encode(bytes([1, turn % 256])).decode(), 1_700_000_000_000_000 + turn)
+    return values[at % len(values)]
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ from headrace.sdk.positions import is_tombstone
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Table
 from headrace.sdk.source import RangedSource, SourceContext
-from headrace.spark.columns import match_names, name_fold
+from headrace.spark.columns import any_of, match_names, name_fold
 from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
 
     value = F.col(E.VALUE)
     fields: list[str] = getattr(frame.schema[E.VALUE].dataType, "names", [])
-    has_any = reduce(lambda a, b: a | b, [value.getField(name).isNotNull() for name in fields], F.lit(False))
+    has_any = any_of(value.getField(name).isNotNull() for name in fields)
     is_raw = F.col(E.ERROR).isNotNull() & ~F.coalesce(has_any, F.lit(False))
     names = [name for name in (E.RAW, E.RAW_KEY, E.HEADERS) if name in frame.columns]
     return frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names})

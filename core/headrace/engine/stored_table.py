@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError
 from headrace.sdk.changes import PREFIX
-from headrace.spark.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,4 +20,4 @@ def read_stored(sink: Sink, table: Table, session: SparkSession) -> DataFrame | 
     except ConfigError:
         return None
     hidden = tuple(prefix for prefix in sink.hidden_prefixes if prefix != PREFIX)
-    return rows.select(*[rows[quote_name(c)] for c in rows.columns if not hidden or not c.startswith(hidden)])
+    return rows.drop(*[name for name in rows.columns if name.startswith(hidden)]) if hidden else rows

@@ -32,7 +32,7 @@ from headrace.sdk.changes import (
 )
 from headrace.sdk.positions import in_epoch, is_tombstone
 from headrace.sdk.sink import OPERATION, TableMode
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import quote_name, select_texts
 from headrace.upsert.deduplicate import latest_per_key
 from headrace.upsert.fill_unavailable import fill_from_older
 from headrace.upsert.table_state import TableState
@@ -61,12 +61,12 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
     if set(job.modes.values()) - {"upsert"}:
         names.append(TOPIC)
     names += [name for name in changes.columns if name in job.record_columns - {TOPIC}]
-    marks = [F.col(RAW).isNull().alias(TOMBSTONE)] if job.keeps_tombstones else []
-    return changes.where(F.col(ERROR).isNull()).select(
-        *[F.col(quote_name(name)) for name in names],
-        *marks,
-        F.col(DELETED),
-        *[in_epoch(F.col(name), job.marks.epoch).alias(name) for name in positions],
+    marks = {TOMBSTONE: F.col(RAW).isNull()} if job.keeps_tombstones else {}
+    marks |= {name: in_epoch(F.col(name), job.marks.epoch) for name in positions}
+    rows = changes.where(F.col(ERROR).isNull()).withColumns(marks)
+    return select_texts(
+        rows,
+        [quote_name(name) for name in [*names, *([TOMBSTONE] if job.keeps_tombstones else []), DELETED, *positions]],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import quote_name, select_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 def project(rows: DataFrame, want: StructType) -> DataFrame:
     """``rows`` with the columns of ``want``, in its order and types, nested ones too; null where ``rows`` has none."""
     theirs = {field.name: field.dataType for field in rows.schema}
-    cells = [_cell(_column(field.name), theirs.get(field.name), field.dataType) for field in want]
-    return rows.select(*[cell.alias(name) for cell, name in zip(cells, want.names, strict=True)])
+    changed = {
+        field.name: _cell(_column(field.name), theirs.get(field.name), field.dataType)
+        for field in want
+        if field.name not in theirs or not is_same_type(theirs[field.name], field.dataType)
+    }
+    return select_texts(rows.withColumns(changed) if changed else rows, [quote_name(name) for name in want.names])
 
 
 def is_same_type(first: DataType, second: DataType) -> bool:

@@ -104,7 +104,13 @@ if TYPE_CHECKING:
         SourceContext as SourceContext,
     )
     from headrace.sdk.transform import Transform as Transform
-    from headrace.spark.columns import barrier as barrier, match_names as match_names, quote_name as quote_name
+    from headrace.spark.columns import (
+        any_of as any_of,
+        barrier as barrier,
+        match_names as match_names,
+        quote_name as quote_name,
+        select_texts as select_texts,
+    )
     from headrace.spark.error_text import (
         causes as causes,
         find_missing_file as find_missing_file,
@@ -143,7 +149,7 @@ _NAMES = {
     "sdk.sink": "Batch Capabilities MARK_SEARCH_DEPTH Sink SinkConfig Table TableMode WriteResult",
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",
-    "spark.columns": "barrier match_names quote_name",
+    "spark.columns": "any_of barrier match_names quote_name select_texts",
     "spark.error_text": "causes find_missing_file first_line full_text",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize move_to_session",

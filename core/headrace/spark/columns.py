@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Item = TypeVar("Item")
+
+#: A character that separates texts, and is in no name that a database has.
+_BETWEEN = "\x1e"
 
 
 def quote_name(name: str) -> str:
     """A column name as Spark's SQL reads it literally."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def select_texts(frame: DataFrame, texts: Sequence[str]) -> DataFrame:
+    """The frame with the columns that the texts are, each an expression of SQL.
+
+    A table may have hundreds: they go to Java in one call, where a Column takes a few for each. Only in sessions of headrace's own is
+    ``${…}`` in a name left as it is.
+    """
+    from pyspark.sql import DataFrame
+
+    if not texts or any(_BETWEEN in text for text in texts):
+        return frame.selectExpr(*texts)
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - PySpark's own way is a call for each text
+    array = jvm.java.util.regex.Pattern.compile(_BETWEEN).split(_BETWEEN.join(texts))
+    return DataFrame(frame._jdf.selectExpr(array), frame.sparkSession)  # noqa: SLF001
+
+
+def any_of(conditions: Iterable[Column]) -> Column:
+    """Whether one of the conditions holds; false without any.
+
+    By halves: of hundreds in a row each would be nested in the next, and Java's stack has an end.
+    """
+    from pyspark.sql import functions as F
+
+    several = list(conditions) or [F.lit(False)]
+    while len(several) > 1:
+        pairs = zip(several[::2], several[1::2], strict=False)
+        several = [a | b for a, b in pairs] + several[len(several) // 2 * 2 :]
+    return several[0]
 
 
 def barrier(column: Column) -> Column:

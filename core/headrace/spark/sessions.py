@@ -26,6 +26,10 @@ _CONF = {
     # Both write out what a join's key is made from, each mention anew: of records with many columns, without end.
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    # What it finds out of each column is carried through every step, and compared with that of every other.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Names of columns are in texts of SQL, and one may have `${…}` in it.
+    "spark.sql.variable.substitute": "false",
 }
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION, PREFIX, UNAVAILABLE
 from headrace.sdk.positions import is_tombstone
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import any_of, quote_name
 from headrace.spark.sessions import materialize
 from headrace.upsert.unavailable import COLUMN_POSITIONS, FILLED_SUFFIX, PARTIAL, is_true, unavailable_columns
 
@@ -131,7 +130,7 @@ def _rows_that_fill(joined: DataFrame, key: Sequence[str], columns: int) -> Data
     """The rows that have a value for their stored row, one a key."""
     from pyspark.sql import Window, functions as F
 
-    fills_any = reduce(lambda a, b: a | b, [F.col(f"{_INTO_STORED}{i}") for i in range(columns)], F.lit(False))
+    fills_any = any_of(F.col(f"{_INTO_STORED}{i}") for i in range(columns))
     fills = joined.where(fills_any)
     if PARTIAL not in joined.columns:
         return fills

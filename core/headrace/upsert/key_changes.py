@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.row_store import RowStore
 from headrace.sdk.changes import DELETED, KEY_CHANGE_POSITION, NEW_KEY, POSITION, PREFIX, UNAVAILABLE
-from headrace.spark.columns import quote_name
+from headrace.spark.columns import any_of, quote_name
 from headrace.spark.sessions import materialize
 from headrace.upsert.keys import key_text
 from headrace.upsert.unavailable import (
     COLUMN_POSITIONS,
     FILLED_SUFFIX,
     PARTIAL,
-    any_of,
     is_true,
     unavailable_columns,
 )

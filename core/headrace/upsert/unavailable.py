@@ -6,13 +6,12 @@ may have a newer value of a column than the row, although the row itself is newe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import ERROR, IMAGES, NEW_KEY, OP, PREFIX, UNAVAILABLE, Changes
-from headrace.spark.columns import barrier, quote_name
+from headrace.spark.columns import any_of, barrier, quote_name
 from headrace.spark.error_text import full_text
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
     others = tests.keys() - set(changes.key_columns)
     if others and NEW_KEY in changes.own_columns:  # The row under the new key, which leaves values out, may come later.
         signs.append(F.col(NEW_KEY).isNotNull())
-    failure = F.when(reduce(lambda a, b: a | b, signs), F.raise_error(F.lit(_MARK)).cast("string"))
+    failure = F.when(any_of(signs), F.raise_error(F.lit(_MARK)).cast("string"))
     if OP in changes.own_columns:  # A snapshot's row has all its values; an insert has not where a key was changed.
         failure = F.when(F.col(OP).eqNullSafe("r"), None).otherwise(failure)
     error = barrier(F.coalesce(F.col(ERROR), failure))
@@ -94,11 +93,6 @@ def is_true(condition: Column) -> Column:
     from pyspark.sql import functions as F
 
     return F.coalesce(condition, F.lit(False))
-
-
-def any_of(conditions: Iterator[Column]) -> Column:
-    """Whether one of at least one condition holds."""
-    return reduce(lambda a, b: a | b, conditions)
 
 
 def _without_placeholders(frame: DataFrame, image: str, tests: Tests) -> Column:

@@ -21,6 +21,7 @@ from headrace.sdk import (
     Transform,
     match_names,
     quote_name,
+    select_texts,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _ROOT = ("op", "ts_ms", "ts_us", "ts_ns")
 _TRANSACTION = ("id", "total_order", "data_collection_order")
 _DELETED_FIELD = "__deleted"
+_CELL = PREFIX + "cell_"
 
 
 #: ExtractNewRecordState's options that have no meaning here.
@@ -129,7 +131,7 @@ class Unwrap(Transform):
         # A key column that the row lacks is added: without it the row could not be found again.
         names = dict.fromkeys([*changes.row_columns, *changes.key_columns])
         images = [_Image.of(frame, image, names) for image in ("after", KEY, "before") if image in frame.columns]
-        columns = {name: self._cell(images, name, deleted) for name in names}
+        columns: dict[str, Column | str] = {name: self._cell(images, name, deleted) for name in names}
         if self._flags_deleted:
             columns.setdefault(_DELETED_FIELD, _flag(deleted))
         origins = {}
@@ -145,40 +147,39 @@ class Unwrap(Transform):
         if not own_columns:  # on a DataFrame of one's own nobody takes out later what is no row
             after = _column("after").isNotNull() if "after" in frame.columns else F.lit(False)
             frame = frame.where((after & ~deleted) | deleted if self._keeps_deleted else after & ~deleted)
-        rows = [column.alias(name) for name, column in columns.items()]
-        frame = frame.select(*rows, *map(self._own_column, own_columns))
+        frame = _select(frame, {**columns, **{name: self._own_column(name) for name in own_columns}})
         return replace(changes, frame=frame, envelope=False, origins=origins)
 
-    def _cell(self, images: Sequence[_Image], name: str, deleted: Column) -> Column:
-        """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has."""
+    def _cell(self, images: Sequence[_Image], name: str, deleted: Column) -> Column | str:
+        """A row's value: of ``after``; of a deleted row the key's, and for one that stays, or has no key, what ``before`` has.
+
+        A text of SQL where it is a field of ``after``, as most are.
+        """
         from pyspark.sql import functions as F
 
-        holders, types = {}, []
-        for image in images:
-            if (field := image.fields.get(name)) is not None:
-                holders[image.name] = image.column.getField(field)
-                types.append(image.types[field])
-        key = [holders[KEY]] if KEY in holders else []
+        holders = {image.name: image for image in images if name in image.fields}
         keyless = all(image.name != KEY for image in images)
-        before = [holders["before"]] if "before" in holders and (key or keyless or self._keeps_deleted) else []
-        if "after" in holders and not key and not before:
-            return holders["after"]  # null where the row is deleted
-        nothing = F.lit(None).cast(types[0])
-        present = [holders["after"]] if "after" in holders else []
+        takes_before = "before" in holders and (KEY in holders or keyless or self._keeps_deleted)
+        if "after" in holders and KEY not in holders and not takes_before:
+            return f"after.{quote_name(holders['after'].fields[name])}"  # null where the row is deleted
+        values = {image.name: image.column.getField(image.fields[name]) for image in holders.values()}
+        first = next(iter(holders.values()))
+        nothing = F.lit(None).cast(first.types[first.fields[name]])
+        key = [values[KEY]] if KEY in holders else []
+        before = [values["before"]] if takes_before else []
+        present = [values["after"]] if "after" in holders else []
         return F.when(deleted, F.coalesce(*key, *before, nothing)).otherwise(F.coalesce(*present, *key, nothing))
 
     def _flat(self, changes: Changes) -> Changes:
         frame = changes.frame
         if self._flags_deleted and DELETED in frame.columns:
-            columns = {name: self._own_column(name) for name in frame.columns}
+            columns: dict[str, Column | str] = {name: self._own_column(name) for name in frame.columns}
             columns.setdefault(_DELETED_FIELD, _flag(_column(DELETED)))
-            frame = frame.select(*[column.alias(name) for name, column in columns.items()])
+            frame = _select(frame, columns)
         return replace(changes, frame=frame)
 
-    def _own_column(self, name: str) -> Column:
-        from pyspark.sql import functions as F
-
-        return F.lit(False).alias(DELETED) if name == DELETED and self._keeps_deleted else _column(name)
+    def _own_column(self, name: str) -> str:
+        return "false" if name == DELETED and self._keeps_deleted else quote_name(name)
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,16 @@ def _refuse_documents(schema: StructType) -> None:
             fix="let ExtractNewDocumentState of Debezium's MongoDB connector make rows of them; or leave `unwrap` out, and the "
             "table keeps the events",
         )
+
+
+def _select(frame: DataFrame, columns: Mapping[str, Column | str]) -> DataFrame:
+    """The columns under their names; what is no text becomes a column of its own first."""
+    made = {f"{_CELL}{i}": column for i, column in enumerate(columns.values()) if not isinstance(column, str)}
+    texts = [
+        f"{column if isinstance(column, str) else f'{_CELL}{i}'} AS {quote_name(name)}"
+        for i, (name, column) in enumerate(columns.items())
+    ]
+    return select_texts(frame.withColumns(made) if made else frame, texts)
 
 
 def _flag(deleted: Column) -> Column:

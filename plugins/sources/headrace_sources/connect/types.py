@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
+from headrace.sdk import any_of
 from headrace_sources.connect import decimals, times
 from headrace_sources.connect.schema import LEAF_NAMES, ConnectSchema, parse_connect_schema
 
@@ -166,7 +167,7 @@ def conversion_failed(
             for name, inner in schema.fields.items()
         ]
         failures = [check for check in checks if check is not None]
-        return reduce(lambda a, b: a | b, failures) if failures else None
+        return any_of(failures) if failures else None
     inner = schema.element or schema.value
     if inner is None or conversion_failed(column, result, inner) is None:
         return None

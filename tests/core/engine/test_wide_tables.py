@@ -1,0 +1,145 @@
+"""A table of many columns: what planning asks of Java for each further column, and names that texts of SQL could misread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from py4j.java_gateway import GatewayClient
+
+from headrace.engine import upsert_steps as steps
+from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.sdk import project, select_texts
+from headrace.sdk.changes import Changes
+from headrace.sdk.sink import Table
+from headrace.spark.columns import any_of, quote_name
+from headrace.spark.sessions import Sessions
+from headrace.upsert.deduplicate import latest_per_key
+from headrace_transforms.unwrap import Unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+NARROW, WIDE = 10, 60
+HOSTILE = (
+    "a.b", "back`tick", "it's", 'a "quote"', "a space", "select", "from", "*", "a,b", "x AS y", "${spark.master}", "${env:PATH}",
+    "back\\slash", "new\nline", "-- no comment", "/* nor this */", "äöü 列", "1st", "a\x1eb", "null", "`", "``",
+)  # fmt: skip
+OWN = "_headrace_error string, _headrace_deleted boolean, _headrace_position string"
+
+
+@contextmanager
+def java_calls() -> Iterator[Callable[[], int]]:
+    """What counts the calls to Java, but those that free an object."""
+    count, send = 0, GatewayClient.send_command
+
+    def counted(self: Any, command: str, *args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        count += not command.startswith("m\n")
+        return send(self, command, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GatewayClient, "send_command", counted)
+        yield lambda: count
+
+
+def columns_of(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(f"{quote_name(name)} string" for name in names)
+
+
+def numbered(width: int) -> list[str]:
+    return [f"c{i}" for i in range(width)]
+
+
+def job_of(names: list[str]) -> TableBatch:
+    return TableBatch(Table("shop.wide", ("id",)), BatchMarks("checkpoint", 1), {}, ("id", *names))
+
+
+def flat(spark: SparkSession, names: list[str]) -> DataFrame:
+    return spark.createDataFrame([], f"id int, {columns_of(names)}, {OWN}")
+
+
+def envelopes(spark: SparkSession, names: list[str]) -> Changes:
+    key = "_headrace_key struct<id int>"
+    frame = spark.createDataFrame([], f"after struct<id int, {columns_of(names)}>, op string, {key}, {OWN}")
+    return Changes(frame, envelope=True)
+
+
+def accept(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    rows, job = flat(spark, names), job_of(names)
+    return lambda: steps.accept_rows(rows, job)
+
+
+def deduplicate(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    rows = flat(spark, names)
+    return lambda: latest_per_key(rows, ["id"])
+
+
+def project_on_table(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    rows = flat(spark, names)
+    rows.schema  # noqa: B018 - it is kept
+    return lambda: project(rows, rows.schema)
+
+
+def unwrap(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    changes = envelopes(spark, names)
+    return lambda: Unwrap().apply(changes)
+
+
+@pytest.mark.parametrize("step", [accept, deduplicate, project_on_table, unwrap])
+def test_a_step_asks_java_as_often_for_many_columns_as_for_few(
+    spark: SparkSession, step: Callable[[SparkSession, list[str]], Callable[[], object]]
+) -> None:
+    calls = []
+    for width in (NARROW, NARROW, WIDE):  # what is looked up once is looked up in the first
+        run = step(spark, numbered(width))
+        with java_calls() as count:
+            run()
+            calls.append(count())
+    assert calls[2] == calls[1] > 0
+
+
+def test_names_are_read_as_they_are(spark: SparkSession) -> None:
+    session = Sessions(spark).of("hostile")
+    values = [str(i) for i in range(len(HOSTILE))]
+    rows = session.createDataFrame([tuple(values)], columns_of(HOSTILE))
+    for several in (HOSTILE, [name for name in HOSTILE if "\x1e" not in name]):
+        selected = select_texts(rows, [quote_name(name) for name in several])
+        assert selected.columns == list(several)
+        assert selected.first().asDict() == {name: values[HOSTILE.index(name)] for name in several}  # type: ignore[union-attr]
+
+
+def test_rows_are_unwrapped_accepted_and_projected_whatever_their_columns_are_called(spark: SparkSession) -> None:
+    session, names = Sessions(spark).of("hostile"), list(HOSTILE)
+    values = [str(i) for i in range(len(names))]
+    frame = session.createDataFrame(
+        [((1, *values), "c", (1,), None, False, "0A")], envelopes(session, names).frame.schema
+    )
+    rows = steps.accept_rows(Unwrap().apply(Changes(frame, envelope=True)).frame, job_of(names))
+    projected = project(rows, rows.schema)
+    assert projected.columns == ["id", *names, "_headrace_deleted", "_headrace_position"]
+    assert [tuple(row) for row in projected.collect()] == [(1, *values, False, "0A")]
+
+
+def test_names_that_differ_in_case_alone_are_two_where_the_session_says_so(spark: SparkSession) -> None:
+    session = Sessions(spark, {"spark.sql.caseSensitive": "true"}).of("case")
+    rows = session.createDataFrame([("lower", "upper")], "id string, ID string")
+    assert [tuple(row) for row in select_texts(rows, ["`ID`", "`id`"]).collect()] == [("upper", "lower")]
+    assert [tuple(row) for row in project(rows, rows.schema).collect()] == [("lower", "upper")]
+
+
+def test_no_texts_are_no_columns(spark: SparkSession) -> None:
+    assert select_texts(spark.range(1), []).columns == []
+
+
+def test_one_of_many_conditions_is_found_without_nesting_them(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    rows = spark.createDataFrame([(2_999,), (3_000,), (None,)], "n int")
+    found = rows.select(any_of(F.col("n") == i for i in range(3_000))).collect()
+    assert [row[0] for row in found] == [True, False, None]
+    assert [row[0] for row in rows.select(any_of([])).collect()] == [False] * 3

@@ -109,7 +109,7 @@ def _idle(kafka: Kafka, options: argparse.Namespace) -> str:
     for some in (options.active, tables):
         there = sum(sum(kafka.end_offsets(_topic(number)).values()) for number in range(some))
         pattern = f"t({'|'.join(map(str, range(some)))})"
-        with _started(kafka, pattern, options.work / f"of{some}") as (_, query, done):
+        with _start(kafka, pattern, options.work / f"of{some}") as (_, query, done):
             _await(partial(lambda done, there: _rows(done) >= there, done, there), query)
             times.append(
                 [_time_batch(kafka, query, done, active, turn) for turn in range(1, WARM + batches + 1)][WARM:]
@@ -138,7 +138,7 @@ def _hot(kafka: Kafka, options: argparse.Namespace) -> str:
     produced: list[float] = []
     with (
         _by_lag() if options.by_lag else nullcontext(),
-        _started(kafka, ".*", options.work, maxOffsetsPerTrigger=options.limit) as (_, query, done),
+        _start(kafka, ".*", options.work, maxOffsetsPerTrigger=options.limit) as (_, query, done),
     ):
         _await(lambda: _rows(done) > 0, query)
         while query.is_active and _rows(done, hot) < rows:
@@ -166,7 +166,7 @@ def _growth(kafka: Kafka, options: argparse.Namespace) -> str:
     for topic in topics:
         kafka.produce(topic, *changes(0, 1))
     held = []
-    with _started(kafka, ".*", options.work) as (spark, query, done):
+    with _start(kafka, ".*", options.work) as (spark, query, done):
         for turn in range(1, batches + 1):
             _time_batch(kafka, query, done, topics, turn)
             if turn % options.every == 0:
@@ -186,7 +186,7 @@ def _look(spark: "SparkSession", batches: int, folder: Path) -> Held:
 
 
 @contextmanager
-def _started(
+def _start(
     kafka: Kafka, pattern: str, folder: Path, **source: Any
 ) -> "Iterator[tuple[SparkSession, Query, list[tuple[float, BatchProgress]]]]":
     """A run that goes on, in a session of its own; each batch with when it ended."""

@@ -4,7 +4,7 @@
 ``epochs.json``    the epochs that were raised
 ``orders.json``    what the changes of each topic are ordered by
 ``masks.json``     which columns are masked, by a digest of the rule, and since which batch
-``stream/``        Spark's own checkpoint of a native source; ``ahead/`` is Kafka's
+``stream/``        Spark's own checkpoint of a native source; ``ahead/``: where batches end elsewhere than Spark planned
 ``ranged/``        offsets/ and commits/ of a ranged source
 ``schemas/``       the schema of each topic
 ``progress/``      the last batches

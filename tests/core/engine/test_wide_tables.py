@@ -37,13 +37,13 @@ def java_calls() -> Iterator[Callable[[], int]]:
     """What counts the calls to Java, but those that free an object."""
     count, send = 0, GatewayClient.send_command
 
-    def counted(self: Any, command: str, *args: Any, **kwargs: Any) -> Any:
+    def count_call(self: Any, command: str, *args: Any, **kwargs: Any) -> Any:
         nonlocal count
         count += not command.startswith("m\n")
         return send(self, command, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GatewayClient, "send_command", counted)
+        patch.setattr(GatewayClient, "send_command", count_call)
         yield lambda: count
 
 
@@ -51,7 +51,7 @@ def columns_of(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"{quote_name(name)} string" for name in names)
 
 
-def numbered(width: int) -> list[str]:
+def number_names(width: int) -> list[str]:
     return [f"c{i}" for i in range(width)]
 
 
@@ -96,7 +96,7 @@ def test_a_step_asks_java_as_often_for_many_columns_as_for_few(
 ) -> None:
     calls = []
     for width in (NARROW, NARROW, WIDE):  # what is looked up once is looked up in the first
-        run = step(spark, numbered(width))
+        run = step(spark, number_names(width))
         with java_calls() as count:
             run()
             calls.append(count())

@@ -116,6 +116,8 @@ def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, s
             login.change()
             login.produce(3)
             wait_for("orders batch 2 ")
+            # A login that was under way when the password changed is refused once more.
+            until(lambda: login.ids(spark) == [1, 2, 3] or process.poll() is not None, "the row after the change")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
         finally:

@@ -163,7 +163,10 @@ class KafkaSource(NativeSource):
 
     def prepare_for_trigger_available_now(self, spark: SparkSession) -> None:
         self._await_broker(spark)
-        partitions, _ = self._find_partitions(spark)
+        try:
+            partitions, _ = self._find_partitions(spark)
+        except ConfigError:  # a topic is not there, or not for this login: the stream says why
+            return
         self._available = self._admin(spark).latest(partitions)
 
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.iceberg import java_table, name_of
 
 from headrace.sdk.maintenance import MaintenanceStep, Upkeep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH
@@ -17,7 +17,7 @@ from headrace.spark.sessions import Sessions
 from headrace.testing.faults import Calls, Fault, LostError
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.staging import stage_files
 
@@ -64,27 +64,17 @@ def remove_rows(shop: Shop) -> None:
 
 def add_versions(shop: Shop) -> None:
     write_small_files(shop)
-    java = load(shop)
+    java = java_table(shop.target)
     for _ in range(MARK_SEARCH_DEPTH):
         java.newAppend().commit()
 
 
 def leave_files(shop: Shop) -> None:
     write_small_files(shop)
-    java = load(shop)
+    java = java_table(shop.target)
     java.updateProperties().set(ORPHANS_PROPERTY, "0").commit()
     with active(shop.target.session):
-        stage_files(shop.target.session, name_of(shop), java, shop.target.session.table(name_of(shop)))
-
-
-def name_of(shop: Shop) -> str:
-    assert isinstance(shop.target.sink, IcebergSink)
-    return shop.target.sink._name(shop.target.session, shop.target.table)
-
-
-def load(shop: Shop) -> Any:
-    with active(shop.target.session):
-        return load_table(shop.target.session, name_of(shop))
+        stage_files(shop.target.session, name_of(shop.target), java, shop.target.session.table(name_of(shop.target)))
 
 
 def find_step(shop: Shop, name: str, upkeep: Upkeep) -> MaintenanceStep:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.support.iceberg import java_table
 
 from headrace.engine.retry import retry
 from headrace.errors import HeadraceError, RetriableError
@@ -17,7 +17,6 @@ from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import active, load_table
 from headrace_sinks.iceberg.maintenance import _TINY_BYTES, METADATA_PROPERTIES, _count_mergeable
 
 pytestmark = pytest.mark.spark
@@ -39,12 +38,6 @@ def plan(target: Target, upkeep: Upkeep = ALL) -> Iterator[MaintenanceStep]:
 
 def maintain(target: Target, upkeep: Upkeep = ALL) -> dict[str, str]:
     return {step.name: step.run() for step in plan(target, upkeep)}
-
-
-def java_table(target: Target) -> Any:
-    assert isinstance(target.sink, IcebergSink)
-    with active(target.session):
-        return load_table(target.session, target.sink._name(target.session, target.table))
 
 
 def rows(target: Target) -> dict[int, str]:

@@ -6,16 +6,15 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.iceberg import java_table, name_of
 
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import active, load_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -29,16 +28,6 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, clones: Sessions) -> 
     target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
     target.write(PEOPLE, put(1, 1, "new"), remove(1, 2, ""))
     return target
-
-
-def name_of(target: Target) -> str:
-    assert isinstance(target.sink, IcebergSink)
-    return target.sink._name(target.session, target.table)
-
-
-def java_table(target: Target) -> Any:
-    with active(target.session):
-        return load_table(target.session, name_of(target))
 
 
 def maintain(target: Target) -> dict[str, str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.iceberg import java_table, name_of
 
 from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.staging import stage_files
 
@@ -36,16 +36,6 @@ def target(tmp_path: Path, clones: Sessions) -> Target:
 
 def maintain(target: Target, upkeep: Upkeep = LATER) -> dict[str, str]:
     return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, upkeep)}
-
-
-def java_table(target: Target) -> Any:
-    with active(target.session):
-        return load_table(target.session, name_of(target))
-
-
-def name_of(target: Target) -> str:
-    assert isinstance(target.sink, IcebergSink)
-    return target.sink._name(target.session, target.table)
 
 
 def folder_of(target: Target, tmp_path: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.support.iceberg import java_table, name_of
 from tests.support.waiting import until
 
 from headrace.errors import RetriableError
@@ -19,7 +20,7 @@ from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink, position_deletes
-from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.catalog import active
 from headrace_sinks.iceberg.commit import commit_files, commit_with_mark
 from headrace_sinks.iceberg.row_delta import HIGHEST, MOST_ROWS
 from headrace_sinks.iceberg.staging import stage_files
@@ -39,16 +40,6 @@ def by_key(folder: Path, **options: Any) -> IcebergSink:
 @pytest.fixture
 def target(tmp_path: Path, clones: Sessions) -> Target:
     return Target(by_key(tmp_path), clones.of("one"))
-
-
-def name_of(target: Target) -> str:
-    assert isinstance(target.sink, IcebergSink)
-    return target.sink._name(target.session, target.table)
-
-
-def java_table(target: Target) -> Any:
-    with active(target.session):
-        return load_table(target.session, name_of(target))
 
 
 def files(target: Target) -> Counter[str]:

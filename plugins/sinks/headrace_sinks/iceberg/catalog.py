@@ -74,6 +74,12 @@ def load_table(spark: SparkSession, name: str) -> Any:
         raise
 
 
+def actions_of(spark: SparkSession) -> Any:
+    """Iceberg's own actions: jobs of Spark's that maintain a table."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+
+
 def format_version(java: Any) -> str:
     """The version of Iceberg's format that a table has."""
     return str(java.operations().current().formatVersion())

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
-from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.catalog import actions_of, active, load_table
 from headrace_sinks.iceberg.orphans import find_last_look, may_delete_files, remove_orphans
 from headrace_sinks.iceberg.position_deletes import (
     convert_equality_deletes,
@@ -120,7 +120,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
 
     def compact() -> str:
         java.refresh()  # a batch may have come since, and a try that lost to one is repeated
-        action = _actions(spark).rewriteDataFiles(java).binPack()
+        action = actions_of(spark).rewriteDataFiles(java).binPack()
         for key, value in options.items():
             action = action.option(key, value)
         done = action.execute()
@@ -176,7 +176,7 @@ def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> Mai
         return None
 
     def rewrite() -> str:
-        done = _actions(spark).rewritePositionDeletes(java).option("min-input-files", "2").execute()
+        done = actions_of(spark).rewritePositionDeletes(java).option("min-input-files", "2").execute()
         return f"{done.rewrittenDeleteFilesCount()} delete files into {done.addedDeleteFilesCount()}"
 
     return _step(spark, "rewrite-deletes", f"{deletes} delete files", rewrite)
@@ -231,11 +231,6 @@ def _step(spark: SparkSession, name: str, what: str, run: Any, *, is_alone: bool
             return str(run())
 
     return MaintenanceStep(name, what, run_active, is_alone)
-
-
-def _actions(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
 
 
 def _sizes(spark: SparkSession, name: str) -> list[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import ConfigError
+from headrace_sinks.iceberg.catalog import actions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,30 +29,27 @@ def find_last_look(java: Any) -> float | None:
     return int(noted) / 1000 if noted.isdigit() else None
 
 
-def list_own_folders(java: Any) -> Iterator[str]:
+def list_own_folders(java: Any) -> Sequence[str]:
     """The folders that are the table's alone. Another table's may lie beside them, or where ``write.data.path`` points."""
     location = str(java.location()).rstrip("/")
-    yield from (f"{location}/data", f"{location}/metadata")
+    return (f"{location}/data", f"{location}/metadata")
 
 
 def remove_orphans(spark: SparkSession, name: str, java: Any, before: float, now: float) -> str:
     """Removes orphans that were written before a time; says how many. Both times are in seconds since 1970."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
     can_list = _has_prefixes(spark, java)
     removed: list[str] = []
     for folder in list_own_folders(java):
-        action = actions.deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
+        action = actions_of(spark).deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
         removed += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
     refuse_files_that_stay(java, name, removed)
     java.updateProperties().set(ORPHANS_PROPERTY, str(round(now * 1000))).commit()
     return f"{len(removed)} files"
 
 
-def refuse_files_that_stay(java: Any, name: str, removed: Iterable[str]) -> None:
+def refuse_files_that_stay(java: Any, name: str, removed: Sequence[str]) -> None:
     """Iceberg only logs what it could not delete."""
-    looked_at = list(removed)[:_MOST_LOOKS]
-    if stay := [file for file in looked_at if java.io().newInputFile(file).exists()]:
+    if stay := [file for file in removed[:_MOST_LOOKS] if java.io().newInputFile(file).exists()]:
         raise ConfigError(
             f"files that no version names cannot be deleted, as {stay[0]}",
             where=f"table {name}",

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Field ids of a file of position deletes, by Iceberg's specification.
-_FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
+FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
 _FIELD_ID = "parquet.field.id"
-#: What the folders of such files are called, in the table's folder of data.
-FOLDER_PREFIX = "positions-"
 
 
 def has_one_partition(java: Any) -> bool:
@@ -36,9 +34,9 @@ def write_places(spark: SparkSession, java: Any, places: DataFrame, *, by_file: 
     """Files of places, as deletes of a table without partitions; ``by_file``: one for each file of rows."""
     from pyspark.sql import Observation, functions as F
 
-    folder = str(java.locationProvider().newDataLocation(f"{FOLDER_PREFIX}{uuid.uuid4().hex}"))
+    folder = str(java.locationProvider().newDataLocation(f"positions-{uuid.uuid4().hex}"))
     deletes = [
-        F.col("_file").alias("file_path", metadata={_FIELD_ID: _FILE_PATH_ID}),
+        F.col("_file").alias("file_path", metadata={_FIELD_ID: FILE_PATH_ID}),
         F.col("_pos").alias("pos", metadata={_FIELD_ID: _POS_ID}),
     ]
     if by_file:

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace_sinks.iceberg.commit import commit_files
+from headrace_sinks.iceberg.position_deletes import FILE_PATH_ID
 from headrace_sinks.iceberg.staging import stage_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: The field of a file of positions that has the path of the file of rows, by Iceberg's specification.
-_FILE_PATH_ID = 2147483546
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ def find_worn_file(spark: SparkSession, name: str, least_share: float, most_byte
     from pyspark.sql import functions as F
 
     # Files of positions that are for one file of rows have its path as both bounds.
-    bounds = [F.col(bound)[F.lit(_FILE_PATH_ID)] for bound in ("lower_bounds", "upper_bounds")]
+    bounds = [F.col(bound)[F.lit(FILE_PATH_ID)] for bound in ("lower_bounds", "upper_bounds")]
     positions = spark.table(f"{name}.delete_files").where("content = 1").where(bounds[0] == bounds[1])
     gone = positions.groupBy(F.decode(bounds[0], "UTF-8").alias("file_path")).agg(F.sum("record_count").alias("gone"))
     files = spark.table(f"{name}.data_files").select("file_path", "file_size_in_bytes", "record_count")

@@ -1,0 +1,21 @@
+"""Iceberg's own view of a table under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.testing.tables import Target
+from headrace_sinks.iceberg import IcebergSink
+from headrace_sinks.iceberg.catalog import active, load_table
+
+
+def name_of(target: Target) -> str:
+    """The name by which Spark knows the table."""
+    assert isinstance(target.sink, IcebergSink)
+    return target.sink._name(target.session, target.table)
+
+
+def java_table(target: Target) -> Any:
+    """Iceberg's table object, as the table is now."""
+    with active(target.session):
+        return load_table(target.session, name_of(target))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+import py4j.clientserver
 import pytest
 from pydantic import ValidationError
 from tests.plugins.sources.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
@@ -23,6 +24,7 @@ from headrace.progress.model import BatchProgress
 from headrace.testing.sources import SourceConformance
 from headrace.testing.stack.kafka import Kafka, Record
 from headrace_sources.transports.kafka import KafkaSource
+from headrace_sources.transports.kafka_admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -690,3 +692,32 @@ def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, s
 def test_a_wrong_block(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         KafkaSource({"bootstrap.servers": "localhost", **options})
+
+
+def test_an_admin_client_that_is_forgotten_while_a_call_from_java_is_read_leaves_the_call_whole(
+    kafka: Kafka, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admins = [KafkaAdmin(spark, {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "forgotten"})]
+    assert admins[0].cluster()[1] == 1
+    assert "forgotten" in _java_threads(spark)
+    read = py4j.clientserver.get_return_value
+
+    def forget(*args: Any) -> Any:
+        admins.clear()  # as Python's search for cycles may, at any time
+        return read(*args)
+
+    monkeypatch.setattr(py4j.clientserver, "get_return_value", forget)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "lines.txt").write_text("a\n")
+    batches: list[tuple[int, int]] = []
+    stream = spark.readStream.text(str(tmp_path / "in")).writeStream.trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert stream.foreachBatch(lambda rows, batch: batches.append((batch, rows.count()))).start().awaitTermination(60)
+    assert batches == [(0, 1)]
+    assert not admins
+    until(lambda: "forgotten" not in _java_threads(spark), "the end of the client's thread")
+
+
+def _java_threads(spark: SparkSession) -> str:
+    jvm: Any = spark._jvm
+    return " ".join(thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet())

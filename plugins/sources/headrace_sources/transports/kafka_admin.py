@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ class KafkaAdmin:
         isolation = jvm.org.apache.kafka.common.IsolationLevel
         committed = options.get("isolation.level") == "read_committed"
         self._isolation = isolation.READ_COMMITTED if committed else isolation.READ_UNCOMMITTED
-        weakref.finalize(self, _close, self._client)
+        weakref.finalize(self, _start_closing().put, self._client)
 
     def cluster(self) -> tuple[str, int]:
         """The cluster's id, and how many brokers it has."""
@@ -88,6 +91,19 @@ _TIMEOUTS = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
 _CONSUMER_ONLY = frozenset({"isolation.level"})
 
 
-def _close(client: Any) -> None:
-    with suppress(Exception):  # the JVM may be gone before us
-        client.close()
+@functools.cache
+def _start_closing() -> SimpleQueue[Any]:
+    """Where clients go that nobody has any more, to be closed by a thread that does nothing else.
+
+    Python forgets objects at any time, also while a thread reads a call from Java, line by line: if that thread then called Java
+    to close a client, it would take the call's next line for the answer.
+    """
+    forgotten: SimpleQueue[Any] = SimpleQueue()
+
+    def close_all() -> None:
+        while True:
+            with suppress(Exception):  # the JVM may be gone before us
+                forgotten.get().close()
+
+    threading.Thread(target=close_all, name="headrace-kafka-admin-close", daemon=True).start()
+    return forgotten

@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         barrier as barrier,
         match_names as match_names,
         quote_name as quote_name,
+        reuse_columns as reuse_columns,
         select_texts as select_texts,
     )
     from headrace.spark.error_text import (
@@ -149,7 +150,7 @@ _NAMES = {
     "sdk.sink": "Batch Capabilities MARK_SEARCH_DEPTH Sink SinkConfig Table TableMode WriteResult",
     "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
     "sdk.transform": "Transform",
-    "spark.columns": "any_of barrier match_names quote_name select_texts",
+    "spark.columns": "any_of barrier match_names quote_name reuse_columns select_texts",
     "spark.error_text": "causes find_missing_file first_line full_text",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize move_to_session",

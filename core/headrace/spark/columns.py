@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from headrace.errors import ConfigError
 
@@ -11,9 +12,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Item = TypeVar("Item")
+P = ParamSpec("P")
 
 #: A character that separates texts, and is in no name that a database has.
 _BETWEEN = "\x1e"
+#: Of each function that reuses its Columns, the sets of arguments whose Columns are kept: several for each of some hundred tables.
+_KEPT = 512
 
 
 def quote_name(name: str) -> str:
@@ -34,6 +38,27 @@ def select_texts(frame: DataFrame, texts: Sequence[str]) -> DataFrame:
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - PySpark's own way is a call for each text
     array = jvm.java.util.regex.Pattern.compile(_BETWEEN).split(_BETWEEN.join(texts))
     return DataFrame(frame._jdf.selectExpr(array), frame.sparkSession)  # noqa: SLF001
+
+
+def reuse_columns(make: Callable[P, Item]) -> Callable[P, Item]:
+    """The function, which makes its Columns once for the same arguments. These must be hashable.
+
+    A table's hundreds of columns take tens of thousands of calls to Java, and batch after batch has the same ones. A Column is of no
+    frame and of no session: it says what to make of columns that have these names.
+    """
+
+    @lru_cache(_KEPT)
+    def make_in(_: object, *arguments: P.args, **options: P.kwargs) -> Item:
+        return make(*arguments, **options)
+
+    @wraps(make)
+    def reuse(*arguments: P.args, **options: P.kwargs) -> Item:
+        from pyspark import SparkContext
+
+        # Columns end with the Java that they are in.
+        return make_in(SparkContext._gateway, *arguments, **options)  # type: ignore[arg-type]  # noqa: SLF001
+
+    return reuse
 
 
 def any_of(conditions: Iterable[Column]) -> Column:

@@ -6,19 +6,21 @@ may have a newer value of a column than the row, although the row itself is newe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.sdk.changes import ERROR, IMAGES, NEW_KEY, OP, PREFIX, UNAVAILABLE, Changes
-from headrace.spark.columns import any_of, barrier, quote_name
+from headrace.spark.columns import any_of, barrier, quote_name, reuse_columns
 from headrace.spark.error_text import full_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    #: Column → whether a value of it is the placeholder of an unavailable one.
-    Tests = Mapping[str, Callable[[Column], Column]]
+    #: Whether a value is the placeholder of an unavailable one.
+    Test = Callable[[Column], Column]
+    #: By the column that has the value.
+    Tests = Mapping[str, Test]
 
 #: map<string, string>, stored with the row: column → the position of the change that its value is from, where that is not the
 #: row's own; empty text where no change that has it has come yet.
@@ -38,13 +40,14 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
     """
     from pyspark.sql import functions as F
 
-    signs = [is_unavailable for _, is_unavailable in _unavailable_values(changes, tests)]
-    if not signs:
+    values = _tested_values(changes, tests)
+    if not values.tests:
         return changes
+    fails = _is_any_unavailable(values)
     others = tests.keys() - set(changes.key_columns)
     if others and NEW_KEY in changes.own_columns:  # The row under the new key, which leaves values out, may come later.
-        signs.append(F.col(NEW_KEY).isNotNull())
-    failure = F.when(any_of(signs), F.raise_error(F.lit(_MARK)).cast("string"))
+        fails |= F.col(NEW_KEY).isNotNull()
+    failure = F.when(fails, F.raise_error(F.lit(_MARK)).cast("string"))
     if OP in changes.own_columns:  # A snapshot's row has all its values; an insert has not where a key was changed.
         failure = F.when(F.col(OP).eqNullSafe("r"), None).otherwise(failure)
     error = barrier(F.coalesce(F.col(ERROR), failure))
@@ -60,16 +63,16 @@ def mark_unavailable(changes: Changes, tests: Tests) -> Changes:
     """The changes with null for every unavailable value, and with UNAVAILABLE, which says which they are."""
     from pyspark.sql import functions as F
 
-    values = _unavailable_values(changes, tests)
-    if not values:
+    values = _tested_values(changes, tests)
+    if not values.tests:
         return changes
-    frame = changes.frame.withColumn(UNAVAILABLE, F.struct(*[is_it.alias(name) for name, is_it in values]))
-    if not changes.envelope:
-        cells = {name: F.when(~tests[name](F.col(quote_name(name))), F.col(quote_name(name))) for name, _ in values}
+    frame = changes.frame.withColumn(UNAVAILABLE, _mark_values(values))
+    if values.images is None:
+        cells = {name: F.when(~test(F.col(quote_name(name))), F.col(quote_name(name))) for name, test in values.tests}
         return replace(changes, frame=frame.withColumns(cells))
-    for image in IMAGES:
-        if image in frame.columns and _image_columns(frame, image):
-            frame = frame.withColumn(image, _without_placeholders(frame, image, tests))
+    for image, columns in values.images:
+        if columns:
+            frame = frame.withColumn(image, _without_placeholders(image, columns, values.tests))
     return replace(changes, frame=frame)
 
 
@@ -95,38 +98,69 @@ def is_true(condition: Column) -> Column:
     return F.coalesce(condition, F.lit(False))
 
 
-def _without_placeholders(frame: DataFrame, image: str, tests: Tests) -> Column:
+@dataclass(frozen=True)
+class _TestedValues:
+    """The columns of a row that may be unavailable, with their tests; and the images that the row is in, of an envelope."""
+
+    tests: tuple[tuple[str, Test], ...]
+    images: tuple[tuple[str, tuple[str, ...]], ...] | None
+
+
+def _tested_values(changes: Changes, tests: Tests) -> _TestedValues:
+    def choose(names: Sequence[str]) -> tuple[tuple[str, Test], ...]:
+        return tuple((name, tests[name]) for name in names if name in tests)
+
+    if not changes.envelope:
+        return _TestedValues(choose(changes.event_columns), None)
+    images = tuple((i, _image_columns(changes.frame, i)) for i in IMAGES if i in changes.frame.columns)
+    return _TestedValues(choose(changes.row_columns), images)
+
+
+def _find_unavailable(values: _TestedValues) -> list[Column]:
+    """Of each column, whether the row's value is unavailable."""
+    from pyspark.sql import functions as F
+
+    if values.images is None:
+        return [is_true(test(F.col(quote_name(name)))) for name, test in values.tests]
+    # The row is what is after the change, and of a delete what was before it.
+    found = []
+    for name, test in values.tests:
+        is_unavailable = F.lit(False)
+        for image, columns in values.images:
+            whole = F.col(image)
+            if name in columns:
+                is_unavailable = F.when(whole.isNotNull(), is_true(test(whole.getField(name)))).otherwise(
+                    is_unavailable
+                )
+        found.append(is_unavailable)
+    return found
+
+
+@reuse_columns
+def _is_any_unavailable(values: _TestedValues) -> Column:
+    return any_of(_find_unavailable(values))
+
+
+@reuse_columns
+def _mark_values(values: _TestedValues) -> Column:
+    """The struct of what is unavailable."""
+    from pyspark.sql import functions as F
+
+    found = zip(values.tests, _find_unavailable(values), strict=True)
+    return F.struct(*[is_unavailable.alias(name) for (name, _), is_unavailable in found])
+
+
+@reuse_columns
+def _without_placeholders(image: str, columns: tuple[str, ...], tests: tuple[tuple[str, Test], ...]) -> Column:
     """A row image with null in place of its unavailable values."""
     from pyspark.sql import functions as F
 
-    whole = F.col(image)
-    cells = {name: whole.getField(name) for name in _image_columns(frame, image)}
-    values = [(F.when(~tests[n](c), c) if n in tests else c).alias(n) for n, c in cells.items()]
+    whole, by_name = F.col(image), dict(tests)
+    cells = {name: whole.getField(name) for name in columns}
+    values = [(F.when(~by_name[n](c), c) if n in by_name else c).alias(n) for n, c in cells.items()]
     return F.when(whole.isNotNull(), F.struct(*values))
 
 
-def _unavailable_values(changes: Changes, tests: Tests) -> list[tuple[str, Column]]:
-    """Column → whether the row's value of it is unavailable."""
-    from pyspark.sql import functions as F
-
-    if not changes.envelope:
-        return [
-            (name, is_true(tests[name](F.col(quote_name(name))))) for name in changes.event_columns if name in tests
-        ]
-    # The row is what is after the change, and of a delete what was before it.
-    images = [image for image in IMAGES if image in changes.frame.columns]
-    values = []
-    for name in (name for name in changes.row_columns if name in tests):
-        is_unavailable = F.lit(False)
-        for image in images:
-            whole = F.col(image)
-            if name in _image_columns(changes.frame, image):
-                test = is_true(tests[name](whole.getField(name)))
-                is_unavailable = F.when(whole.isNotNull(), test).otherwise(is_unavailable)
-        values.append((name, is_unavailable))
-    return values
-
-
-def _image_columns(frame: DataFrame, image: str) -> list[str]:
+def _image_columns(frame: DataFrame, image: str) -> tuple[str, ...]:
     """The columns of a row image; none where the events have something else in its place."""
-    return list(getattr(frame.schema[image].dataType, "names", ()))
+    return tuple(getattr(frame.schema[image].dataType, "names", ()))

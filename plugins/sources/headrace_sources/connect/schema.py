@@ -38,6 +38,9 @@ class ConnectSchema:
     #: Of a map, whose keys are text.
     value: ConnectSchema | None = None
 
+    def __hash__(self) -> int:
+        return hash((self.data_type, self.name, *(self.fields or ())))
+
     def project(self, data_type: DataType) -> ConnectSchema:
         """The schema with those of its fields alone that a Spark type has too."""
         from pyspark.sql.types import StructType

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from headrace.sdk import any_of
+from headrace.sdk import any_of, reuse_columns
 from headrace_sources.connect import decimals, times
 from headrace_sources.connect.schema import LEAF_NAMES, ConnectSchema, parse_connect_schema
 
@@ -175,6 +175,17 @@ def conversion_failed(
         column, result = F.map_values(column), F.map_values(result)
     each = F.zip_with(column, result, lambda a, b: cast("Column", conversion_failed(a, b, inner)))
     return F.coalesce(F.exists(each, lambda item: item), F.lit(False))
+
+
+@reuse_columns
+def convert_field(
+    column: str, field: str, result: str, schema: ConnectSchema, into: DataType
+) -> tuple[Column, Column | None]:
+    """``convert`` of a field of a column; and ``conversion_failed`` of it, where ``result`` is the column that it becomes."""
+    from pyspark.sql import functions as F
+
+    value = F.col(column).getField(field)
+    return convert(value, schema, into), conversion_failed(value, F.col(result), schema)
 
 
 def _convert_field(

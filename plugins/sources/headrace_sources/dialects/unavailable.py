@@ -10,6 +10,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def placeholder_tests(columns: Mapping[str, DataType], placeholder: str) -> dict
     return {name: test for name, test in tests.items() if test is not None}
 
 
+@cache
 def _placeholder_test(data_type: DataType, placeholder: str) -> Callable[[Column], Column] | None:
     from pyspark.sql import functions as F, types as T
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import (
@@ -15,6 +14,7 @@ from headrace.sdk import (
     SchemaLog,
     Subject,
     UnknownSchemaError,
+    any_of,
     barrier,
     fail_on_unknown_schema,
     find_unknown_schemas,
@@ -23,7 +23,7 @@ from headrace.sdk import (
 )
 from headrace_sources.connect.decimals import with_numeric_decimals
 from headrace_sources.connect.schema import ConnectSchema, limit_schema, parse_connect_schema, union_by_name
-from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.connect.types import convert_field, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
     BODY,
@@ -46,6 +46,9 @@ _HEAD, _PAYLOAD, _ID = "_headrace_head", "_headrace_payload", "_headrace_id"
 _BEGIN, _BETWEEN = '{"schema":{"type":', ',"payload":'
 #: The name by which failed tasks say that a schema is unknown.
 _DECODER = "json"
+#: Beside the ids of a subject's writer schemas: some of their records have decimals as numbers, as no schema says. To parse each
+#: record in both ways makes a plan of twice the size, and few need it.
+_NUMERIC = "decimal.format=NUMERIC"
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class EmbeddedSchemaReader(RecordReader):
     contradicting: Sequence[str]
     #: Of Spark's JSON reader.
     options: Mapping[str, str]
+    #: Whether decimals may also be numbers; else a task that meets a record with such fails.
+    numeric: bool
 
     def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -77,30 +82,30 @@ class EmbeddedSchemaReader(RecordReader):
         frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
         frame = frame.select(*others, text, _head(text).alias(_HEAD))
         frame = frame.select(*others, text, _payload(text, head).alias(_PAYLOAD), _id(head).alias(_ID))
-        values, fitting = [], []
+        parts = []
         for i, group in enumerate(self.groups):
-            frame, value, fits = self._parse_group(frame, group, schema, f"{i}")
-            values.append(value)
-            fitting.append(fits)
-        reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(fitting))
-        return frame.select(*others, F.coalesce(*values).alias(column), barrier(reason).alias(error))
+            frame, part = self._parse_group(frame, group, schema, f"{i}")
+            parts.append(part)
+        reason = F.when(text.isNotNull() & ~text.rlike(NULL_WITH_SCHEMA), self._reject_reason(parts))
+        return frame.select(*others, F.coalesce(*[p.value for p in parts]).alias(column), barrier(reason).alias(error))
 
     def _parse_group(
         self, frame: DataFrame, group: SchemaGroup, schema: StructType, name: str
-    ) -> tuple[DataFrame, Column, Column]:
-        """The frame with the payloads of a group parsed; the value, or what of it fits, and whether all does."""
+    ) -> tuple[DataFrame, _ParsedGroup]:
+        """The frame with the payloads of a group parsed, and where they are in it."""
         from pyspark.sql import functions as F
 
         in_group = F.col(_ID).isin(list(group.ids))
         tree = group.tree.project(schema)
         frame, value, fits = self._parse_payload(frame, tree, schema, name, in_group)
         numeric_tree = with_numeric_decimals(tree)
-        if numeric_tree is not None:  # decimals are written in one of two ways, and no schema says which
-            frame, numeric_value, numeric_fits = self._parse_payload(
-                frame, numeric_tree, schema, f"{name}n", in_group & ~fits
-            )
-            value, fits = F.coalesce(F.when(fits, value), numeric_value), fits | numeric_fits
-        return frame, value, fits
+        if numeric_tree is None:
+            return frame, _ParsedGroup(value, fits)
+        others = in_group & ~fits
+        if not self.numeric:
+            return frame, _ParsedGroup(value, fits, others)
+        frame, numeric_value, numeric_fits = self._parse_payload(frame, numeric_tree, schema, f"{name}n", others)
+        return frame, _ParsedGroup(F.coalesce(F.when(fits, value), numeric_value), fits | numeric_fits)
 
     def _parse_payload(
         self, frame: DataFrame, tree: ConnectSchema, schema: StructType, name: str, condition: Column
@@ -113,29 +118,46 @@ class EmbeddedSchemaReader(RecordReader):
         parsed, table = PARSED + name, TABLE + name
         struct = F.from_json(F.col(_PAYLOAD), record_type, parse_options(self.options))
         frame = frame.select("*", barrier(F.when(condition, struct)).alias(parsed))
-        wire = F.col(parsed).getField("payload")
-        frame = frame.select("*", barrier(convert(wire, tree, schema)).alias(table))
+        converted, failed = convert_field(parsed, "payload", table, tree, schema)
+        frame = frame.select("*", barrier(converted).alias(table))
         fits = F.col(parsed).isNotNull() & F.col(parsed).getField(CORRUPT).isNull()
-        failed = conversion_failed(wire, F.col(table), tree)
         return frame, F.col(table), fits if failed is None else fits & ~failed
 
-    def _reject_reason(self, fitting: Sequence[Column]) -> Column:
-        """Why a record is a dead letter, else null; fails the task where its schema is not known."""
+    def _reject_reason(self, parts: Sequence[_ParsedGroup]) -> Column:
+        """Why a record is a dead letter, else null; fails the task where its schema is not known, or how it has decimals."""
         from pyspark.sql import functions as F
 
         id_ = F.col(_ID)
         known = [*self.unreadable, *self.contradicting, *(id_ for group in self.groups for id_ in group.ids)]
-        fits = reduce(lambda a, b: a | b, fitting)
+        fits = any_of(part.fits for part in parts)
+        may_be_numeric = any_of(part.may_be_numeric for part in parts if part.may_be_numeric is not None)
         return (
             F.when(id_.isNull() | id_.isin(list(self.unreadable)), F.lit(RejectReason.UNDECODABLE))
             .when(id_.isin(list(self.contradicting)), F.lit(RejectReason.SCHEMA_INCOMPATIBLE))
-            .when(~id_.isin(known), fail_on_unknown_schema(_DECODER, self.subject, id_).cast("string"))
+            .when(~id_.isin(known), self._fail_on(id_))
+            .when(may_be_numeric, self._fail_on(F.lit(_NUMERIC)))
             .when(~fits | has_several_documents(F.col(_PAYLOAD), self.options), F.lit(RejectReason.UNDECODABLE))
         )
 
+    def _fail_on(self, id_: Column) -> Column:
+        return fail_on_unknown_schema(_DECODER, self.subject, id_).cast("string")
 
-def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog) -> None:
-    """One pass over the records (column ``BODY``) for schemas that are not known yet, in the order in which they came."""
+
+@dataclass(frozen=True)
+class _ParsedGroup:
+    """Of a record in a frame with its payload parsed: what is in it, or what of that fits; and whether all does."""
+
+    value: Column
+    fits: Column
+    #: Whether it does not fit, and nobody has tried yet to read its decimals as numbers.
+    may_be_numeric: Column | None = None
+
+
+def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Collection[str] = ()) -> None:
+    """One pass over the records (column ``BODY``) for schemas that are not known yet, in the order in which they came.
+
+    ``met``: ids for which tasks failed.
+    """
     from pyspark.sql import functions as F
 
     known = list(log.writers(subject))
@@ -147,12 +169,15 @@ def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog) -> None:
     rows = fresh.groupBy(_ID, _HEAD).agg(F.min("row").alias("row")).collect()
     for row in sorted(rows, key=lambda row: row["row"]):
         log.add_writer(subject, row[_ID], row[_HEAD])
+    if _NUMERIC in met:
+        log.add_writer(subject, _NUMERIC, "")
 
 
 def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]) -> RecordReader:
     """The reader of all writer schemas that are logged. DataError where their records are no rows."""
     refuse_declared_columns(log, subject)
-    trees, broken, refusal = _parse_heads(log.writers(subject))
+    heads = {id_: head for id_, head in log.writers(subject).items() if id_ != _NUMERIC}
+    trees, broken, refusal = _parse_heads(heads)
     types: dict[str, Any] = {id_: table_type(tree) for id_, tree in trees.items()}
     rows = {id_: data_type for id_, data_type in types.items() if data_type.typeName() == "struct"}
     if trees and not rows:
@@ -169,7 +194,9 @@ def open_by_writers(subject: Subject, log: SchemaLog, options: Mapping[str, str]
     schema, contradicting = union_schemas(rows, f"topic {subject.topic}", aside=aside)
     groups = _group_trees({id_: trees[id_] for id_ in rows if id_ not in contradicting})
     unreadable = [*broken, *(id_ for id_ in trees if id_ not in rows)]
-    return EmbeddedSchemaReader(schema, subject, groups, unreadable, contradicting, options)
+    return EmbeddedSchemaReader(
+        schema, subject, groups, unreadable, contradicting, options, _NUMERIC in log.writers(subject)
+    )
 
 
 def explain_unknown_schemas(error_text: str) -> UnknownSchemaError | None:

@@ -95,8 +95,8 @@ class JsonFormat(Format):
         options = self.config.options()
         texts = frame.where(F.col(column).isNotNull()).select(F.col(column).cast("string").alias(BODY))
         if log.writers(subject):
-            if log.take_unknown(subject) is not None:
-                learn_schemas(texts, subject, log)
+            if (met := log.take_unknown(subject)) is not None:
+                learn_schemas(texts, subject, log, met)
             return open_by_writers(subject, log, options)
         first: list[str] = []
         if log.get(subject) is None:

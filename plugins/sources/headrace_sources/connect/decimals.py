@@ -24,6 +24,8 @@ NUMERIC_DECIMAL, JSON_DECIMAL = "decimal.format=NUMERIC", "a decimal of JSON"
 SCALE, PRECISION = "scale", "connect.decimal.precision"
 #: Spark's widest decimal.
 MAX_PRECISION = 38
+#: Every number of so many digits has 64 bits at most.
+_LONG_PLACES = 18
 
 
 def decimal_type(schema: ConnectSchema) -> DataType:
@@ -55,20 +57,29 @@ def decimal_from_bytes(number: Column, schema: ConnectSchema) -> Column:
     data_type, scale = decimal_type(schema), _scale(schema)
     if isinstance(data_type, StringType):
         return _let(number, lambda number: _format_plain(number, F.lit(scale)))
+    size = F.length(number)
+    # Most have a schema of 18 places at most, and then their numbers have 64 bits at most.
+    if _precision(schema) <= _LONG_PLACES:
+        return F.when(size.between(1, 8), _from_long(number, scale).cast(data_type))
     any_length = _let(
         number,
         lambda number: F.concat(_sign(number), _magnitude(number).cast("string"), F.lit(f"E-{scale}")).cast(data_type),
     )
-    any_length = F.when(F.length(number).between(1, 16), any_length)
-    # Most fit 64 bits, and then it costs a sixth. Beyond 18 places the product would be rounded.
-    if scale > 18:
+    any_length = F.when(size.between(1, 16), any_length)
+    # Of the others most numbers do, and then they cost a sixth. Beyond 18 places the product would be rounded.
+    if scale > _LONG_PLACES:
         return any_length
+    return F.when(size.between(1, 8), _from_long(number, scale).cast(data_type)).otherwise(any_length)
+
+
+def _from_long(number: Column, scale: int) -> Column:
+    """The decimal of a number of 1 to 8 bytes, with as many places as that."""
+    from pyspark.sql import functions as F
+
     digits = F.hex(number)
-    padded = F.when(digits >= F.lit("8"), F.lpad(digits, 16, "F")).otherwise(F.lpad(digits, 16, "0"))
-    short = F.conv(padded, 16, -10).cast("bigint").cast("decimal(19,0)")
-    if scale:
-        short = short * F.lit(Decimal(1).scaleb(-scale))
-    return F.when(F.length(number).between(1, 8), short.cast(data_type)).otherwise(any_length)
+    sign = F.translate(F.substring(digits, 1, 1), "0123456789ABCDEF", "00000000FFFFFFFF")
+    whole = F.conv(F.call_function("lpad", digits, F.lit(16), sign), 16, -10).cast("bigint").cast("decimal(19,0)")
+    return whole * F.lit(Decimal(1).scaleb(-scale)) if scale else whole
 
 
 def decimal_from_number(number: Column, schema: ConnectSchema) -> Column:

@@ -95,10 +95,7 @@ def _timestamp_from_count(count: Column, unit_micros: int, infinity: _Infinity) 
         most = (2**63 - 1) // unit_micros
         timestamp = F.when(count.between(-most, most), timestamp)
     last, first = _last_and_first("timestamp_ntz")
-    # Spark has no `case` for both: the two that are rare come last.
-    is_ordinary = count.between(infinity[1][0] + 1, infinity[0][0] - 1)
-    rare = F.when(count.isin(*infinity[0]), last).when(count.isin(*infinity[1]), first).otherwise(timestamp)
-    return F.when(is_ordinary, timestamp).otherwise(rare)
+    return F.when(count.isin(*infinity[0]), last).when(count.isin(*infinity[1]), first).otherwise(timestamp)
 
 
 def _last_and_first(type_name: str) -> tuple[Column, Column]:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.wide iceberg|hudi --work FOLDER [--columns 12,100,500] [--batches 10]
 
-Files of one change each are applied, a file to a batch: JSON with schemas, and columns of texts, numbers, decimals and times. Then
+Files of one change each are applied, a file to a batch: JSON with schemas, and columns of numbers, decimals, times and 20 texts. Then
 once more, where each change leaves a text out, as PostgreSQL does with large ones that an update did not touch.
 """
 
@@ -24,7 +24,9 @@ SINKS = {"iceberg": "warehouse", "hudi": "path"}
 #: Batches that come before those that are measured: the table is made, and Java reads its classes.
 WARM = 3
 _LEFT_OUT = "__debezium_unavailable_value"
-#: Kinds of columns, in turn: the schema of each.
+#: Columns that may be left out, at most.
+TEXTS = 20
+#: Kinds of columns, in turn, without texts once there are enough of these: the schema of each.
 _KINDS: Sequence[dict[str, Any]] = (
     {"type": "string"},
     {"type": "int32"},
@@ -92,7 +94,7 @@ def measure(sink: str, folder: Path, columns: int, batches: int, *, leaves_out: 
 def deliver(folder: Path, columns: int, turn: int, *, leaves_out: bool) -> None:
     """A file of one update of one row; ``columns``: with the key."""
     fields = [{"field": "id", "type": "int64", "optional": False}]
-    fields += [{"field": f"c{at}", "optional": True, **_KINDS[at % len(_KINDS)]} for at in range(columns - 1)]
+    fields += [{"field": f"c{at}", "optional": True, **_KINDS[_kind(at)]} for at in range(columns - 1)]
     row: dict[str, Any] = {"id": 1, **{f"c{at}": _value(at, turn) for at in range(columns - 1)}}
     if leaves_out:
         row["c0"] = _LEFT_OUT
@@ -121,7 +123,12 @@ def deliver(folder: Path, columns: int, turn: int, *, leaves_out: bool) -> None:
 
 def _value(at: int, turn: int) -> Any:
     values = (f"text {turn}", turn, base64.b64encode(bytes([1, turn % 256])).decode(), 1_700_000_000_000_000 + turn)
-    return values[at % len(values)]
+    return values[_kind(at)]
+
+
+def _kind(at: int) -> int:
+    kinds = len(_KINDS)
+    return at % kinds if at < TEXTS * kinds else 1 + at % (kinds - 1)
 
 
 if __name__ == "__main__":

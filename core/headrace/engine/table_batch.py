@@ -130,10 +130,8 @@ class TableBatch:
     @property
     def is_read_once(self) -> bool:
         """Whether writing reads the rows a single time, so that they need not be cached."""
-        (sink, mode), *others = self.modes.items()
-        # What carried values to new keys holds the rows already, and no more than the deduplication is done again.
-        fills = bool(self.unavailable) and not (self.has_key_changes and mode == "upsert")
-        return not others and sink.capabilities.single_pass and not fills
+        sink, *others = self.modes
+        return not others and sink.capabilities.single_pass
 
     @property
     def note(self) -> str | None:

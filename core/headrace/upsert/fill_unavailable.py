@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION, PREFIX, UNAVAILABLE
 from headrace.sdk.positions import is_tombstone
-from headrace.spark.columns import any_of, quote_name
+from headrace.spark.columns import any_of, quote_name, reuse_columns, select_texts
 from headrace.spark.sessions import materialize
 from headrace.upsert.unavailable import COLUMN_POSITIONS, FILLED_SUFFIX, PARTIAL, is_true, unavailable_columns
 
@@ -33,32 +33,46 @@ def fill_from_older(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """
     from pyspark.sql import Window, functions as F
 
-    names, by_key = unavailable_columns(rows), Window.partitionBy(*[quote_name(k) for k in key])
-    so_far = by_key.orderBy(POSITION).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # A delete leaves nothing out: what comes after it begins with nothing. What came after a tombstone nobody knows.
-    is_left_out = {
-        name: (is_true(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED)) | is_tombstone(F.col(POSITION))
-        for name in names
-    }
-    last_sent = {
-        f"{_SENT}{i}": F.last(
-            F.when(~is_left_out[n], F.struct(F.col(POSITION).alias("at"), F.col(quote_name(n)).alias("value"))), True
-        ).over(so_far)
-        for i, n in enumerate(names)
-    }
+    names, by_key = tuple(unavailable_columns(rows)), Window.partitionBy(*[quote_name(k) for k in key])
     latest_first = F.col(POSITION).desc()
     ranks = {_RANK: F.row_number().over(by_key.orderBy(latest_first))}
     is_kept = F.col(_RANK) == 1
     if PARTIAL in rows.columns:
         ranks[_RANK_COMPLETE] = F.row_number().over(by_key.orderBy(PARTIAL, latest_first))
         is_kept = (F.col(_RANK_COMPLETE) == 1) | (F.col(PARTIAL) & is_kept)
-    latest = rows.withColumns({**last_sent, **ranks}).where(is_kept)
+    latest = rows.withColumns({**_find_last_sent(names, tuple(key)), **ranks}).where(is_kept)
+    kept = [name for name in rows.columns if name != UNAVAILABLE]
+    return _replace_columns(latest, _fill_from_sent(names), kept)
+
+
+@reuse_columns
+def _find_last_sent(names: tuple[str, ...], key: tuple[str, ...]) -> dict[str, Column]:
+    """Of each column the last value that was sent so far, and where that is from."""
+    from pyspark.sql import Window, functions as F
+
+    by_key = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(POSITION)
+    so_far = by_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    values = {n: F.struct(F.col(POSITION).alias("at"), F.col(quote_name(n)).alias("value")) for n in names}
+    return {f"{_SENT}{i}": F.last(F.when(~_is_left_out(n), values[n]), True).over(so_far) for i, n in enumerate(names)}
+
+
+@reuse_columns
+def _fill_from_sent(names: tuple[str, ...]) -> dict[str, Column]:
+    """The columns with what was sent last for what is left out, and COLUMN_POSITIONS."""
+    from pyspark.sql import functions as F
+
     values, positions = {}, {}
     for i, n in enumerate(names):
-        values[n] = F.when(is_left_out[n], F.col(f"{_SENT}{i}.value")).otherwise(F.col(quote_name(n)))
-        positions[n] = F.when(is_left_out[n], F.coalesce(F.col(f"{_SENT}{i}.at"), F.lit("")))
-    columns = [values.get(c, F.col(quote_name(c))).alias(c) for c in rows.columns if c != UNAVAILABLE]
-    return latest.select(*columns, _position_map(positions).alias(COLUMN_POSITIONS))
+        values[n] = F.when(_is_left_out(n), F.col(f"{_SENT}{i}.value")).otherwise(F.col(quote_name(n)))
+        positions[n] = F.when(_is_left_out(n), F.coalesce(F.col(f"{_SENT}{i}.at"), F.lit("")))
+    return {**values, COLUMN_POSITIONS: _position_map(positions)}
+
+
+def _is_left_out(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    # A delete leaves nothing out: what comes after it begins with nothing. What came after a tombstone nobody knows.
+    return (is_true(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED)) | is_tombstone(F.col(POSITION))
 
 
 @contextmanager
@@ -84,10 +98,14 @@ def fill_from_stored(
         for name in unavailable
         if name.lower() in stored_types
     }
-    rows = rows.withColumns({name: F.col(quote_name(name)).cast(data_type) for name, data_type in types.items()})
-    with materialize(_decide_directions(_join_stored(rows, stored, key, types), list(types))) as joined:
+    promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
+    rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
+    joined = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
+    with materialize(joined) as joined:
         # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
-        filled = _fill_rows(joined.where(F.col(_IS_NEWER) & ~is_partial), rows.columns, list(types), unavailable)
+        newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
+        kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]
+        filled = _replace_columns(newer, _fill_from_joined(tuple(types), tuple(unavailable)), kept)
         fills = _rows_that_fill(joined, key, len(types))
         if fills.isEmpty():
             yield filled
@@ -99,14 +117,23 @@ def _join_stored(rows: DataFrame, stored: DataFrame, key: Sequence[str], types: 
     """The rows, each beside the stored row of its key, whose columns begin with ``_STORED``."""
     from pyspark.sql import functions as F
 
-    columns = {f"{_STORED}{i}": stored[quote_name(n)].cast(types[n]) for i, n in enumerate(types)}
-    columns |= {f"{_STORED}key{i}": stored[quote_name(k)] for i, k in enumerate(key)}
-    columns |= {f"{_STORED}position": stored[POSITION], f"{_STORED}column_positions": stored[COLUMN_POSITIONS]}
     is_same = [F.col(quote_name(k)) == F.col(f"{_STORED}key{i}") for i, k in enumerate(key)]
-    return rows.join(stored.select(*[column.alias(name) for name, column in columns.items()]), is_same, "left")
+    return rows.join(stored.select(*_name_stored(tuple(key), tuple(types.items()))), is_same, "left")
 
 
-def _decide_directions(joined: DataFrame, names: Sequence[str]) -> DataFrame:
+@reuse_columns
+def _name_stored(key: tuple[str, ...], types: tuple[tuple[str, DataType], ...]) -> list[Column]:
+    """Of a stored row what is compared, and what may fill, under names that no row has."""
+    from pyspark.sql import functions as F
+
+    columns = {f"{_STORED}{i}": F.col(quote_name(n)).cast(t) for i, (n, t) in enumerate(types)}
+    columns |= {f"{_STORED}key{i}": F.col(quote_name(k)) for i, k in enumerate(key)}
+    columns |= {f"{_STORED}position": F.col(POSITION), f"{_STORED}column_positions": F.col(COLUMN_POSITIONS)}
+    return [column.alias(name) for name, column in columns.items()]
+
+
+@reuse_columns
+def _decide_directions(names: tuple[str, ...]) -> dict[str, Column]:
     """Whether each row is newer than the stored one, and per column which of the two has the newer value for the other."""
     from pyspark.sql import functions as F
 
@@ -117,21 +144,25 @@ def _decide_directions(joined: DataFrame, names: Sequence[str]) -> DataFrame:
     # A row that is newer takes what it left out; of an older one the stored row takes what was left out of it.
     from_stored = {n: is_newer & (F.coalesce(stored_at[n], stored_position) > incoming_at[n]) for n in names}
     into_stored = {n: ~is_newer & (F.coalesce(incoming_at[n], position) > stored_at[n]) for n in names}
-    return joined.withColumns(
-        {
-            **{f"{_INTO_STORED}{i}": is_true(into_stored[n]) for i, n in enumerate(names)},
-            **{f"{_FROM_STORED}{i}": is_true(from_stored[n]) for i, n in enumerate(names)},
-            _IS_NEWER: is_newer,
-        }
-    )
+    return {
+        **{f"{_INTO_STORED}{i}": is_true(into_stored[n]) for i, n in enumerate(names)},
+        **{f"{_FROM_STORED}{i}": is_true(from_stored[n]) for i, n in enumerate(names)},
+        _IS_NEWER: is_newer,
+    }
+
+
+@reuse_columns
+def _fills_any(columns: int) -> Column:
+    from pyspark.sql import functions as F
+
+    return any_of(F.col(f"{_INTO_STORED}{i}") for i in range(columns))
 
 
 def _rows_that_fill(joined: DataFrame, key: Sequence[str], columns: int) -> DataFrame:
     """The rows that have a value for their stored row, one a key."""
     from pyspark.sql import Window, functions as F
 
-    fills_any = any_of(F.col(f"{_INTO_STORED}{i}") for i in range(columns))
-    fills = joined.where(fills_any)
+    fills = joined.where(_fills_any(columns))
     if PARTIAL not in joined.columns:
         return fills
     # What is older than a partial update is of a row that had the key before.
@@ -139,10 +170,12 @@ def _rows_that_fill(joined: DataFrame, key: Sequence[str], columns: int) -> Data
     return fills.withColumn(_RANK, F.row_number().over(by_key)).where(F.col(_RANK) == 1)
 
 
-def _fill_rows(
-    joined: DataFrame, columns: Sequence[str], names: Sequence[str], unavailable: Sequence[str]
-) -> DataFrame:
-    """The rows with what they take from the stored ones. ``unavailable``: also what the table has no column for yet."""
+@reuse_columns
+def _fill_from_joined(names: tuple[str, ...], unavailable: tuple[str, ...]) -> dict[str, Column]:
+    """The columns with what is taken from the stored row, and COLUMN_POSITIONS.
+
+    ``unavailable``: also what the table has no column for yet.
+    """
     from pyspark.sql import functions as F
 
     stored_positions, stored_position = F.col(f"{_STORED}column_positions"), F.col(f"{_STORED}position")
@@ -152,8 +185,12 @@ def _fill_rows(
         values[name] = F.when(is_taken, F.col(f"{_STORED}{i}")).otherwise(F.col(quote_name(name)))
         stored_at = F.coalesce(stored_positions.getItem(name), stored_position)
         positions[name] = F.when(is_taken, stored_at).otherwise(positions[name])
-    kept = [values.get(c, F.col(quote_name(c))).alias(c) for c in columns if c not in (COLUMN_POSITIONS, PARTIAL)]
-    return joined.select(*kept, _position_map(positions).alias(COLUMN_POSITIONS))
+    return {**values, COLUMN_POSITIONS: _position_map(positions)}
+
+
+def _replace_columns(rows: DataFrame, columns: dict[str, Column], kept: Sequence[str]) -> DataFrame:
+    """The rows with some columns made anew, COLUMN_POSITIONS after the others. ``kept``: the columns without that."""
+    return select_texts(rows.withColumns(columns), [quote_name(c) for c in (*kept, COLUMN_POSITIONS)])
 
 
 def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types: Mapping[str, DataType]) -> DataFrame:

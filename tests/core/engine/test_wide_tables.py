@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from py4j.java_gateway import GatewayClient
+from pyspark.sql import types as T
 
 from headrace.engine import upsert_steps as steps
 from headrace.engine.table_batch import BatchMarks, TableBatch
-from headrace.sdk import project, select_texts
+from headrace.sdk import SchemaLog, Subject, project, select_texts
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Table
 from headrace.spark.columns import any_of, quote_name
 from headrace.spark.sessions import Sessions
 from headrace.upsert.deduplicate import latest_per_key
+from headrace.upsert.fill_unavailable import fill_from_older
+from headrace.upsert.unavailable import mark_unavailable
+from headrace_sources.dialects.unavailable import placeholder_tests
+from headrace_sources.formats.json.embedded_schema import open_by_writers
 from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:
@@ -88,6 +94,50 @@ def project_on_table(spark: SparkSession, names: list[str]) -> Callable[[], obje
 def unwrap(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     changes = envelopes(spark, names)
     return lambda: Unwrap().apply(changes)
+
+
+def decode(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    """JSON whose schema is in it."""
+    kinds: list[dict[str, Any]] = [
+        {"type": "string"},
+        {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+        {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    ]
+    fields = [{"field": name, **kinds[i % len(kinds)]} for i, name in enumerate(names)]
+    log, subject = SchemaLog(), Subject("wide", "value")
+    log.add_writer(subject, "1", json.dumps({"schema": {"type": "struct", "fields": fields}}).removesuffix("}"))
+    frame = spark.createDataFrame([], "value binary")
+
+    def decode_again() -> DataFrame:
+        reader = open_by_writers(subject, log, {})  # a batch opens its own
+        return reader.decode(frame, "value", reader.schema, "error")
+
+    return decode_again
+
+
+def mark_left_out(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    changes = envelopes(spark, names)
+    return lambda: mark_unavailable(changes, placeholder_tests(dict.fromkeys(names, T.StringType()), "left out"))
+
+
+def fill_left_out(spark: SparkSession, names: list[str]) -> Callable[[], object]:
+    rows = spark.createDataFrame(
+        [], f"id int, {columns_of(names)}, {OWN}, _headrace_unchanged struct<c0 boolean, c1 boolean>"
+    )
+    return lambda: fill_from_older(rows, ["id"])
+
+
+@pytest.mark.parametrize("step", [decode, mark_left_out, fill_left_out])
+def test_a_step_that_makes_columns_of_columns_asks_java_for_them_once(
+    spark: SparkSession, step: Callable[[SparkSession, list[str]], Callable[[], object]]
+) -> None:
+    calls = []
+    for width in (NARROW, NARROW, WIDE, WIDE):
+        run = step(spark, number_names(width))
+        with java_calls() as count:
+            run()
+            calls.append(count())
+    assert calls[3] == calls[1] > 0
 
 
 @pytest.mark.parametrize("step", [accept, deduplicate, project_on_table, unwrap])

@@ -178,14 +178,18 @@ def conversion_failed(
 
 
 @reuse_columns
-def convert_field(
-    column: str, field: str, result: str, schema: ConnectSchema, into: DataType
+def convert_column(
+    column: str, result: str, schema: ConnectSchema, into: DataType, parts: tuple[tuple[str, str], ...] = ()
 ) -> tuple[Column, Column | None]:
-    """``convert`` of a field of a column; and ``conversion_failed`` of it, where ``result`` is the column that it becomes."""
+    """``convert`` of the column of a name; and ``conversion_failed`` of it, where ``result`` is the column that it becomes."""
     from pyspark.sql import functions as F
 
-    value = F.col(column).getField(field)
-    return convert(value, schema, into), conversion_failed(value, F.col(result), schema)
+    by_field = {field: F.col(name) for field, name in parts}
+    value = F.col(column)
+    return (
+        convert(value, schema, into, parts=by_field),
+        conversion_failed(value, F.col(result), schema, by_field),
+    )
 
 
 def _convert_field(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.sdk import RecordReader, RejectReason, Subject, barrier, fail_on_unknown_schema, quote_name
-from headrace_sources.connect.types import conversion_failed, convert, table_type
+from headrace.sdk import RecordReader, RejectReason, Subject, barrier, fail_on_unknown_schema, quote_name, reuse_columns
+from headrace_sources.connect.types import convert_column, table_type, wire_type
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
@@ -172,8 +172,9 @@ class _PayloadPlan:
         self._tree = reader.tree.project(schema)
         self._is_part = self._tree != reader.tree
         self._steps = reader.steps(self._tree)
-        self._wire = payload
-        self._structs: dict[str, Column] = {}
+        self._wire, self._wire_name = payload, ""
+        #: Field → the column that has it, as a struct of its own.
+        self._structs: dict[str, str] = {}
 
     @property
     def depth(self) -> int:
@@ -186,22 +187,23 @@ class _PayloadPlan:
 
     def split(self) -> list[Column]:
         """A column of each struct in the struct: to get at a value through all that is around it takes code for each value."""
-        from pyspark.sql import functions as F
-
         columns = []
         for i, (field, inner) in enumerate((self._tree.fields or {}).items()):
             if inner.fields is not None:
                 name = f"{_PART}{self._name}_{i}"
                 columns.append(barrier(self._wire.getField(field)).alias(name))
-                self._structs[field] = F.col(name)
+                self._structs[field] = name
         return columns
 
     def convert(self) -> Column:
         """The struct as a table has it."""
-        column = convert(self._wire, self._tree, self._schema, parts=self._structs)
-        if column is self._wire and self._is_part:  # a parser of whole records gives the other fields, too
-            column = _narrow(column, self._schema)
-        return barrier(column).alias(f"{_TABLE}{self._name}")
+        if self._is_part and self._schema == wire_type(
+            self._tree
+        ):  # a parser of whole records gives the other fields, too
+            column = _narrow_column(self._wire_name, self._schema)
+        else:
+            column, _ = self._converted
+        return barrier(column).alias(self._table_name)
 
     @property
     def value(self) -> Column:
@@ -216,7 +218,7 @@ class _PayloadPlan:
         """The same with null for each value that the table's types cannot hold."""
         from pyspark.sql import functions as F
 
-        return F.col(f"{_TABLE}{self._name}")
+        return F.col(self._table_name)
 
     @property
     def may_fail(self) -> bool:
@@ -225,13 +227,30 @@ class _PayloadPlan:
 
     @property
     def _has_failed(self) -> Column | None:
-        return conversion_failed(self._wire, self.table, self._tree, self._structs)
+        _, failed = self._converted
+        return failed
+
+    @property
+    def _converted(self) -> tuple[Column, Column | None]:
+        parts = tuple(self._structs.items())
+        return convert_column(self._wire_name, self._table_name, self._tree, self._schema, parts)
+
+    @property
+    def _table_name(self) -> str:
+        return f"{_TABLE}{self._name}"
 
     def _add(self, name: str, column: Column) -> Column:
         from pyspark.sql import functions as F
 
-        self._wire = F.col(name)
+        self._wire, self._wire_name = F.col(name), name
         return barrier(column).alias(name)
+
+
+@reuse_columns
+def _narrow_column(name: str, data_type: DataType) -> Column:
+    from pyspark.sql import functions as F
+
+    return _narrow(F.col(name), data_type)
 
 
 def _narrow(column: Column, data_type: DataType) -> Column:

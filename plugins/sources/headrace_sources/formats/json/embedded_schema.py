@@ -23,7 +23,7 @@ from headrace.sdk import (
 )
 from headrace_sources.connect.decimals import with_numeric_decimals
 from headrace_sources.connect.schema import ConnectSchema, limit_schema, parse_connect_schema, union_by_name
-from headrace_sources.connect.types import convert_field, table_type, wire_type
+from headrace_sources.connect.types import convert_column, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
     BODY,
@@ -118,7 +118,7 @@ class EmbeddedSchemaReader(RecordReader):
         parsed, table = PARSED + name, TABLE + name
         struct = F.from_json(F.col(_PAYLOAD), record_type, parse_options(self.options))
         frame = frame.select("*", barrier(F.when(condition, struct)).alias(parsed))
-        converted, failed = convert_field(parsed, "payload", table, tree, schema)
+        converted, failed = convert_column(f"{parsed}.payload", table, tree, schema)
         frame = frame.select("*", barrier(converted).alias(table))
         fits = F.col(parsed).isNotNull() & F.col(parsed).getField(CORRUPT).isNull()
         return frame, F.col(table), fits if failed is None else fits & ~failed

@@ -119,7 +119,11 @@ if TYPE_CHECKING:
         full_text as full_text,
     )
     from headrace.spark.secret_literals import secret_literal as secret_literal
-    from headrace.spark.sessions import materialize as materialize, move_to_session as move_to_session
+    from headrace.spark.sessions import (
+        materialize as materialize,
+        move_to_session as move_to_session,
+        read_once as read_once,
+    )
     from headrace.spark.storage import Folder as Folder, is_under as is_under, qualify_path as qualify_path
     from headrace.suggestions import did_you_mean as did_you_mean
 
@@ -153,7 +157,7 @@ _NAMES = {
     "spark.columns": "any_of barrier match_names quote_name reuse_columns select_texts",
     "spark.error_text": "causes find_missing_file first_line full_text",
     "spark.secret_literals": "secret_literal",
-    "spark.sessions": "materialize move_to_session",
+    "spark.sessions": "materialize move_to_session read_once",
     "spark.storage": "Folder is_under qualify_path",
     "suggestions": "did_you_mean",
 }

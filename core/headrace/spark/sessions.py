@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.spark.jvm_cache import cache_jvm_lookups
 
@@ -105,6 +105,23 @@ def materialize(frame: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - PySpark frees it at some time
+
+
+@contextmanager
+def read_once(frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows as a plan of its own, which makes them while it is read; and what observes them is told at the end.
+
+    For a library that reads its input once and not by an action of Spark's SQL, which alone would tell.
+    """
+    from pyspark.sql import DataFrame
+
+    session, execution = frame.sparkSession, frame._jdf.queryExecution()  # noqa: SLF001
+    java: Any = session._jsparkSession  # noqa: SLF001
+    rows = java.internalCreateDataFrame(execution.toRdd(), frame._jdf.schema(), False)  # noqa: SLF001
+    yield DataFrame(rows, session)
+    for listener in java.listenerManager().listListeners():
+        if "Observation" in listener.getClass().getName():  # others are told of the action that it is not
+            listener.onSuccess("read", execution, 0)
 
 
 def global_temp(session: SparkSession) -> str:

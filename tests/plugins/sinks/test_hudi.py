@@ -216,6 +216,28 @@ def test_check_refuses_it_and_nothing_is_written(tmp_path: Path, spark: SparkSes
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.parametrize("index", [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"])
+def test_whatever_finds_a_tables_rows_its_input_is_read_once(
+    tmp_path: Path, clones: Sessions, index: str | None
+) -> None:
+    from pyspark.sql import functions as F
+
+    options = {"hoodie.index.type": index, "hoodie.datasource.write.partitionpath.field": "city"} if index else {}
+    if index == "RECORD_INDEX":
+        options |= {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    table, count = target(tmp_path, clones, **options), clones.spark.sparkContext.accumulator(0)
+
+    def count_row(value: str) -> str:
+        count.add(1)
+        return value
+
+    for batch in range(3):
+        rows = table.frame("id int, city string", *[put(batch, number, f"town {batch}") for number in range(6)])
+        table.apply(rows.withColumn("city", F.udf(count_row)("city")))
+        assert count.value == 6 * (batch + 1)
+    assert {row["city"] for row in table.rows()} == {"town 2"}
+
+
 @pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "RECORD_INDEX"])
 def test_rows_move_between_partitions_and_are_deleted_with_an_index_of_the_whole_table(
     tmp_path: Path, clones: Sessions, index: str

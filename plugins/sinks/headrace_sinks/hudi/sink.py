@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,6 +34,7 @@ from headrace.sdk import (
     check_names,
     project,
     qualify_path,
+    read_once,
     widen_small_ints,
 )
 from headrace_sinks.as_of import millis
@@ -92,7 +93,9 @@ class HudiSink(Sink):
     api_version = 1
     Config = HudiConfig
     config: HudiConfig
-    capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, time_travel=True)
+    capabilities = Capabilities(
+        upsert=True, delete=True, schema_evolution=True, exactly_once=True, single_pass=True, time_travel=True
+    )
     hidden_prefixes = (PREFIX, "_hoodie_")
     sql_conf = ANCIENT_DATES
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)}
@@ -165,7 +168,9 @@ class HudiSink(Sink):
         rows, operation = _to_hudi_rows(rows, batch, schema.read_schema(spark, stored) if stored else None), "upsert"
         if stored is None and self._has_buckets and _has_plain_keys(rows, table, batch):
             rows, operation = _drop_deleted(rows, batch), "bulk_insert"
-        rows.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
+        # What has to look for a key reads the rows for that, and then again.
+        with (read_once if self._has_buckets else _cache)(rows) as read:
+            read.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
         commit = timeline.last_commit(timeline.open_table(spark, path), batch)
         if commit is None:
             return WriteResult()
@@ -325,6 +330,16 @@ def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> D
         return project(rows, widen_small_ints(rows.schema))
     rows = spell_as_stored(rows, stored)
     return project(rows, union_by_name(stored, widen_small_ints(rows.schema), schema.can_widen))
+
+
+@contextmanager
+def _cache(rows: DataFrame) -> Iterator[DataFrame]:
+    cached = rows.persist()
+    try:
+        cached.count()
+        yield cached
+    finally:
+        cached.unpersist()
 
 
 def _drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:

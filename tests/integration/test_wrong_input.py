@@ -398,6 +398,52 @@ def test_the_callers_session_is_left_as_it_was(tmp_path: Path, spark: SparkSessi
     assert look() == before
 
 
+def test_a_value_that_is_none_is_a_dead_letter_also_where_the_caller_wants_an_error(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """A cast that gives null here is an error in ANSI's mode."""
+    caller = spark.newSession()
+    caller.conf.set("spark.sql.ansi.enabled", "true")
+    zoned = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
+    four_digits = {"scale": "2", "connect.decimal.precision": "4"}
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": four_digits}
+    row = [{"field": "id", "type": "int64"}, {"field": "at", **zoned}, {"field": "price", **decimal}]
+    source = [{"field": "connector", "type": "string"}, {"field": "lsn", "type": "int64"}]
+    fields = [
+        {"field": "after", "type": "struct", "fields": row},
+        {"field": "source", "type": "struct", "fields": source},
+        {"field": "op", "type": "string"},
+    ]
+    values = [
+        ("2026-01-01T00:00:00Z", "BQ=="),  # 5
+        ("no time", "BQ=="),
+        ("2026-01-01T00:00:00Z", "BfXg/w=="),  # 99,999,999
+    ]
+    records = [
+        {
+            "schema": {"type": "struct", "fields": fields},
+            "payload": {
+                "after": {"id": number, "at": at, "price": price},
+                "source": {"connector": "postgresql", "lsn": number},
+                "op": "c",
+            },
+        }
+        for number, (at, price) in enumerate(values, 1)
+    ]
+    folder = tmp_path / "bronze" / "shop.public.prices" / "partition=0"
+    folder.mkdir(parents=True)
+    lines = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+    (folder / "shop.public.prices+0+0000000000.json").write_text(lines)
+    job = pipeline(
+        tmp_path,
+        source={"files": {"path": str(tmp_path / "bronze"), "format": "json"}},
+        tables=[{"source": "shop.public.prices", "key": ["id"], "target": TABLE}],
+    )
+    summary = job.run(caller)
+    assert (summary.tables[0].rows_in, summary.tables[0].dead_letters) == (3, 2)
+    assert [row["id"] for row in rows(job, caller, key="id")] == [1]
+
+
 def test_a_catalog_of_the_callers_whose_folder_is_not_there_yet(
     tmp_path: Path, spark: SparkSession, bronze: Bronze
 ) -> None:

@@ -40,7 +40,7 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
     """
     from pyspark.sql import functions as F
 
-    values = _tested_values(changes, tests)
+    values = _choose_tests(changes, tests)
     if not values.tests:
         return changes
     fails = _is_any_unavailable(values)
@@ -63,7 +63,7 @@ def mark_unavailable(changes: Changes, tests: Tests) -> Changes:
     """The changes with null for every unavailable value, and with UNAVAILABLE, which says which they are."""
     from pyspark.sql import functions as F
 
-    values = _tested_values(changes, tests)
+    values = _choose_tests(changes, tests)
     if not values.tests:
         return changes
     frame = changes.frame.withColumn(UNAVAILABLE, _mark_values(values))
@@ -106,7 +106,7 @@ class _TestedValues:
     images: tuple[tuple[str, tuple[str, ...]], ...] | None
 
 
-def _tested_values(changes: Changes, tests: Tests) -> _TestedValues:
+def _choose_tests(changes: Changes, tests: Tests) -> _TestedValues:
     def choose(names: Sequence[str]) -> tuple[tuple[str, Test], ...]:
         return tuple((name, tests[name]) for name in names if name in tests)
 

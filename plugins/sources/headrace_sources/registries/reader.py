@@ -202,7 +202,7 @@ class _PayloadPlan:
         ):  # a parser of whole records gives the other fields, too
             column = _narrow_column(self._wire_name, self._schema)
         else:
-            column, _ = self._converted
+            column, _ = self._conversion
         return barrier(column).alias(self._table_name)
 
     @property
@@ -227,11 +227,11 @@ class _PayloadPlan:
 
     @property
     def _has_failed(self) -> Column | None:
-        _, failed = self._converted
+        _, failed = self._conversion
         return failed
 
     @property
-    def _converted(self) -> tuple[Column, Column | None]:
+    def _conversion(self) -> tuple[Column, Column | None]:
         parts = tuple(self._structs.items())
         return convert_column(self._wire_name, self._table_name, self._tree, self._schema, parts)
 

@@ -100,8 +100,7 @@ def fill_from_stored(
     }
     promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
-    joined = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
-    with materialize(joined) as joined:
+    with materialize(_join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))) as joined:
         # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
         newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
         kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]

@@ -13,7 +13,7 @@ from headrace.spark.sessions import Sessions, read_once
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
+pytestmark = [pytest.mark.spark, pytest.mark.steps]
 
 
 def test_what_is_observed_is_told_once_the_rows_were_read(spark: SparkSession) -> None:

@@ -197,9 +197,8 @@ class _PayloadPlan:
 
     def convert(self) -> Column:
         """The struct as a table has it."""
-        if self._is_part and self._schema == wire_type(
-            self._tree
-        ):  # a parser of whole records gives the other fields, too
+        # Nothing is converted, and a parser of whole records gives the other fields, too.
+        if self._is_part and self._schema == wire_type(self._tree):
             column = _narrow_column(self._wire_name, self._schema)
         else:
             column, _ = self._conversion

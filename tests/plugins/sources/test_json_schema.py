@@ -84,7 +84,17 @@ class Reader:
         return self.open(*values).schema
 
     def read(self, *values: Any, schema: StructType | None = None) -> list[Any]:
-        """The bodies, and the errors of those that have one."""
+        """The bodies, and the errors of those that have one; read again, as the engine does, where decimals may be numbers."""
+        try:
+            return self.read_as_known(*values, schema=schema)
+        except Exception as error:
+            unknown = self.format.explain(error)
+            if not isinstance(unknown, UnknownSchemaError) or unknown.schemas[0][1] != "decimal.format=NUMERIC":
+                raise
+            self.log.note_unknown(unknown.schemas)
+        return self.read_as_known(*values, schema=schema)
+
+    def read_as_known(self, *values: Any, schema: StructType | None = None) -> list[Any]:
         frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
         reader = self.open(*values)
         found = reader.decode(frame.select("offset", self.column), self.column, schema or reader.schema, "error")

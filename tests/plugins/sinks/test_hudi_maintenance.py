@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +20,10 @@ from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.maintenance import _HEARTBEAT, TableServices, _list_planned
-from headrace_sinks.hudi.timeline import open_table
+from headrace_sinks.hudi.timeline import next_instant, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
@@ -262,6 +265,28 @@ def test_with_the_table_of_metadata_no_commit_is_beside_another(tmp_path: Path, 
             step.run()
     assert set(alone) == {("compact", True), ("expire", True)}
     assert target.names() == {1: "n2", 10: "new", 11: "new", 12: "new"}
+
+
+def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
+    target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_a_batch_meanwhile(spark: SparkSession, table: Any) -> str | None:
+        instant = next_instant(spark, table)
+        target.write(PEOPLE, put(9, 1, "meanwhile"), put(9, 5, "new"), remove(9, 2, None))
+        return instant
+
+    target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
+    for at in range(1, 4):
+        target.write(PEOPLE, put(at, 0, f"n{at}"))
+    monkeypatch.setattr(f"{MODULE}.timeline.next_instant", end_a_batch_meanwhile)
+    plan = target.plan()
+    next(plan).run()
+    target.write(PEOPLE, put(10, 3, "later"))
+    wanted = {0: "n3", 1: "meanwhile", 3: "later", 5: "new"}
+    assert target.names() == wanted
+    assert [step.run() for step in plan] == ["3 log files into 1"]
+    assert target.names() == wanted
+    assert target.measure().delete_files == 2
 
 
 def test_batches_and_the_maintenance_of_another_process_at_once(target: MaintainedTarget, clones: Sessions) -> None:

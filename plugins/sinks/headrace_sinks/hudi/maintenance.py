@@ -97,9 +97,13 @@ class TableServices:
             return None
 
         def plan_compaction() -> str:
+            # Hudi would list the commits, and then ask the clock: what a batch of another process completes in between is older
+            # than the compaction and not part of it, and so lost.
+            instant = timeline.next_instant(self.spark, timeline.open_table(self.spark, self.path))
             with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
-                instant = client.scheduleCompaction(self._hudi.common.util.Option.empty())
-            return "planned" if instant.isPresent() else "nothing is left"
+                nothing = self._hudi.common.util.Option.empty()
+                is_planned = instant is not None and client.scheduleCompactionAtInstant(instant, nothing)
+            return "planned" if is_planned else "nothing is left"
 
         return MaintenanceStep("compact", _describe(slices), plan_compaction, is_alone=True)
 

@@ -111,6 +111,23 @@ def find_last_compaction(table: Any) -> str | None:
     return None
 
 
+def next_instant(spark: SparkSession, table: Any) -> str | None:
+    """The instant after all that batches have completed, by the clock of whoever wrote them; None before a batch's first log files.
+
+    What is planned for it is of just these commits: who completes one later does so at a later instant.
+    """
+    ends = [
+        str(instant.getCompletionTime())
+        for instant in commits_of(table).getInstants()
+        if instant.getAction() == "deltacommit"
+    ]
+    if not ends:
+        return None
+    jvm: Any = spark._jvm  # noqa: SLF001
+    timeline = jvm.org.apache.hudi.common.table.timeline
+    return str(timeline.HoodieInstantTimeGenerator.instantTimePlusMillis(max(ends), 1))
+
+
 def commits_of(table: Any) -> Any:
     """The commits of batches and compactions that are not archived, the oldest first."""
     return table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import termios
@@ -63,9 +64,21 @@ def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
     assert err == ""
 
 
+def note_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that has a line for each `readlink` that Hadoop runs."""
+    notes, program = folder / "processes", folder / "bin" / "readlink"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {notes}\nexec {shutil.which("readlink")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    notes.touch()
+    return notes
+
+
 @pytest.mark.one_spark
-def test_it_goes_on_until_sigterm(sample: Path) -> None:
+def test_it_goes_on_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal goes to all processes of the group, as ``timeout`` and systemd send it."""
+    processes = note_processes(tmp_path, monkeypatch)
     deliver(sample.parent, 0)
     process = start(
         sample.parent, "run", "artists.yaml", "--log-format", "json", "--trigger", "200 ms", start_new_session=True
@@ -78,6 +91,8 @@ def test_it_goes_on_until_sigterm(sample: Path) -> None:
     out, err = finish(process)
     assert out == ""
     assert [(b["batch"], b["tables"][0]["rows_in"]) for b in (first, second)] == [(0, 300), (1, 300)]
+    # A batch waits for each. Spark asks of files that it has read in a session of its own.
+    assert [name for name in processes.read_text().splitlines() if re.search("stream/(offsets|commits)", name)] == []
     assert "SIGTERM: ending after the batch under way, if any; a second signal ends at once\n" in err
     assert err.endswith("  moma.artists → iceberg: 600 rows in, 600 applied, 0 late, 0 dead letters\n")
     assert not any(noise in err for noise in NOISE)

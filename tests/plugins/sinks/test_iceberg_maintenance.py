@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from tests.support.iceberg import java_table
+from tests.support.iceberg import java_table, name_of
 
 from headrace.engine.retry import retry
 from headrace.errors import HeadraceError, RetriableError
@@ -162,7 +162,7 @@ def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: T
     target.write(PEOPLE, put(0, 1, "a"))
     java = java_table(target)
     assert dict(METADATA_PROPERTIES).items() <= dict(java.properties()).items()
-    enabled, most = METADATA_PROPERTIES
+    enabled, most, _ = METADATA_PROPERTIES
     java.updateProperties().remove(most).set(enabled, "false").commit()
     assert maintain(target) == {"properties": "set"}
     java.refresh()
@@ -172,6 +172,17 @@ def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: T
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     files = list((tmp_path / target.name.replace(".", "/") / "metadata").glob("*.metadata.json"))
     assert len(files) == 3
+
+
+@pytest.mark.one_spark
+def test_however_many_commits_there_were_a_reader_opens_few_manifests(target: Target) -> None:
+    counts = []
+    for at in range(12):
+        target.write(PEOPLE, put(at, 1, f"n{at}"))
+        of_each_kind = target.session.table(f"{name_of(target)}.manifests").groupBy("content").count().collect()
+        counts.append(max(row["count"] for row in of_each_kind))
+    assert max(counts) < 10
+    assert rows(target) == {1: "n11"}
 
 
 @pytest.mark.one_spark

@@ -2,7 +2,7 @@
 deletes by key made positions, for which it has none.
 
 Compaction makes void what a batch reads at the same time, and the other way round, unless batches replace rows by key; all else
-goes on beside a writer. Manifests are none of it: Iceberg merges them whenever it commits.
+goes on beside a writer. Manifests are none of it: Iceberg merges them when it commits.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from headrace_sinks.iceberg.row_delta import find_noted_position
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Old metadata.json files go with each commit: of a table that has a commit a second they would be most of its bytes.
+#: Old metadata.json files go with each commit: of a table that has a commit a second they would be most of its bytes. And each
+#: commit adds two manifests, which whoever reads the table opens one by one: Iceberg merges them once there are a hundred.
 METADATA_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
+    "commit.manifest.min-count-to-merge": "10",
 }
 #: Bytes that are compacted at most while a batch waits: about five seconds of one core.
 _MOST_BYTES = 256 * 1024 * 1024

@@ -87,20 +87,18 @@ class JsonFormat(Format):
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog
     ) -> RecordReader:
-        from pyspark.sql import functions as F
-
         if self._registry_decoder:
             refuse_declared_columns(log, subject)
             return self._registry_decoder.open(frame, column, subject, log)
         options = self.config.options()
-        texts = frame.where(F.col(column).isNotNull()).select(F.col(column).cast("string").alias(BODY))
         if log.writers(subject):
             if (met := log.take_unknown(subject)) is not None:
-                learn_schemas(texts, subject, log, met)
+                learn_schemas(_texts(frame, column), subject, log, met)
             return open_by_writers(subject, log, options)
+        texts = _texts(frame, column)
         first: list[str] = []
         if log.get(subject) is None:
-            first = [row[0] for row in texts.where(~F.col(BODY).rlike(NULL_WITH_SCHEMA)).head(_FIRST_RECORDS)]
+            first = [row[0] for row in texts.where(~texts[BODY].rlike(NULL_WITH_SCHEMA)).head(_FIRST_RECORDS)]
             if not first:
                 return EmptyReader()
             # The first that is JSON at all.
@@ -134,3 +132,10 @@ class JsonFormat(Format):
     def _registry(self) -> Registry:
         client: Registry = self.config.client()
         return client
+
+
+def _texts(frame: DataFrame, column: str) -> DataFrame:
+    """The records that are there, as texts: BODY."""
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col(column).isNotNull()).select(F.col(column).cast("string").alias(BODY))

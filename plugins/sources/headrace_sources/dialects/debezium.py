@@ -18,6 +18,7 @@ from headrace.sdk import (
     events as E,
     match_names,
     record_columns,
+    reuse_columns,
 )
 from headrace_sources.dialects.positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
@@ -127,9 +128,9 @@ class DebeziumDialect(Dialect):
         value = F.col(E.VALUE)
         op, source = value.getField("op"), F.col(f"{E.VALUE}.source") if source_fields else F.lit(None)
         committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
-        marker = source.getField("snapshot") if "snapshot" in source_fields else None
         key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
-        position = source_position(source_fields, source.getField, F.col(E.PLACE))
+        position, key_change_position, snapshots = _order_events(tuple(source_fields))
+        rejected = F.when(value.isNotNull(), _reject_reason(has_after="after" in schema.names))
         return Changes(
             drop_tombstones_without_key(frame).select(
                 *[value.getField(name).alias(name) for name in schema.names],
@@ -137,14 +138,10 @@ class DebeziumDialect(Dialect):
                 F.coalesce(op == "d", is_tombstone).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
                 with_tombstones(position, is_tombstone).alias(C.POSITION),
-                *key_change_columns(
-                    frame,
-                    source_position(source_fields, source.getField, F.lit("")),
-                    has_unavailable=bool(self.unavailable_tests(schema)),
-                ),
-                *snapshot_columns(source_fields, source.getField, marker),
+                *key_change_columns(frame, key_change_position, has_unavailable=bool(self.unavailable_tests(schema))),
+                *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
-                F.coalesce(F.col(E.ERROR), F.when(value.isNotNull(), _reject_reason(op, value, schema))).alias(C.ERROR),
+                F.coalesce(F.col(E.ERROR), rejected).alias(C.ERROR),
                 *record_columns(events.topic, frame),
             ),
             envelope=True,
@@ -168,11 +165,27 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
         )
 
 
-def _reject_reason(op: Column, value: Column, schema: StructType) -> Column:
+@reuse_columns
+def _order_events(source_fields: tuple[str, ...]) -> tuple[Column, Column, list[Column]]:
+    """By the fields of the source block: a record's position, that of what it does to another key, and SNAPSHOT where it has that."""
+    from pyspark.sql import functions as F
+
+    source = F.col(f"{E.VALUE}.source")
+    marker = source.getField("snapshot") if "snapshot" in source_fields else None
+    return (
+        source_position(source_fields, source.getField, F.col(E.PLACE)),
+        source_position(source_fields, source.getField, F.lit("")),
+        snapshot_columns(source_fields, source.getField, marker),
+    )
+
+
+@reuse_columns
+def _reject_reason(*, has_after: bool) -> Column:
     """Why an envelope cannot become a row; null where it can."""
     from pyspark.sql import functions as F
 
-    after = value.getField("after") if "after" in schema.names else F.lit(None)
+    value = F.col(E.VALUE)
+    op, after = value.getField("op"), value.getField("after") if has_after else F.lit(None)
     return (
         F.when(op.isNull(), RejectReason.OP_MISSING)
         .when(op == "t", RejectReason.TRUNCATED)

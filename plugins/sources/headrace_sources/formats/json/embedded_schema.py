@@ -19,6 +19,7 @@ from headrace.sdk import (
     fail_on_unknown_schema,
     find_unknown_schemas,
     quote_name,
+    reuse_columns,
     union_schemas,
 )
 from headrace_sources.connect.decimals import with_numeric_decimals
@@ -78,10 +79,10 @@ class EmbeddedSchemaReader(RecordReader):
         from pyspark.sql import functions as F
 
         others = [F.col(quote_name(name)) for name in frame.columns if name != column]
-        text, head = F.col(BODY), F.col(_HEAD)
+        text = F.col(BODY)
         frame = frame.select(*others, F.col(column).cast("string").alias(BODY))
-        frame = frame.select(*others, text, _head(text).alias(_HEAD))
-        frame = frame.select(*others, text, _payload(text, head).alias(_PAYLOAD), _id(head).alias(_ID))
+        frame = frame.select(*others, text, _head().alias(_HEAD))
+        frame = frame.select(*others, text, _payload().alias(_PAYLOAD), _id().alias(_ID))
         parts = []
         for i, group in enumerate(self.groups):
             frame, part = self._parse_group(frame, group, schema, f"{i}")
@@ -161,8 +162,8 @@ def learn_schemas(texts: DataFrame, subject: Subject, log: SchemaLog, met: Colle
     from pyspark.sql import functions as F
 
     known = list(log.writers(subject))
-    heads = texts.select(_head(F.col(BODY)).alias(_HEAD), F.monotonically_increasing_id().alias("row"))
-    fresh = heads.where(F.col(_HEAD).isNotNull()).withColumn(_ID, _id(F.col(_HEAD)))
+    heads = texts.select(_head().alias(_HEAD), F.monotonically_increasing_id().alias("row"))
+    fresh = heads.where(F.col(_HEAD).isNotNull()).withColumn(_ID, _id())
     if known:
         fresh = fresh.where(~F.col(_ID).isin(known))
     # By the text, which is a key of a hash table; as a value it would have to be sorted.
@@ -225,11 +226,13 @@ def is_schema_with_payload(record: Mapping[str, Any], subject: Subject) -> bool:
     return isinstance(record["schema"], dict) and "type" in record["schema"]
 
 
-def _head(text: Column) -> Column:
-    """A record up to the end of its schema; null when it has none."""
+@reuse_columns
+def _head() -> Column:
+    """Of the record in BODY what comes before its payload; null when it has no schema."""
     from pyspark.sql import functions as F
 
     # As the converter writes it, finding it costs no parse. Anybody else's JSON may have spaces, or the payload first.
+    text = F.col(BODY)
     cut = F.substring_index(text, _BETWEEN, 1)
     likely = text.rlike(r'^\s*\{\s*"(schema|payload)"\s*:')
     is_schema = F.get_json_object(text, "$.schema.type").isNotNull()
@@ -241,18 +244,23 @@ def _is_as_converter_writes(text: Column) -> Column:
     return text.startswith(_BEGIN) & text.contains(_BETWEEN)
 
 
-def _payload(text: Column, head: Column) -> Column:
-    """A record without its schema, which is often ten times the rest."""
+@reuse_columns
+def _payload() -> Column:
+    """The record in BODY without its schema, which is often ten times the rest."""
     from pyspark.sql import functions as F
 
+    text = F.col(BODY)
     body = text.cast("binary")  # where counting is free
-    rest = body.substr(F.octet_length(head) + 2, F.length(body)).cast("string")
+    rest = body.substr(F.octet_length(_HEAD) + 2, F.length(body)).cast("string")
     return F.when(_is_as_converter_writes(text), F.concat(F.lit("{"), rest)).otherwise(text)
 
 
-def _id(head: Column) -> Column:
+@reuse_columns
+def _id() -> Column:
+    """The id of the schema in _HEAD; null when there is none."""
     from pyspark.sql import functions as F
 
+    head = F.col(_HEAD)
     return F.when(head.isNotNull(), F.xxhash64(head).cast("string"))
 
 

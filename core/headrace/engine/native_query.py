@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: By which Hadoop's API Spark moves a checkpoint's files to their places.
+#: The class by which Spark writes the files of a stream's checkpoint.
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -42,7 +42,7 @@ class NativeQuery(Query):
             source.prepare_for_trigger_available_now(self._spark)
         writer = source.stream(self._spark).writeStream.queryName(self._plan.name).foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", self.checkpoint.stream.path)
-        with _move_files_here(self._spark, self.checkpoint.stream.path):
+        with _prefer_file_system_api(self._spark, self.checkpoint.stream.path):
             if pause is None:
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime=f"{round(pause * 1000)} milliseconds").start()
@@ -91,16 +91,16 @@ class NativeQuery(Query):
 
 
 @contextmanager
-def _move_files_here(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """A stream that starts meanwhile, with its checkpoint on this machine, moves files by the older of Hadoop's APIs.
+def _prefer_file_system_api(spark: SparkSession, checkpoint: str) -> Iterator[None]:
+    """While a stream starts whose checkpoint is on a local disk: it writes there by Hadoop's FileSystem, and not by its FileContext.
 
-    By the newer one each of a batch's two files has Hadoop run ``readlink`` eight times: a tenth of a second that rows wait for.
+    That one runs ``readlink`` eight times for each of a batch's two files: a tenth of a second that rows wait for.
     """
-    is_here = checkpoint.startswith("file:") and spark.conf.get(_FILE_MANAGER, None) is None
-    if is_here:
+    is_local = checkpoint.startswith("file:") and spark.conf.get(_FILE_MANAGER, None) is None
+    if is_local:
         spark.conf.set(_FILE_MANAGER, "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager")
     try:
         yield
     finally:
-        if is_here:
+        if is_local:
             spark.conf.unset(_FILE_MANAGER)

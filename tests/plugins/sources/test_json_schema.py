@@ -95,6 +95,7 @@ class Reader:
         return self.read_as_known(*values, schema=schema)
 
     def read_as_known(self, *values: Any, schema: StructType | None = None) -> list[Any]:
+        """The same by what the log has, which a task may find to be too little."""
         frame = frame_of(self.session, [record(v, key=v, offset=i) for i, v in enumerate(values)])
         reader = self.open(*values)
         found = reader.decode(frame.select("offset", self.column), self.column, schema or reader.schema, "error")

@@ -98,7 +98,7 @@ class TableServices:
 
         def plan_compaction() -> str:
             # Hudi would list the commits, and then ask the clock: what a batch of another process completes in between is older
-            # than the compaction and not part of it, and so lost.
+            # than the compaction and not part of it, and so lost. Listed anew: an instant may have been compacted since.
             instant = timeline.next_instant(self.spark, timeline.open_table(self.spark, self.path))
             with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
                 nothing = self._hudi.common.util.Option.empty()

@@ -24,11 +24,11 @@ from headrace_sinks.iceberg.row_delta import find_noted_position
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Old metadata.json files go with each commit: of a table that has a commit a second they would be most of its bytes. And each
-#: commit adds two manifests, which whoever reads the table opens one by one: Iceberg merges them once there are a hundred.
 METADATA_PROPERTIES = {
+    # Old metadata.json files go with each commit: of a table that has a commit a second they would be most of its bytes.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
+    # Each commit adds a manifest or two, which whoever reads the table opens one by one. Iceberg's default is a hundred.
     "commit.manifest.min-count-to-merge": "10",
 }
 #: Bytes that are compacted at most while a batch waits: about five seconds of one core.

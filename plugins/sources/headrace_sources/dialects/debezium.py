@@ -126,10 +126,10 @@ class DebeziumDialect(Dialect):
         source_fields = _names_in(schema, "source")
         _check_envelope(events.topic, schema, source_fields)
         value = F.col(E.VALUE)
-        op, source = value.getField("op"), F.col(f"{E.VALUE}.source") if source_fields else F.lit(None)
-        committed = source.getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
+        op = value.getField("op")
+        committed = F.col(f"{E.VALUE}.source").getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
-        position, key_change_position, snapshots = _order_events(tuple(source_fields))
+        position, position_in_log, snapshots = _order_events(tuple(source_fields))
         rejected = F.when(value.isNotNull(), _reject_reason(has_after="after" in schema.names))
         return Changes(
             drop_tombstones_without_key(frame).select(
@@ -138,7 +138,7 @@ class DebeziumDialect(Dialect):
                 F.coalesce(op == "d", is_tombstone).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
                 with_tombstones(position, is_tombstone).alias(C.POSITION),
-                *key_change_columns(frame, key_change_position, has_unavailable=bool(self.unavailable_tests(schema))),
+                *key_change_columns(frame, position_in_log, has_unavailable=bool(self.unavailable_tests(schema))),
                 *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), rejected).alias(C.ERROR),
@@ -167,7 +167,7 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
 
 @reuse_columns
 def _order_events(source_fields: tuple[str, ...]) -> tuple[Column, Column, list[Column]]:
-    """By the fields of the source block: a record's position, that of what it does to another key, and SNAPSHOT where it has that."""
+    """By the fields of the source block: an event's position, the same without the record's place, and SNAPSHOT where there is one."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")

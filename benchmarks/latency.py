@@ -37,7 +37,7 @@ def main() -> None:
     cli.add_argument("--work", type=Path, required=True)
     cli.add_argument("--changes", type=int, default=200)
     cli.add_argument("--rate", type=float, default=20, help="changes a second")
-    cli.add_argument("--warm", type=float, default=60, help="seconds of changes before those that count")
+    cli.add_argument("--warm", type=float, default=240, help="seconds of changes before those that count")
     cli.add_argument("--sink", required=True, choices=("iceberg", "hudi"))
     cli.add_argument("--trigger", default=None, help="default: headrace's own")
     cli.add_argument(
@@ -64,7 +64,7 @@ def _measure(
     _wait_until(lambda: _records(done) >= ROWS, query)
     connection = postgres.connect()
     connection.autocommit = True
-    # A stream runs for months; Java takes a minute to compile what its batches do.
+    # A stream runs for months; Java takes minutes to compile what its batches do.
     warm = time.monotonic() + arguments.warm
     while time.monotonic() < warm:
         _change(connection, ROWS, int(warm - time.monotonic()) + 2)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from headrace import Pipeline
-from headrace.sdk.sink import Table
+from headrace.sdk import Table, TableSize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,20 +116,37 @@ class Shop:
 
 
 @dataclass(frozen=True)
+class Lake:
+    """What a sink's table is when all its rows are right. ``files``, ``bytes``: all on disk; ``seconds``: of reading its rows."""
+
+    rows: int
+    size: TableSize
+    files: int
+    bytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} rows are right, {self.size.files} files, {self.size.delete_files} of deletes, {self.size.versions} "
+            f"versions, {self.files:,} files and {self.bytes / 2**20:,.1f} MiB on disk, read in {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True)
 class Figures:
     """What a part of the commits came to: seconds of its batches, and of each sink what its table is."""
 
     commits: int
     kills: int
     seconds: Sequence[float]
-    tables: Mapping[str, str]
+    tables: Mapping[str, Lake]
 
     def __str__(self) -> str:
         ordered = sorted(self.seconds) or [0.0]
         p95 = ordered[max(0, round(len(ordered) * 0.95) - 1)]
         return (
             f"{self.commits:,} commits, {self.kills} kills: batch median {statistics.median(ordered):.2f} s, p95 {p95:.2f} s; "
-            + "; ".join(f"{sink}: {text}" for sink, text in self.tables.items())
+            + "; ".join(f"{sink}: {lake}" for sink, lake in self.tables.items())
         )
 
 
@@ -140,6 +157,8 @@ class Soak:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         self._work, self._sinks, self._chance = work, sinks, random.Random(seed)  # noqa: S311
+        #: What the runs print.
+        self.log = work / "headrace.log"
         self.shop = Shop(work / "bronze", random.Random(seed))  # noqa: S311
         self._config = {
             "name": "soak",
@@ -156,7 +175,7 @@ class Soak:
         """Runs until all files are applied, killed so many times at most; how many times it was."""
         done = 0
         while True:
-            with (self._work / "headrace.log").open("ab") as log:
+            with self.log.open("ab") as log:
                 program = [sys.executable, "-m", "headrace", "run", str(self._work / "soak.yaml"), "--available-now"]
                 process = subprocess.Popen(program, stdout=log, stderr=log)
                 try:
@@ -168,13 +187,13 @@ class Soak:
                     done += 1
                     continue
             if code != 0:
-                raise RuntimeError(f"headrace ended with {code}: see {self._work / 'headrace.log'}")
+                raise RuntimeError(f"headrace ended with {code}: see {self.log}")
             return done
 
-    def compare(self, spark: SparkSession) -> dict[str, str]:
+    def compare(self, spark: SparkSession) -> dict[str, Lake]:
         """Every row of every table against the shop's; what each table is. AssertionError where one differs."""
         pipeline = Pipeline.from_dict(self._config)
-        texts = {}
+        lakes = {}
         for sink in pipeline.sinks:
             began = time.monotonic()
             found = dict(map(tuple, pipeline.read(TABLE, sink=sink.name, spark=spark).select("id", "turn").collect()))
@@ -183,12 +202,9 @@ class Soak:
             assert not wrong, f"{sink.name}: {len(wrong)} rows differ, among them {sorted(wrong)[:5]}"
             size = sink.measure_table(spark, Table(TABLE, ("id",)))
             assert size is not None
-            lake = [path.stat().st_size for path in (self._work / "lake" / sink.name).rglob("*") if path.is_file()]
-            texts[sink.name] = (
-                f"{len(found):,} rows are right, {size.files} files, {size.delete_files} of deletes, {size.versions} versions, "
-                f"{len(lake):,} files and {sum(lake) / 2**20:,.1f} MiB on disk, read in {seconds:.1f} s"
-            )
-        return texts
+            sizes = [path.stat().st_size for path in (self._work / "lake" / sink.name).rglob("*") if path.is_file()]
+            lakes[sink.name] = Lake(len(found), size, len(sizes), sum(sizes), seconds)
+        return lakes
 
     def seconds(self, since: int) -> list[float]:
         """The seconds of each batch from that one on; the checkpoint keeps the last hundred."""

@@ -3,9 +3,17 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.soak import Figures, Shop, main
+from benchmarks.soak import Figures, Lake, Shop, Soak, main
+from tests.support.pipelines import TABLE_SINKS
+from tests.support.spark_conf import interpret_plans
+
+from headrace.sdk import TableSize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_the_latest_change_of_each_row_is_the_row_however_late_it_comes(tmp_path: Path) -> None:
@@ -26,8 +34,39 @@ def test_the_latest_change_of_each_row_is_the_row_however_late_it_comes(tmp_path
 
 
 def test_figures_are_one_line() -> None:
-    text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], {"hudi": "12 rows are right"}))
-    assert text == "1,000 commits, 5 kills: batch median 10.50 s, p95 19.00 s; hudi: 12 rows are right"
+    lake = Lake(1200, TableSize(files=3, delete_files=1, versions=20), 40, 5 << 20, 0.25)
+    text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], {"hudi": lake}))
+    assert text == (
+        "1,000 commits, 5 kills: batch median 10.50 s, p95 19.00 s; hudi: 1,200 rows are right, 3 files, 1 of deletes, "
+        "20 versions, 40 files and 5.0 MiB on disk, read in 0.2 s"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.dist
+@pytest.mark.one_spark
+@pytest.mark.timeout(1200)
+def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in interpret_plans(tmp_path / "conf").items():
+        monkeypatch.setenv(name, value)
+    run = Soak(tmp_path / "soak", sinks=TABLE_SINKS, files=6, history="20 seconds")
+    run.shop.fill(1000)
+    for _ in range(300 // len(TABLE_SINKS)):
+        run.shop.change()
+    run.shop.release()
+    assert run.run(2) == 2
+    lakes = run.compare(spark)
+    assert lakes.keys() == set(TABLE_SINKS)
+    log = run.log.read_text(encoding="utf-8")
+    for sink, lake in lakes.items():
+        assert lake.rows == len(run.shop.rows)
+        assert (lake.size.files or 0) + (lake.size.delete_files or 0) < 60, lake
+        assert f"shop.orders → {sink}: compact: " in log
+        assert f"shop.orders → {sink}: expire: " in log
+    assert "failed" not in log
 
 
 def test_a_sink_that_is_no_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,9 +108,9 @@ class HudiSink(Sink):
         return [self.config.sync] if self.config.sync else []
 
     def session_conf(self) -> dict[str, str]:
+        # Without Hudi's extension of Spark's SQL: nothing here is its SQL, and its rules go over each step of every plan.
         return {
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-            "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
             # The other structure, Parquet's oldest, cannot hold an array with a null in it.
             "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         }

@@ -116,7 +116,7 @@ class Shop:
 
 
 @dataclass(frozen=True)
-class Lake:
+class TableFigures:
     """What a sink's table is when all its rows are right. ``files``, ``bytes``: all on disk; ``seconds``: of reading its rows."""
 
     rows: int
@@ -139,14 +139,14 @@ class Figures:
     commits: int
     kills: int
     seconds: Sequence[float]
-    tables: Mapping[str, Lake]
+    tables: Mapping[str, TableFigures]
 
     def __str__(self) -> str:
         ordered = sorted(self.seconds) or [0.0]
         p95 = ordered[max(0, round(len(ordered) * 0.95) - 1)]
         return (
             f"{self.commits:,} commits, {self.kills} kills: batch median {statistics.median(ordered):.2f} s, p95 {p95:.2f} s; "
-            + "; ".join(f"{sink}: {lake}" for sink, lake in self.tables.items())
+            + "; ".join(f"{sink}: {table}" for sink, table in self.tables.items())
         )
 
 
@@ -190,10 +190,10 @@ class Soak:
                 raise RuntimeError(f"headrace ended with {code}: see {self.log}")
             return done
 
-    def compare(self, spark: SparkSession) -> dict[str, Lake]:
+    def compare(self, spark: SparkSession) -> dict[str, TableFigures]:
         """Every row of every table against the shop's; what each table is. AssertionError where one differs."""
         pipeline = Pipeline.from_dict(self._config)
-        lakes = {}
+        tables = {}
         for sink in pipeline.sinks:
             began = time.monotonic()
             found = dict(map(tuple, pipeline.read(TABLE, sink=sink.name, spark=spark).select("id", "turn").collect()))
@@ -203,8 +203,8 @@ class Soak:
             size = sink.measure_table(spark, Table(TABLE, ("id",)))
             assert size is not None
             sizes = [path.stat().st_size for path in (self._work / "lake" / sink.name).rglob("*") if path.is_file()]
-            lakes[sink.name] = Lake(len(found), size, len(sizes), sum(sizes), seconds)
-        return lakes
+            tables[sink.name] = TableFigures(len(found), size, len(sizes), sum(sizes), seconds)
+        return tables
 
     def seconds(self, since: int) -> list[float]:
         """The seconds of each batch from that one on; the checkpoint keeps the last hundred."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.soak import Figures, Lake, Shop, Soak, main
+from benchmarks.soak import Figures, Shop, Soak, TableFigures, main
 from tests.support.pipelines import TABLE_SINKS
 from tests.support.spark_conf import interpret_plans
 
@@ -34,8 +34,8 @@ def test_the_latest_change_of_each_row_is_the_row_however_late_it_comes(tmp_path
 
 
 def test_figures_are_one_line() -> None:
-    lake = Lake(1200, TableSize(files=3, delete_files=1, versions=20), 40, 5 << 20, 0.25)
-    text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], {"hudi": lake}))
+    table = TableFigures(1200, TableSize(files=3, delete_files=1, versions=20), 40, 5 << 20, 0.25)
+    text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], {"hudi": table}))
     assert text == (
         "1,000 commits, 5 kills: batch median 10.50 s, p95 19.00 s; hudi: 1,200 rows are right, 3 files, 1 of deletes, "
         "20 versions, 40 files and 5.0 MiB on disk, read in 0.2 s"
@@ -44,7 +44,6 @@ def test_figures_are_one_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.dist
 @pytest.mark.one_spark
 @pytest.mark.timeout(1200)
 def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
@@ -58,12 +57,12 @@ def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
         run.shop.change()
     run.shop.release()
     assert run.run(2) == 2
-    lakes = run.compare(spark)
-    assert lakes.keys() == set(TABLE_SINKS)
+    tables = run.compare(spark)
+    assert tables.keys() == set(TABLE_SINKS)
     log = run.log.read_text(encoding="utf-8")
-    for sink, lake in lakes.items():
-        assert lake.rows == len(run.shop.rows)
-        assert (lake.size.files or 0) + (lake.size.delete_files or 0) < 60, lake
+    for sink, table in tables.items():
+        assert table.rows == len(run.shop.rows)
+        assert (table.size.files or 0) + (table.size.delete_files or 0) < 60, table
         assert f"shop.orders → {sink}: compact: " in log
         assert f"shop.orders → {sink}: expire: " in log
     assert "failed" not in log

@@ -4,16 +4,17 @@
 
 Files of 200 changes come, a file to a batch: inserts, updates and deletes anywhere in the table, some that come late or again. The
 run is killed with -9 so many times, at times of chance, and started again. After every tenth of the commits all rows of every table
-are compared with what was sent; then the figures of that tenth are printed.
+are compared with what was sent; then the figures of that tenth are printed. Stopped itself, it goes on where it was when it is
+started again with the same options.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
-import shutil
 import signal
 import statistics
 import subprocess
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
+from benchmarks import process_tree
 
 from headrace import Pipeline
 from headrace.sdk import Table, TableSize
@@ -40,6 +42,9 @@ SINKS = {"iceberg": "warehouse", "hudi": "path"}
 INSERTS, DELETES, LATE, AGAIN = 0.1, 0.09, 0.02, 0.03
 #: Files between a change and its coming late.
 _LATE_BY = 5
+PARTS = 10
+#: Seconds between two looks at the run's memory.
+_LOOK_SECONDS = 10.0
 
 
 @dataclass
@@ -134,18 +139,20 @@ class TableFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a part of the commits came to: seconds of its batches, and of each sink what its table is."""
+    """What a part of the commits came to: seconds of its last batches, bytes of memory of the run, what each sink's table is."""
 
     commits: int
     kills: int
     seconds: Sequence[float]
+    memory: int
     tables: Mapping[str, TableFigures]
 
     def __str__(self) -> str:
         ordered = sorted(self.seconds) or [0.0]
         p95 = ordered[max(0, round(len(ordered) * 0.95) - 1)]
         return (
-            f"{self.commits:,} commits, {self.kills} kills: batch median {statistics.median(ordered):.2f} s, p95 {p95:.2f} s; "
+            f"{self.commits:,} commits, {self.kills} kills: batch median {statistics.median(ordered):.2f} s, p95 {p95:.2f} s, "
+            f"memory {self.memory / 2**20:,.0f} MiB; "
             + "; ".join(f"{sink}: {table}" for sink, table in self.tables.items())
         )
 
@@ -154,11 +161,13 @@ class Soak:
     """A pipeline that is run and killed again and again, and the shop that it follows."""
 
     def __init__(self, work: Path, *, sinks: Sequence[str], files: int, history: str, seed: int = 1) -> None:
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        self._work, self._sinks, self._chance = work, sinks, random.Random(seed)  # noqa: S311
+        """``work``: a new folder, or one of a soak that was stopped. ``files``, ``history``: of the pipeline's ``maintenance:``."""
+        work.mkdir(parents=True, exist_ok=True)
+        self._work, self._sinks, self._chance = work, sinks, random.Random()  # noqa: S311
         #: What the runs print.
         self.log = work / "headrace.log"
+        #: Resident bytes of the run and its JVM, when they were looked at last.
+        self.memory = 0
         self.shop = Shop(work / "bronze", random.Random(seed))  # noqa: S311
         self._config = {
             "name": "soak",
@@ -171,24 +180,44 @@ class Soak:
         }
         (work / "soak.yaml").write_text(yaml.safe_dump(self._config), encoding="utf-8")
 
-    def run(self, kills: int) -> int:
-        """Runs until all files are applied, killed so many times at most; how many times it was."""
-        done = 0
+    @property
+    def kills(self) -> int:
+        """How many times it was killed, in all."""
+        return len(self._kill_notes.read_text().splitlines()) if self._kill_notes.exists() else 0
+
+    @property
+    def _kill_notes(self) -> Path:
+        return self._work / "kills.txt"
+
+    def run(self, kills: int) -> None:
+        """Runs until all files are applied, killed until it was so many times in all."""
         while True:
-            with self.log.open("ab") as log:
-                program = [sys.executable, "-m", "headrace", "run", str(self._work / "soak.yaml"), "--available-now"]
-                process = subprocess.Popen(program, stdout=log, stderr=log)
-                try:
-                    # The first ten seconds are Java's start; some kills are to meet that too.
-                    code = process.wait(self._chance.uniform(5, 60) if done < kills else None)
-                except subprocess.TimeoutExpired:
-                    process.send_signal(signal.SIGKILL)
-                    process.wait()
-                    done += 1
-                    continue
-            if code != 0:
+            # The first ten seconds are Java's start; some kills are to meet that too.
+            seconds = self._chance.uniform(5, 60) if self.kills < kills else math.inf
+            code = self._run_for(seconds)
+            if code == 0:
+                return
+            if code is not None:
                 raise RuntimeError(f"headrace ended with {code}: see {self.log}")
-            return done
+            with self._kill_notes.open("a") as notes:
+                notes.write(f"{time.strftime('%FT%T')} after {seconds:.1f} s\n")
+
+    def _run_for(self, seconds: float) -> int | None:
+        """One run's exit code; None when it was killed after so many seconds."""
+        program = [sys.executable, "-m", "headrace", "run", str(self._work / "soak.yaml"), "--available-now"]
+        ends = time.monotonic() + seconds
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(program, stdout=log, stderr=log)
+            try:
+                while (left := ends - time.monotonic()) > 0:
+                    try:
+                        return process.wait(min(left, _LOOK_SECONDS))
+                    except subprocess.TimeoutExpired:
+                        self.memory = sum(member.rss for member in process_tree.tree(process.pid).values())
+                return None
+            finally:  # also when it is the soak that is stopped
+                process.kill()
+                process.wait()
 
     def compare(self, spark: SparkSession) -> dict[str, TableFigures]:
         """Every row of every table against the shop's; what each table is. AssertionError where one differs."""
@@ -217,20 +246,34 @@ class Soak:
         return Pipeline.from_dict(self._config).session()
 
 
-def soak(work: Path, options: argparse.Namespace) -> Iterator[Figures]:
-    """The figures of each tenth of the commits."""
+def soak(work: Path, options: argparse.Namespace) -> Iterator[str]:
+    """The figures of each tenth of the commits, those too that were printed before the soak was stopped."""
     run = Soak(work, sinks=options.sinks, files=options.files, history=options.history)
+    notes = work / "figures.txt"
+    printed = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    yield from printed
     run.shop.fill(options.rows)
-    killed = run.run(0)
     spark = run.session()
-    parts = 10
-    for part in range(1, parts + 1):
+    for part in range(1, PARTS + 1):
         since = run.shop.commits
-        while run.shop.commits - 1 < options.commits * part // parts - 1:
+        while run.shop.commits < options.commits * part // PARTS:
             run.shop.change()
         run.shop.release()
-        killed += run.run(options.kills * part // parts - killed)
-        yield Figures(run.shop.commits - 1, killed, run.seconds(since), run.compare(spark))
+        if part > len(printed):
+            run.run(options.kills * part // PARTS)
+            figures = Figures(run.shop.commits - 1, run.kills, run.seconds(since), run.memory, run.compare(spark))
+            with notes.open("a", encoding="utf-8") as file:
+                file.write(f"{figures}\n")
+            yield str(figures)
+
+
+def note_options(work: Path, options: Mapping[str, object]) -> None:
+    """Notes what a folder's soak was started with; SystemExit when it was something else."""
+    notes = work / "options.json"
+    work.mkdir(parents=True, exist_ok=True)
+    if notes.exists() and (was := json.loads(notes.read_text(encoding="utf-8"))) != options:
+        sys.exit(f"{work} has a soak of {was}: remove it, name another folder, or go on with the same options")
+    notes.write_text(json.dumps(options), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -244,7 +287,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cli.add_argument("--files", type=int, default=32, help="maintenance: {files: …}")
     cli.add_argument("--history", default="10 minutes", help="maintenance: {history: …}")
     options = cli.parse_args(arguments)
-    for figures in soak(options.work.resolve(), options):
+    work = options.work.resolve()
+    note_options(work, {name: value for name, value in vars(options).items() if name != "work"})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    for figures in soak(work, options):
         print(figures, flush=True)
 
 

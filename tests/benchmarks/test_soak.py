@@ -35,9 +35,9 @@ def test_the_latest_change_of_each_row_is_the_row_however_late_it_comes(tmp_path
 
 def test_figures_are_one_line() -> None:
     table = TableFigures(1200, TableSize(files=3, delete_files=1, versions=20), 40, 5 << 20, 0.25)
-    text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], {"hudi": table}))
+    text = str(Figures(1000, 5, [float(at) for at in range(1, 21)], 900 << 20, {"hudi": table}))
     assert text == (
-        "1,000 commits, 5 kills: batch median 10.50 s, p95 19.00 s; hudi: 1,200 rows are right, 3 files, 1 of deletes, "
+        "1,000 commits, 5 kills: batch median 10.50 s, p95 19.00 s, memory 900 MiB; hudi: 1,200 rows are right, 3 files, 1 of deletes, "
         "20 versions, 40 files and 5.0 MiB on disk, read in 0.2 s"
     )
 
@@ -56,7 +56,8 @@ def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
     for _ in range(300 // len(TABLE_SINKS)):
         run.shop.change()
     run.shop.release()
-    assert run.run(2) == 2
+    run.run(2)
+    assert run.kills == 2
     tables = run.compare(spark)
     assert tables.keys() == set(TABLE_SINKS)
     log = run.log.read_text(encoding="utf-8")
@@ -66,6 +67,42 @@ def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
         assert f"shop.orders → {sink}: compact: " in log
         assert f"shop.orders → {sink}: expire: " in log
     assert "failed" not in log
+
+
+def test_a_soak_that_was_stopped_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a soak without Spark: what it would run, and what it would compare."""
+    runs: list[tuple[int, dict[int, int]]] = []
+
+    def run(soak: Soak, kills: int) -> None:
+        if len(runs) == 3:
+            raise KeyboardInterrupt
+        runs.append((soak.shop.commits, dict(soak.shop.rows)))
+
+    monkeypatch.setattr(Soak, "run", run)
+    monkeypatch.setattr(Soak, "compare", lambda *_: {})
+    monkeypatch.setattr(Soak, "session", lambda _: None)
+    monkeypatch.setattr(Soak, "seconds", lambda *_: [1.0])
+    options = ["--commits", "40", "--rows", "20", "--kills", "0"]
+    with pytest.raises(KeyboardInterrupt):
+        main(["--work", str(tmp_path / "stopped"), *options])
+    sent = {file.name: file.read_bytes() for file in tmp_path.rglob("*.json") if "bronze" in str(file)}
+    before, runs[:] = capsys.readouterr().out.splitlines(), []
+    assert [line.split(" ")[0] for line in before] == ["4", "8", "12"]
+
+    monkeypatch.setattr(Soak, "run", lambda soak, _: runs.append((soak.shop.commits, dict(soak.shop.rows))))
+    main(["--work", str(tmp_path / "stopped"), *options])
+    after, rest = capsys.readouterr().out.splitlines(), list(runs)
+    runs.clear()
+    main(["--work", str(tmp_path / "whole"), *options])
+    assert after == capsys.readouterr().out.splitlines()
+    assert after[:3] == before
+    assert runs[3:] == rest
+    assert all((tmp_path / "whole/bronze/shop.public.orders/partition=0" / n).read_bytes() == sent[n] for n in sent)
+
+    with pytest.raises(SystemExit, match=r"has a soak of .*'rows': 20"):
+        main(["--work", str(tmp_path / "stopped"), *options, "--rows", "30"])
 
 
 def test_a_sink_that_is_no_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.reading import plan_reading
 
 from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
@@ -112,6 +113,19 @@ def test_nothing_is_due_of_few_log_files_or_of_no_table(target: MaintainedTarget
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     assert target.maintain(Upkeep(history_seconds=3600, files=32)) == []
+
+
+def test_a_reader_that_began_before_reads_its_version_to_the_end(target: MaintainedTarget) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, at, f"n{at}"))
+    held = plan_reading(target)
+    target.write(PEOPLE, put(3, 1, "newer"), remove(3, 2, None))
+    assert target.maintain()[-1] == "compact: 3 log files into 1"
+    for at in (4, 5):
+        target.write(PEOPLE, put(at, 0, f"n{at}"))
+    assert target.maintain()[-1] == "compact: 2 log files into 1"
+    assert {row.id: row.name for row in held.collect()} == {0: "n0", 1: "n1", 2: "n2"}
+    assert target.names() == {0: "n5", 1: "newer"}
 
 
 def test_a_service_for_which_somebody_set_an_option_stays_with_hudi(tmp_path: Path, clones: Sessions) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from tests.support.iceberg import java_table, name_of
+from tests.support.reading import plan_reading
 
 from headrace.engine.retry import retry
 from headrace.errors import HeadraceError, RetriableError
@@ -71,6 +72,19 @@ def test_a_batch_that_comes_again_after_maintenance_is_known(target: Target) -> 
     assert target.sink.write(target.table, target.frame(PEOPLE, put(2, 2, "n2")), again).skipped
     assert target.write(PEOPLE, put(9, 2, "newer"), put(1, 0, "late")).upserted == 2
     assert rows(target)[2] == "newer"
+
+
+@pytest.mark.one_spark
+def test_a_reader_that_began_before_reads_its_version_to_the_end(target: Target) -> None:
+    for at in range(3):
+        target.write(PEOPLE, put(at, at, f"n{at}"))
+    held = plan_reading(target)
+    target.write(PEOPLE, put(3, 1, "newer"), remove(3, 2, None))
+    assert maintain(target) == {"compact": "4 files into 1"}
+    target.write(PEOPLE, put(4, 0, "newer"))
+    assert maintain(target).keys() == {"compact"}
+    assert {row.id: row.name for row in held.collect()} == {0: "n0", 1: "n1", 2: "n2"}
+    assert rows(target) == {0: "newer", 1: "newer"}
 
 
 @pytest.mark.one_spark

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 _IS_DELETED = "_hoodie_is_deleted"
 _PARTITION = "hoodie.datasource.write.partitionpath.field"
+_BUCKET_ENGINE = "hoodie.index.bucket.engine"
+#: What has Hudi's commits cluster files.
+_CLUSTERING = ("hoodie.clustering.inline", "hoodie.clustering.schedule.inline", "hoodie.clustering.async.enabled")
 _SCHEMA_ERROR = re.compile(
     r"HoodieSchemaException|SchemaParseException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
 )
@@ -117,6 +120,14 @@ class HudiSink(Sink):
 
     def check(self, spark: SparkSession | None = None) -> None:
         self._choice.write_options()
+        options = self.config.options()
+        option = next((name for name in _CLUSTERING if options.get(name, "").lower() == "true"), None)
+        if option and self._has_fixed_buckets:
+            raise ConfigError(
+                "Hudi does not cluster files of the index BUCKET, whose every file has the keys of a bucket",
+                where=f"sink hudi, {option}",
+                fix="leave the option out: there are never more files than buckets",
+            )
 
     def warnings(self) -> Iterable[str]:
         return self._choice.warnings()
@@ -229,6 +240,12 @@ class HudiSink(Sink):
                 "another writer committed to the table at the same time",
                 fix="nothing is lost; start the pipeline again",
             )
+        if any("HoodieClusteringUpdateException" in line for line in lines):
+            return RetriableError(
+                "somebody planned to cluster the table, and Hudi takes no changes of those files until that is done",
+                fix="nothing is lost: have the clustering done by whoever planned it (`CALL run_clustering` in Spark's SQL), and the "
+                "batch comes again",
+            )
         if any("HoodieKeyException" in line for line in lines):
             return DataError(
                 "Hudi cannot keep a row whose key is empty text",
@@ -248,6 +265,13 @@ class HudiSink(Sink):
     def _has_buckets(self) -> bool:
         """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
         return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partition_columns
+
+    @property
+    def _has_fixed_buckets(self) -> bool:
+        """Whether a key's file stays the same for ever, which no clustering may change."""
+        options = self.config.options()
+        index = options.get("hoodie.index.type", "GLOBAL_SIMPLE" if self._partition_columns else "BUCKET")
+        return index.upper() == "BUCKET" and options.get(_BUCKET_ENGINE, "SIMPLE").upper() == "SIMPLE"
 
     @property
     def _partition_columns(self) -> list[str]:
@@ -313,6 +337,11 @@ class HudiSink(Sink):
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
         }
+        if self._has_fixed_buckets:
+            # Hudi plans to cluster such files if somebody asks for it, and then refuses to: batches would wait for it for ever.
+            strategy = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+            options["hoodie.clustering.updates.strategy"] = strategy
+            options["hoodie.clustering.rollback.pending.replacecommit.on.conflict"] = "true"
         if self._partition_columns:
             # A row may move to another partition, and a delete need not say in which one its row is.
             options["hoodie.index.type"] = "GLOBAL_SIMPLE"

@@ -1,0 +1,17 @@
+"""Readers that take their time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.testing.tables import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def plan_reading(target: Target) -> DataFrame:
+    """A table's rows, of which it is settled which files have them, and none is read yet."""
+    frame = target.read()
+    frame._jdf.queryExecution().executedPlan()
+    return frame

@@ -19,6 +19,8 @@ class FileSlice:
     base_bytes: int
     logs: int
     log_bytes: int
+    #: Its instant: its log files were written since.
+    begin: str
 
     @property
     def bytes(self) -> int:
@@ -50,7 +52,8 @@ def count_rows(spark: SparkSession, slices: Sequence[FileSlice]) -> int | None:
 
 def _read(found: Any) -> FileSlice:
     base, total, logs = found.getBaseFile(), int(found.getTotalFileSize()), int(found.getLogFileCnt())
+    begin = str(found.getBaseInstantTime())
     if not base.isPresent():
-        return FileSlice(None, 0, logs, total)
+        return FileSlice(None, 0, logs, total, begin)
     size = int(base.get().getFileSize())
-    return FileSlice(str(base.get().getPath()), size, logs, total - size)
+    return FileSlice(str(base.get().getPath()), size, logs, total - size, begin)

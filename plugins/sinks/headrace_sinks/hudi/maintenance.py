@@ -25,6 +25,10 @@ _COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.", "hoodie.writ
 _EXPIRY_OPTIONS = ("hoodie.clean", "hoodie.archive.", "hoodie.keep.", "hoodie.table.services.")
 #: To open a log file takes as long as to read so much of a base file.
 _OPEN_BYTES = 1024 * 1024
+#: Commits that are archived together, for that takes a part of a second.
+_ARCHIVED_AT_ONCE = 25
+#: Commits that may have begun before a compaction was planned, and ended after.
+_COMMITS_AT_ONCE = 10
 #: By how much of the history the oldest version may be older before anything is expired.
 _SLACK = 1.25
 #: A process that compacts says so to others, in a file that it writes anew each minute. Only in this mode does Hudi do so.
@@ -60,7 +64,7 @@ class TableServices:
             # What a process left that was killed is found first, and what was just planned is found last.
             finders += [self._find_planned, self._find_logs, self._find_planned]
         if _is_ours(_EXPIRY_OPTIONS, self.own_options):
-            finders.append(self._find_old_versions)
+            finders += [self._find_old_versions, self._find_old_commits]
         for find in finders:
             step = find(timeline.open_table(self.spark, self.path), upkeep)
             if step is not None:
@@ -132,38 +136,99 @@ class TableServices:
         versions = timeline.read_versions(table)
         if versions is None:
             return None
+        age = upkeep.now - timeline.parse_instant(self.spark, table, versions.oldest) / 1000
+        if age < upkeep.history_seconds * _SLACK:
+            return None
         since = timeline.format_instant(self.spark, table, round(upkeep.history_begins * 1000))
         # The version that was the newest then is one that somebody may ask for.
-        kept = timeline.commits_of(table).findInstantsAfterOrEquals(since).countInstants() + 1
-        # Among the commits that stay are the marks of batches.
-        fewest = max(kept + 2, MARK_SEARCH_DEPTH)
-        most = fewest + max(1, fewest // 4)
+        kept = versions.count_since(since) + 1
         options = {
             "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
             "hoodie.clean.commits.retained": str(kept),
             "hoodie.clean.trigger.max.commits": "1",
-            "hoodie.keep.min.commits": str(fewest),
-            "hoodie.keep.max.commits": str(most),
+            # Else it reads which files commits changed, and archived ones are not where it looks.
+            "hoodie.clean.incremental.enabled": "false",
+            "hoodie.keep.min.commits": str(kept + 1),
+            "hoodie.keep.max.commits": str(kept + 2),
         }
-        age = upkeep.now - timeline.parse_instant(self.spark, table, versions.oldest) / 1000
-        is_old = age >= upkeep.history_seconds * _SLACK
-        if not (is_old and self._has_something_to_clean(options)) and versions.commits <= most:
-            return None
+        with self._client(options) as client:
+            if self._plan_clean(client, versions) is None:
+                return None
 
         def expire() -> str:
             with self._client(options) as client:
-                client.clean()
-                client.archive()
+                if (plan := self._plan_clean(client, versions)) is not None:
+                    self._clean(client, plan)
             left = timeline.read_versions(timeline.open_table(self.spark, self.path))
             return f"{versions.count} versions, {left.count if left else 0} left"
 
         return MaintenanceStep("expire", f"{versions.count} versions", expire, is_alone=self._has_metadata_table)
 
-    def _has_something_to_clean(self, options: Mapping[str, str]) -> bool:
-        with self._client(options) as client:
-            context = client.getEngineContext()
-            table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
-            return bool(table.createCleanerPlan(context, self._hudi.common.util.Option.empty()).isPresent())
+    def _plan_clean(self, client: Any, versions: timeline.Versions) -> Any | None:
+        """Hudi's plan to remove the files that none of the newest versions needs; None when there are none.
+
+        As many as the client is told to retain, archived ones among them, of which Hudi by itself would know nothing.
+        """
+        context = client.getEngineContext()
+        table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
+        timeline.recall(table.getMetaClient(), versions)
+        plan = table.createCleanerPlan(context, self._hudi.common.util.Option.empty())
+        return plan.get() if plan.isPresent() else None
+
+    def _clean(self, client: Any, plan: Any) -> None:
+        """Does what is planned, and what somebody planned before who was killed."""
+        table, state = timeline.open_table(self.spark, self.path), self._hudi.common.table.timeline.HoodieInstant.State
+        instant = table.createNewInstantTime(False)
+        requested = table.createNewInstant(state.REQUESTED, "clean", instant)
+        table.getActiveTimeline().saveToCleanRequested(requested, self._hudi.common.util.Option.of(plan))
+        context = client.getEngineContext()
+        self._hudi.table.HoodieSparkTable.create(client.getConfig(), context).clean(context, instant)
+
+    def _plan_no_clean(self, versions: timeline.Versions) -> Any:
+        """A plan that removes nothing, and says from which version on all can be read."""
+        model, java = self._hudi.avro.model, self.spark._jvm.java.util  # type: ignore[union-attr]  # noqa: SLF001
+        last = str(versions.commits.lastInstant().get().requestedTime())
+        oldest = model.HoodieActionInstant(versions.oldest, "commit", "COMPLETED")
+        version = self._hudi.table.action.clean.CleanPlanner.LATEST_CLEAN_PLAN_VERSION
+        maps = [java.HashMap() for _ in range(3)]
+        return model.HoodieCleanerPlan(
+            oldest, last, "KEEP_LATEST_COMMITS", maps[0], version, maps[1], java.ArrayList(), maps[2]
+        )
+
+    def _find_old_commits(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
+        """Commits that every batch and every reader would list, and need not."""
+        commits = timeline.commits_of(table)
+        if (count := commits.countInstants()) <= MARK_SEARCH_DEPTH + _ARCHIVED_AT_ONCE:
+            return None
+        # Hudi archives nothing after a savepoint's commit, or, if it is told to, does not read it right any more.
+        if table.getActiveTimeline().getSavePointTimeline().firstInstant().isPresent():
+            return None
+        # Among the commits that stay are the marks of batches, and those of the log files that are not compacted yet.
+        begin = min((item.begin for item in list_file_slices(self.spark, table) if item.logs), default=None)
+        since = commits.findInstantsAfterOrEquals(begin).countInstants() if begin else 0
+        fewest = max(since + _COMMITS_AT_ONCE, MARK_SEARCH_DEPTH)
+        most = fewest + max(_ARCHIVED_AT_ONCE, fewest // 4)
+        if count <= most:
+            return None
+        options = {
+            "hoodie.clean.commits.retained": "1",
+            "hoodie.keep.min.commits": str(fewest),
+            "hoodie.keep.max.commits": str(most),
+        }
+        # So much of what stays is newer that a clean of that time is not archived.
+        recent = str(commits.nthInstant(count - 1 - fewest // 2).get().requestedTime())
+
+        def archive() -> str:
+            table = timeline.open_table(self.spark, self.path)
+            with self._client(options) as client:
+                # Cleans are archived with commits, and they tell which versions there are.
+                if not timeline.has_clean_since(table, recent) and (versions := timeline.read_versions(table)):
+                    self._clean(client, self._plan_no_clean(versions))
+                client.archive()
+            left = timeline.commits_of(timeline.open_table(self.spark, self.path)).countInstants()
+            return f"{count} commits, {left} left"
+
+        return MaintenanceStep("archive", f"{count} commits", archive, is_alone=self._has_metadata_table)
 
     @property
     def _has_metadata_table(self) -> bool:

@@ -77,26 +77,53 @@ def _zone(table: Any) -> Any:
 
 @dataclass(frozen=True)
 class Versions:
-    """The versions of a table that can be read."""
+    """The versions of a table that can be read, by their commits in objects of Hudi's."""
 
+    commits: Any
+    #: Those that are archived; None where none is.
+    archived: Any | None
     count: int
     #: The instant of the oldest.
     oldest: str
-    #: Commits that are not archived: of those before the oldest version files are gone.
-    commits: int
+
+    def count_since(self, instant: str) -> int:
+        return int(self.commits.findInstantsAfterOrEquals(instant).countInstants())
 
 
 def read_versions(table: Any) -> Versions | None:
-    """Those of a table; None before its first commit."""
-    commits = commits_of(table)
-    timeline = table.getActiveTimeline()
-    clean = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
-    oldest = timeline.readCleanMetadata(clean.get()).getEarliestCommitToRetain() if clean.isPresent() else None
-    readable = commits.findInstantsAfterOrEquals(oldest) if oldest else commits
-    first = readable.firstInstant()
+    """Those of a table; None before its first commit. Where there was no clean, commits were archived by somebody else, if at all."""
+    commits, archived, kept = commits_of(table), None, _read_kept(table)
+    first = commits.firstInstant()
+    if kept and first.isPresent():
+        archived = table.getArchivedTimeline(kept).getCommitsTimeline().filterCompletedInstants()
+        commits = archived.mergeTimeline(commits).findInstantsAfterOrEquals(kept)
+        first = commits.firstInstant()
     if not first.isPresent():
         return None
-    return Versions(readable.countInstants(), str(first.get().requestedTime()), commits.countInstants())
+    return Versions(commits, archived, commits.countInstants(), str(first.get().requestedTime()))
+
+
+def _read_kept(table: Any) -> str | None:
+    """The instant from which on cleans kept all versions; None where there was no clean."""
+    timeline = table.getActiveTimeline()
+    cleans = timeline.getCleanerTimeline().filterCompletedInstants().getInstants()
+    # Where two processes clean, the one that ends last need not have removed more.
+    return (
+        max((str(timeline.readCleanMetadata(c).getEarliestCommitToRetain() or "") for c in cleans), default="") or None
+    )
+
+
+def has_clean_since(table: Any, instant: str) -> bool:
+    """Whether a clean that is not archived began after an instant."""
+    cleans = table.getActiveTimeline().getCleanerTimeline().filterCompletedInstants()
+    return bool(cleans.findInstantsAfter(instant).countInstants())
+
+
+def recall(table: Any, versions: Versions) -> None:
+    """Has Hudi's object for a table know the archived commits of these versions as if they were not archived."""
+    timeline = table.getActiveTimeline()
+    if versions.archived is not None:
+        timeline.setInstants(versions.archived.mergeTimeline(timeline).getInstants())
 
 
 def find_last_compaction(table: Any) -> str | None:

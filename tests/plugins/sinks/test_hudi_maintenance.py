@@ -387,7 +387,11 @@ def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
     assert target.measure().delete_files == 2
 
 
-def test_batches_and_the_maintenance_of_another_process_at_once(target: MaintainedTarget, clones: Sessions) -> None:
+def test_batches_and_the_maintenance_of_another_process_at_once(
+    target: MaintainedTarget, clones: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"MARK_SEARCH_DEPTH": 3, "_ARCHIVED_AT_ONCE": 1, "_COMMITS_AT_ONCE": 1}.items():
+        monkeypatch.setattr(f"{MODULE}.{name}", value)
     other = MaintainedTarget(target.sink, clones.of("other"), name=target.name)
     done: list[str] = []
     ends = threading.Event()
@@ -403,6 +407,6 @@ def test_batches_and_the_maintenance_of_another_process_at_once(target: Maintain
             target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 100 + at, "new"), remove(at, 99 + at, None))
         ends.set()
         maintaining.result()
-    assert any("log files into" in text for text in done)
+    assert all(any(what in text for text in done) for what in ("log files into", "archive: ", "expire: ")), done
     newest = {at: f"n{at}" for at in range(1, 9)}
     assert target.names() == {0: "old", 9: "old", **newest, 108: "new"}

@@ -31,7 +31,7 @@ def list_file_slices(spark: SparkSession, table: Any) -> list[FileSlice]:
     """The newest of each file group; none of those that a later commit replaced."""
     jvm: Any = spark._jvm  # noqa: SLF001
     hudi = jvm.org.apache.hudi
-    context = hudi.client.common.HoodieSparkEngineContext(spark.sparkContext._jsc)  # noqa: SLF001
+    context = make_local_context(spark, table)
     metadata = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
     view = hudi.common.table.view.FileSystemViewManager.createInMemoryFileSystemView(context, table, metadata)
     try:
@@ -40,6 +40,12 @@ def list_file_slices(spark: SparkSession, table: Any) -> list[FileSlice]:
         return [_read(found) for folder in folders for found in view.getLatestFileSlices(folder).toList()]
     finally:
         view.close()
+
+
+def make_local_context(spark: SparkSession, table: Any) -> Any:
+    """What has Hudi list files by itself: by Spark it would be a task for each file of a table without partitions."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(table.getStorageConf())
 
 
 def count_rows(spark: SparkSession, slices: Sequence[FileSlice]) -> int | None:

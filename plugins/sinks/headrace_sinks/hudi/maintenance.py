@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import timeline
-from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices
+from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices, make_local_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +29,8 @@ _OPEN_BYTES = 1024 * 1024
 _ARCHIVED_AT_ONCE = 25
 #: Commits that may have begun before a compaction was planned, and ended after.
 _COMMITS_AT_ONCE = 10
+#: Hudi would start a hundred tasks or four, and each takes longer than to delete a file here.
+_DELETES_AT_ONCE = "8"
 #: By how much of the history the oldest version may be older before anything is expired.
 _SLACK = 1.25
 #: A process that compacts says so to others, in a file that it writes anew each minute. Only in this mode does Hudi do so.
@@ -148,6 +150,7 @@ class TableServices:
             "hoodie.clean.trigger.max.commits": "1",
             # Else it reads which files commits changed, and archived ones are not where it looks.
             "hoodie.clean.incremental.enabled": "false",
+            "hoodie.clean.parallelism": _DELETES_AT_ONCE,
             "hoodie.keep.min.commits": str(kept + 1),
             "hoodie.keep.max.commits": str(kept + 2),
         }
@@ -169,7 +172,7 @@ class TableServices:
 
         As many as the client is told to retain, archived ones among them, of which Hudi by itself would know nothing.
         """
-        context = client.getEngineContext()
+        context = make_local_context(self.spark, timeline.open_table(self.spark, self.path))
         table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
         timeline.recall(table.getMetaClient(), versions)
         plan = table.createCleanerPlan(context, self._hudi.common.util.Option.empty())
@@ -214,6 +217,7 @@ class TableServices:
             "hoodie.clean.commits.retained": "1",
             "hoodie.keep.min.commits": str(fewest),
             "hoodie.keep.max.commits": str(most),
+            "hoodie.archive.delete.parallelism": _DELETES_AT_ONCE,
         }
         # So much of what stays is newer that a clean of that time is not archived.
         recent = str(commits.nthInstant(count - 1 - fewest // 2).get().requestedTime())

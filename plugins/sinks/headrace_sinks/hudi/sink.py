@@ -336,6 +336,9 @@ class HudiSink(Sink):
             "hoodie.metadata.enable": "false",
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
+            # Of the position of a row in its file readers make nothing unless they are told to, and for each file that a batch
+            # changes the writer would list all files of the partition to say it.
+            "hoodie.write.record.positions": "false",
         }
         if self._has_fixed_buckets:
             # Hudi plans to cluster such files if somebody asks for it, and then refuses to: batches would wait for it for ever.

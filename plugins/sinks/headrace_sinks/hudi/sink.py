@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -43,6 +43,7 @@ from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.hudi.catalog import HudiTable
 from headrace_sinks.hudi.choice import TableChoice, TableType
 from headrace_sinks.hudi.maintenance import TableServices, list_inline_options
+from headrace_sinks.hudi.object_meter import silence_object_meter
 from headrace_sinks.hudi.readers import READERS
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.readers import check_reader_names, check_readers, list_names
@@ -164,7 +165,7 @@ class HudiSink(Sink):
         if self.config.readers:
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
-        _silence_object_meter(spark)
+        silence_object_meter(spark)
         stored = timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
         if stored is not None and self.config.readers:
             self._choice.check_stored(stored.getTableConfig(), table.name)
@@ -197,7 +198,7 @@ class HudiSink(Sink):
         )
         if not Folder(spark, f"{path}/.hoodie").exists():
             raise missing
-        _silence_object_meter(spark)
+        silence_object_meter(spark)
         # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
@@ -287,7 +288,7 @@ class HudiSink(Sink):
         path = self._path(spark, table)
         if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
             return None
-        _silence_object_meter(spark)
+        silence_object_meter(spark)
         return TableServices(spark, path, self._defaults(table), self._wishes)
 
     @property
@@ -385,21 +386,3 @@ def _has_plain_keys(rows: DataFrame, table: Table, batch: Batch) -> bool:
     types = [rows.schema[column].dataType.simpleString() for column in table.key]
     # It takes an empty text among several key columns for a key that is not there.
     return all(name in _PLAIN_KEYS for name in types) and not (len(types) > 1 and "string" in types)
-
-
-def _silence_object_meter(spark: SparkSession) -> None:
-    """Keep a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    system = jvm.java.lang.System
-    if system.getProperty("jol.skipHotspotSAAttach") is not None:
-        return
-    # Nor shall it try to attach to the JVM as a debugger, which takes a second.
-    for name in ("HotspotSAAttach", "DynamicAttach", "InstallAttach"):
-        system.setProperty(f"jol.skip{name}", "true")
-    out = system.out
-    system.setOut(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
-    try:
-        with suppress(Exception):  # another Hudi may have it under another name
-            jvm.org.apache.hudi.org.openjdk.jol.vm.VM.current()
-    finally:
-        system.setOut(out)

@@ -1,0 +1,27 @@
+"""A library of Hudi's that measures objects, kept from talking."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def silence_object_meter(spark: SparkSession) -> None:
+    """Keep a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    system = jvm.java.lang.System
+    if system.getProperty("jol.skipHotspotSAAttach") is not None:
+        return
+    # Nor shall it try to attach to the JVM as a debugger, which takes a second.
+    for name in ("HotspotSAAttach", "DynamicAttach", "InstallAttach"):
+        system.setProperty(f"jol.skip{name}", "true")
+    out = system.out
+    system.setOut(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    try:
+        with suppress(Exception):  # another Hudi may have it under another name
+            jvm.org.apache.hudi.org.openjdk.jol.vm.VM.current()
+    finally:
+        system.setOut(out)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.hudi import services_of
 from tests.support.reading import plan_reading
 
 from headrace import ConfigError
@@ -20,7 +21,7 @@ from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
-from headrace_sinks.hudi.maintenance import _HEARTBEAT, TableServices, _list_planned
+from headrace_sinks.hudi.maintenance import _HEARTBEAT, _list_planned
 from headrace_sinks.hudi.timeline import next_instant, open_table
 
 if TYPE_CHECKING:
@@ -167,6 +168,12 @@ def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
     assert target.maintain(upkeep) == []
 
 
+def set_limits(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
+    """Lower limits of the module, which tests reach with a few commits."""
+    for name, value in limits.items():
+        monkeypatch.setattr(f"{MODULE}.{name}", value)
+
+
 def count_files(folder: Path) -> int:
     return sum(file.suffix == ".parquet" or ".log." in file.name for file in folder.glob("kit/*/*"))
 
@@ -183,8 +190,7 @@ def count_files(folder: Path) -> int:
 def test_archived_commits_are_versions_like_others(
     tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    for name, value in {"MARK_SEARCH_DEPTH": 4, "_ARCHIVED_AT_ONCE": 1, "_COMMITS_AT_ONCE": 0, "_SLACK": 1.0}.items():
-        monkeypatch.setattr(f"{MODULE}.{name}", value)
+    set_limits(monkeypatch, MARK_SEARCH_DEPTH=4, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=0, _SLACK=1.0)
     target = make(tmp_path, clones, **options)
     versions, contents, began, done = list[str | None](), list[dict[int, str]](), 0.0, list[str]()
     for at in range(13):
@@ -231,8 +237,7 @@ def test_archived_commits_are_versions_like_others(
 def test_nothing_is_archived_while_there_is_a_savepoint(
     tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"MARK_SEARCH_DEPTH": 3, "_ARCHIVED_AT_ONCE": 1, "_COMMITS_AT_ONCE": 0, "_SLACK": 1.0}.items():
-        monkeypatch.setattr(f"{MODULE}.{name}", value)
+    set_limits(monkeypatch, MARK_SEARCH_DEPTH=3, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=0, _SLACK=1.0)
     versions, contents = list[str | None](), list[dict[int, str]]()
     for at in range(10):
         versions.append(target.write(PEOPLE, put(at, at % 2, f"n{at}"), put(at, 100 + at, "new")).version)
@@ -255,8 +260,7 @@ def test_commits_of_log_files_that_are_not_compacted_are_not_archived(
     tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other engines know a log file by its commit, and not all of them look for it in the archive."""
-    for name, value in {"MARK_SEARCH_DEPTH": 2, "_ARCHIVED_AT_ONCE": 1, "_COMMITS_AT_ONCE": 0}.items():
-        monkeypatch.setattr(f"{MODULE}.{name}", value)
+    set_limits(monkeypatch, MARK_SEARCH_DEPTH=2, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=0)
     for at in range(7):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     assert target.maintain(NO_MORE) == []
@@ -266,13 +270,6 @@ def test_commits_of_log_files_that_are_not_compacted_are_not_archived(
     assert timeline(tmp_path, target).count("deltacommit") == 2  # Hudi keeps one from before
     assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
     assert target.names() == {1: "n7"}
-
-
-def services_of(target: Target) -> TableServices:
-    assert isinstance(target.sink, HudiSink)
-    services = target.sink._services(target.session, target.table)
-    assert services is not None
-    return services
 
 
 def plan_compaction(target: MaintainedTarget) -> None:
@@ -390,8 +387,7 @@ def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
 def test_batches_and_the_maintenance_of_another_process_at_once(
     target: MaintainedTarget, clones: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"MARK_SEARCH_DEPTH": 3, "_ARCHIVED_AT_ONCE": 1, "_COMMITS_AT_ONCE": 1}.items():
-        monkeypatch.setattr(f"{MODULE}.{name}", value)
+    set_limits(monkeypatch, MARK_SEARCH_DEPTH=3, _ARCHIVED_AT_ONCE=1, _COMMITS_AT_ONCE=1)
     other = MaintainedTarget(target.sink, clones.of("other"), name=target.name)
     done: list[str] = []
     ends = threading.Event()

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.hudi import services_of
 
 from headrace.errors import ConfigError, RetriableError
 from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
-from headrace_sinks.hudi.maintenance import TableServices
 from headrace_sinks.hudi.timeline import open_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
@@ -31,13 +31,6 @@ def make(folder: Path, clones: Sessions, options: dict[str, str]) -> Target:
     target = Target(sink, clones.of("one"))
     target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
     return target
-
-
-def services_of(target: Target) -> TableServices:
-    assert isinstance(target.sink, HudiSink)
-    services = target.sink._services(target.session, target.table)
-    assert services is not None
-    return services
 
 
 def folder_of(target: Target) -> Path:

@@ -137,7 +137,7 @@ class HudiSink(Sink):
         yield "sink hudi", Folder(spark, self.config.path).probe()
 
     def check_table(self, table: Table, mode: TableMode) -> None:
-        index = self.config.options().get("hoodie.index.type", "GLOBAL_SIMPLE").upper()
+        index = self._index
         column = next((c for c in self._partition_columns if c not in table.key), None)
         if mode == "upsert" and column is not None and index in _LOCAL_INDEXES:
             raise ConfigError(
@@ -270,9 +270,13 @@ class HudiSink(Sink):
     @property
     def _has_fixed_buckets(self) -> bool:
         """Whether a key's file stays the same for ever, which no clustering may change."""
-        options = self.config.options()
-        index = options.get("hoodie.index.type", "GLOBAL_SIMPLE" if self._partition_columns else "BUCKET")
-        return index.upper() == "BUCKET" and options.get(_BUCKET_ENGINE, "SIMPLE").upper() == "SIMPLE"
+        return self._index == "BUCKET" and self.config.options().get(_BUCKET_ENGINE, "SIMPLE").upper() == "SIMPLE"
+
+    @property
+    def _index(self) -> str:
+        """How Hudi finds the row of a key."""
+        default = "GLOBAL_SIMPLE" if self._partition_columns else "BUCKET"
+        return self.config.options().get("hoodie.index.type", default).upper()
 
     @property
     def _partition_columns(self) -> list[str]:

@@ -95,8 +95,12 @@ def read_versions(table: Any) -> Versions | None:
     commits, archived, kept = commits_of(table), None, _read_kept(table)
     first = commits.firstInstant()
     if kept and first.isPresent():
-        archived = table.getArchivedTimeline(kept).getCommitsTimeline().filterCompletedInstants()
-        commits = archived.mergeTimeline(commits).findInstantsAfterOrEquals(kept)
+        if kept < (begin := str(first.get().requestedTime())):
+            archived = table.getArchivedTimeline(kept).getCommitsTimeline().filterCompletedInstants()
+            # Not again those that a process left in both places that was killed meanwhile.
+            archived = archived.findInstantsBefore(begin)
+            commits = archived.mergeTimeline(commits)
+        commits = commits.findInstantsAfterOrEquals(kept)
         first = commits.firstInstant()
     if not first.isPresent():
         return None

@@ -1,0 +1,14 @@
+"""Hudi's own view of a table under test."""
+
+from __future__ import annotations
+
+from headrace.testing.tables import Target
+from headrace_sinks.hudi import HudiSink
+from headrace_sinks.hudi.maintenance import TableServices
+
+
+def services_of(target: Target) -> TableServices:
+    assert isinstance(target.sink, HudiSink)
+    services = target.sink._services(target.session, target.table)
+    assert services is not None
+    return services

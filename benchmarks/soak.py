@@ -163,7 +163,7 @@ class Soak:
     def __init__(self, work: Path, *, sinks: Sequence[str], files: int, history: str, seed: int = 1) -> None:
         """``work``: a new folder, or one of a soak that was stopped. ``files``, ``history``: of the pipeline's ``maintenance:``."""
         work.mkdir(parents=True, exist_ok=True)
-        self._work, self._sinks, self._chance = work, sinks, random.Random()  # noqa: S311
+        self._work, self._chance = work, random.Random()  # noqa: S311
         #: What the runs print.
         self.log = work / "headrace.log"
         #: Resident bytes of the run and its JVM, when they were looked at last.

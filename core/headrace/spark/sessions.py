@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.spark.java_answers import acknowledge_at_once
 from headrace.spark.jvm_cache import cache_jvm_lookups
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Sessions:
         self.spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
         cache_jvm_lookups(spark)
+        acknowledge_at_once(spark)
         self._lock = threading.Lock()
 
     def of(self, name: str) -> SparkSession:

@@ -27,18 +27,22 @@ _METADATA = ("entry_points.txt", "top_level.txt")
 def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wanted:
     """headrace, and the distributions that bring these plugins and the secret providers that a file's text refers to.
 
-    An extra is wanted that is called like the entry point of the plugin's package; by a file system none, for it is Java's.
+    An extra is wanted that is called like the entry point of the plugin's package, and by a file system none, for it is Java's; and
+    those that a plugin's block asks for.
     """
     wanted: dict[str, set[str]] = {"headrace": set()}
-    classes = {type(plugin) for plugin in plugins}
+    asked: dict[type, set[str]] = {}
+    for plugin in plugins:
+        asked.setdefault(type(plugin), set()).update(plugin.extras())
     for item in registry.registrations():
         is_named = item.kind == "secret" and f"${{{item.name}:" in text
         target = registry.load(item) if is_named else item.peek()
-        if is_named or (isinstance(target, type) and target in classes):
+        if is_named or (isinstance(target, type) and target in asked):
             name = item.distribution_name
             extras = wanted.setdefault(name, set())
             if item.kind != "filesystem":
                 extras |= _find_entry_points(name, target.__module__)
+            extras |= asked.get(target, set())
     return wanted
 
 

@@ -38,6 +38,9 @@ _MANY_TABLES = {
     **dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions"), "20"),
     "spark.ui.retainedTasks": "2000",
 }
+#: Where tasks run in the driver itself, who has said nothing for so long is not lost: the machine slept. After two minutes Spark
+#: would take its only executor for lost, and two minutes later end.
+_NO_HEARTBEATS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}
 #: Settings that are lists, and what is between their items.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
@@ -137,11 +140,12 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     }
     merged[REDACTION] = redaction_regex(plugins, merged)
     master = merged["spark.master"]
-    if master.startswith("local"):
-        merged = {**_local_defaults(), **merged}
-    listed = merged.pop("spark.jars", "")
     # A local-cluster has executors that are processes of their own.
-    return {**merged, **class_path(jars, listed=listed, is_local=re.match(r"local(\[|$)", master) is not None)}
+    is_local = re.match(r"local(\[|$)", master) is not None
+    if master.startswith("local"):
+        merged = {**_local_defaults(), **(_NO_HEARTBEATS if is_local else {}), **merged}
+    listed = merged.pop("spark.jars", "")
+    return {**merged, **class_path(jars, listed=listed, is_local=is_local)}
 
 
 def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import HeadraceError
@@ -56,6 +56,12 @@ class Plugin:
         may lack.
         """
         return {}
+
+    def extras(self) -> Collection[str]:
+        """The extras of its distribution that its block asks for (``pip install 'headrace-acme[fast]'``): what is packed for a cluster
+        has them. The one that is called like its entry point need not be named.
+        """
+        return ()
 
     def check(self, spark: SparkSession | None = None) -> None:
         """Raises ConfigError for what can be known before a stream starts. ``spark`` is there when a session is."""

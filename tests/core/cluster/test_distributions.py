@@ -72,6 +72,15 @@ def test_a_source_brings_the_extra_that_is_called_like_its_entry_point() -> None
     assert {"boto3", "botocore", "pyarrow", "pandas", "numpy"} <= names(wanted)
 
 
+def test_a_block_brings_the_extras_that_it_asks_for() -> None:
+    def want(value: object) -> set[str]:
+        kafka = {"bootstrap.servers": "b:9092", "subscribe": "shop.public.orders"}
+        return names(find_wanted(registry(), pipeline(source={"kafka": kafka, "value": value}).plan.plugins, ""))
+
+    assert {"boto3", "botocore"} <= want({"avro": {"registry": "glue", "region": "eu-west-1"}})
+    assert "boto3" not in want({"avro": {"registry": "https://registry"}})
+
+
 def test_so_does_a_reference_to_a_secret() -> None:
     assert "aws" not in find_wanted(registry(), pipeline().plan.plugins, "${env:SALT}")["headrace"]
     assert "aws" in find_wanted(registry(), pipeline().plan.plugins, "salt: ${secretManager:prod/salt}")["headrace"]

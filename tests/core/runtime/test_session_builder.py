@@ -101,6 +101,15 @@ def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (cluster["spark.jars"], "spark.driver.memory" in cluster) == ("/a.jar", False)
 
 
+def test_a_driver_that_slept_is_not_lost_where_it_is_the_only_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeout = "spark.storage.blockManagerHeartbeatTimeoutMs"
+    monkeypatch.delenv("MASTER", raising=False)
+    assert complete_session_conf([], {}, [])[timeout] == "3650d"
+    assert complete_session_conf([], {"spark.master": "local", timeout: "1h"}, [])[timeout] == "1h"
+    for master in ("local-cluster[2,1,1024]", "yarn"):
+        assert timeout not in complete_session_conf([], {"spark.master": master}, [])
+
+
 def test_what_spark_remembers_of_jobs_is_bounded_unless_somebody_says_how_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,9 @@ class AvroFormat(Format):
     def session_conf(self) -> dict[str, str]:
         return {"spark.driver.extraJavaOptions": _READER_LIMITS, "spark.executor.extraJavaOptions": _READER_LIMITS}
 
+    def extras(self) -> Sequence[str]:
+        return ("aws",) if self.config.registry == "glue" else ()
+
     def open(
         self, spark: SparkSession, frame: DataFrame, column: str, subject: Subject, log: SchemaLog
     ) -> RecordReader:

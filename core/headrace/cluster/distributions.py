@@ -9,7 +9,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from importlib.util import find_spec
 from pathlib import Path
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, PluginError
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import GROUP, Registry, normalize_name
 
@@ -28,7 +28,7 @@ def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wan
     """headrace, and the distributions that bring these plugins and the secret providers that a file's text refers to.
 
     An extra is wanted that is called like the entry point of the plugin's package, and by a file system none, for it is Java's; and
-    those that a plugin's block asks for.
+    those that a plugin's block asks for. PluginError for one that its distribution has not.
     """
     wanted: dict[str, set[str]] = {"headrace": set()}
     asked: dict[type, set[str]] = {}
@@ -42,7 +42,9 @@ def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wan
             extras = wanted.setdefault(name, set())
             if item.kind != "filesystem":
                 extras |= _find_entry_points(name, target.__module__)
-            extras |= asked.get(target, set())
+            if more := asked.get(target):
+                _check_extras(item.name, name, more)
+                extras |= more
     return wanted
 
 
@@ -79,6 +81,16 @@ def _find_entry_points(name: str, module: str) -> set[str]:
     """What a distribution calls the package with this module."""
     points = (point for point in entry_points(group=GROUP) if point.dist and point.dist.name == name)
     return {point.name for point in points if _top(point.module) == _top(module)}
+
+
+def _check_extras(plugin: str, name: str, extras: AbstractSet[str]) -> None:
+    known = distribution(name).metadata.get_all("Provides-Extra") or []
+    if missing := extras - set(known):
+        raise PluginError(
+            f"its block asks for the extra {min(missing)!r}, and {name} has {', '.join(known) or 'none'}",
+            where=f"plugin {plugin}",
+            fix="report it to its author",
+        )
 
 
 def _list_requirements(one: Distribution, extra: str) -> Iterator[tuple[str, str]]:

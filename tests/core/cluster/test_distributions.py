@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace import ConfigError, Pipeline
+from headrace import ConfigError, Pipeline, PluginError
 from headrace.cluster.distributions import Wanted, find_distributions, find_wanted, list_files
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Registry, registry
@@ -79,6 +79,20 @@ def test_a_block_brings_the_extras_that_it_asks_for() -> None:
 
     assert {"boto3", "botocore"} <= want({"avro": {"registry": "glue", "region": "eu-west-1"}})
     assert "boto3" not in want({"avro": {"registry": "https://registry"}})
+
+
+def test_an_extra_that_a_distribution_has_not_is_refused(site: Path) -> None:
+    class AcmeSink(ConsoleSink):
+        name = "acme"
+
+        def extras(self) -> str:
+            return "fast"
+
+    install(site, "acme", {"acme.py": ""}, requires=('quick; extra == "fast"',))
+    known = Registry()
+    known.register(SimpleNamespace(headrace_sinks=hookimpl(lambda: {"acme": AcmeSink})), "acme 1.0")
+    with pytest.raises(PluginError, match="asks for the extra 'a', and acme has none"):
+        find_wanted(known, [AcmeSink()], "")
 
 
 def test_so_does_a_reference_to_a_secret() -> None:

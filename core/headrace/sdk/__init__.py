@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         first_line as first_line,
         full_text as full_text,
     )
+    from headrace.spark.observation import Observation as Observation, materialize_with as materialize_with
     from headrace.spark.secret_literals import secret_literal as secret_literal
     from headrace.spark.sessions import (
         materialize as materialize,
@@ -156,6 +157,7 @@ _NAMES = {
     "sdk.transform": "Transform",
     "spark.columns": "any_of barrier match_names quote_name reuse_columns select_texts",
     "spark.error_text": "causes find_missing_file first_line full_text",
+    "spark.observation": "Observation materialize_with",
     "spark.secret_literals": "secret_literal",
     "spark.sessions": "materialize move_to_session read_once",
     "spark.storage": "Folder is_under qualify_path",

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from headrace.spark.sessions import materialize
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,3 +35,20 @@ class Observation:
         waiter.start()
         waiter.join(timeout=_DELIVERY_SECONDS)
         return result
+
+
+@contextmanager
+def materialize_with(frame: DataFrame, **aggregates: Column) -> Iterator[tuple[DataFrame, dict[str, Any]]]:
+    """The rows as ``materialize`` gives them, and aggregates over them by name that are taken while they are read.
+
+    Values are numbers, texts, times or null: of lists Spark gives Python none.
+    """
+    observation = Observation(**aggregates)
+    with materialize(observation.observe(frame)) as kept:
+        # What Spark does not deliver takes a job more.
+        yield kept, observation.result() or _aggregate(kept, aggregates)
+
+
+def _aggregate(rows: DataFrame, aggregates: Mapping[str, Column]) -> dict[str, Any]:
+    row = rows.agg(*[column.alias(name) for name, column in aggregates.items()]).first()
+    return row.asDict() if row else {}

@@ -10,7 +10,7 @@ from headrace.schema.promotion import promote
 from headrace.sdk.changes import DELETED, POSITION, PREFIX, UNAVAILABLE
 from headrace.sdk.positions import is_tombstone
 from headrace.spark.columns import any_of, quote_name, reuse_columns, select_texts
-from headrace.spark.sessions import materialize
+from headrace.spark.observation import materialize_with
 from headrace.upsert.unavailable import COLUMN_POSITIONS, FILLED_SUFFIX, PARTIAL, is_true, unavailable_columns
 
 if TYPE_CHECKING:
@@ -100,15 +100,16 @@ def fill_from_stored(
     }
     promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
-    with materialize(_join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))) as joined:
+    beside = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
+    with materialize_with(beside, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
         # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
         newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
         kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]
         filled = _replace_columns(newer, _fill_from_joined(tuple(types), tuple(unavailable)), kept)
-        fills = _rows_that_fill(joined, key, len(types))
-        if fills.isEmpty():
+        if not seen["fills"]:
             yield filled
         else:
+            fills = _rows_that_fill(joined, key, len(types))
             yield filled.unionByName(_fill_stored(stored, fills, key, types), allowMissingColumns=True)
 
 

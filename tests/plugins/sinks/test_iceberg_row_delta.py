@@ -17,6 +17,7 @@ from headrace.errors import RetriableError
 from headrace.sdk.changes import POSITION
 from headrace.sdk.maintenance import Upkeep
 from headrace.sdk.sink import Batch
+from headrace.spark.observation import Observation
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink, position_deletes
@@ -85,6 +86,34 @@ def test_a_batch_that_may_be_late_is_compared_with_what_is_stored(target: Target
     assert java_table(target).currentSnapshot().summary()[HIGHEST] == f"{9:010d}"
     target.write(PEOPLE, put(10, 2, "tenth"))
     assert files(target)["keys"] == 2
+
+
+@pytest.mark.parametrize("table_is_large", [False, True])
+def test_what_is_counted_is_counted_while_the_rows_are_read(
+    target: Target, monkeypatch: pytest.MonkeyPatch, table_is_large: bool
+) -> None:
+    target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
+    target.write(PEOPLE, put(2, 0, "old"))
+    if table_is_large:
+        monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_ROWS", 1)
+    asked: list[object] = []
+    monkeypatch.setattr("headrace.spark.observation._aggregate", lambda *_: asked.append(1))
+    # Newer than all; and one that is late, so that places are looked for.
+    target.write(PEOPLE, put(3, 1, "new"))
+    if table_is_large:
+        target.write(PEOPLE, put(4, 2, "new"), put(0, 3, "late"))
+    assert not asked
+    assert rows(target) == {0: "old", 1: "new", 2: "new" if table_is_large else "old", 3: "old"}
+
+
+def test_what_spark_does_not_deliver_is_asked(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_ROWS", 1)
+    monkeypatch.setattr(Observation, "result", lambda _: {})
+    target.write(PEOPLE, put(3, 1, "new"))
+    target.write(PEOPLE, put(4, 2, "new"), put(0, 3, "late"))
+    assert rows(target) == {0: "old", 1: "new", 2: "new", 3: "old"}
+    assert files(target)["positions"] == 1
 
 
 @pytest.mark.one_spark

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import RetriableError, quote_name
+from headrace.sdk import Observation, RetriableError, quote_name
 from headrace_sinks.iceberg.commit import commit_files
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def read_places(spark: SparkSession, name: str, snapshot: int, columns: Sequence
 
 def write_places(spark: SparkSession, java: Any, places: DataFrame, *, by_file: bool = False) -> list[Any]:
     """Files of places, as deletes of a table without partitions; ``by_file``: one for each file of rows."""
-    from pyspark.sql import Observation, functions as F
+    from pyspark.sql import functions as F
 
     folder = str(java.locationProvider().newDataLocation(f"positions-{uuid.uuid4().hex}"))
     deletes = [
@@ -44,11 +44,12 @@ def write_places(spark: SparkSession, java: Any, places: DataFrame, *, by_file: 
         sorted_places, columns = split.sortWithinPartitions("file", "pos"), ["file"]
     else:
         sorted_places, columns = places.select(*deletes).coalesce(1).sortWithinPartitions("file_path", "pos"), []
-    count = Observation()
-    writer = sorted_places.observe(count, F.count("*").alias("rows")).write.partitionBy(*columns)
+    count = Observation(rows=F.count("*"))
+    writer = count.observe(sorted_places).write.partitionBy(*columns)
     writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(folder)
     files = list(_list_deletes(spark, java, folder))
-    _check_complete(folder, files, count.get["rows"])
+    written = count.result().get("rows")
+    _check_complete(folder, files, places.count() if written is None else written)
     return files
 
 

@@ -6,10 +6,10 @@ find what they replace takes the key columns alone, or nothing where a batch is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, materialize, quote_name
+from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, materialize_with, quote_name
 from headrace_sinks.iceberg.catalog import format_version
 from headrace_sinks.iceberg.commit import MARK, commit_files, commit_with_mark
 from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_keys
@@ -29,22 +29,6 @@ _MANY_COLUMNS, _MANY_ROWS = 100, 500_000
 #: Rows of one file: few files are quicker to read than many, and more than one is quicker to write where there is much.
 _FILE_ROWS = 10_000
 _NEWER = "_headrace_newer"
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How many rows there are, and their lowest and their highest position; None: there are none."""
-
-    count: int
-    lowest: str | None
-    highest: str | None
-
-    @classmethod
-    def of(cls, rows: DataFrame) -> Extent:
-        from pyspark.sql import functions as F
-
-        count, lowest, highest = rows.agg(F.count("*"), F.min(POSITION), F.max(POSITION)).first() or (0, None, None)
-        return cls(count, lowest, highest)
 
 
 def can_have_deltas(spark: SparkSession, java: Any) -> bool:
@@ -67,21 +51,22 @@ def upsert(
 
     ``by_key``: whoever reads the table reads equality deletes. Tables that are small and narrow are merged: MERGE takes fewer jobs.
     """
+    from pyspark.sql import functions as F
+
     by_key = by_key and can_delete_by_key(java, table)
     if _takes_large_batches(java) or not (by_key or _is_large(java)):
         commit_with_mark(spark, batch, lambda: merge(spark, name, table, rows))
         return
-    with materialize(rows) as stable:
-        extent = Extent.of(stable)
-        if extent.lowest is None or extent.highest is None:
+    with materialize_with(rows, count=F.count("*"), lowest=F.min(POSITION), highest=F.max(POSITION)) as (stable, seen):
+        if not seen["count"]:
             return
-        stored = (find_noted_position(java) or Extent.of(spark.table(name)).highest or "") if by_key else ""
-        highest = {HIGHEST: max(extent.highest, stored)} if by_key else {}
-        is_newer = by_key and extent.lowest > stored
-        if extent.count > MOST_ROWS or not (is_newer or _is_large(java)):
+        stored = (find_noted_position(java) or _read_highest(spark.table(name)) or "") if by_key else ""
+        highest = {HIGHEST: max(seen["highest"], stored)} if by_key else {}
+        is_newer = by_key and seen["lowest"] > stored
+        if seen["count"] > MOST_ROWS or not (is_newer or _is_large(java)):
             commit_with_mark(spark, batch, lambda: merge(spark, name, table, stable), highest)
             return
-        few = stable.coalesce(-(-extent.count // _FILE_ROWS))
+        few = stable.coalesce(-(-seen["count"] // _FILE_ROWS))
         delta = RowDelta(spark, name, java, table)
         if is_newer:
             delta.replace_by_key(few)
@@ -124,9 +109,11 @@ class RowDelta:
         from pyspark.sql import functions as F
 
         stored = read_places(self._spark, self._name, self._start, [*self._table.key, POSITION])
-        with materialize(self._find_stored(rows, stored)) as found:
-            files, late = _count_places(found)
-            if late:
+        places, late = self._find_stored(rows, stored), F.count_if(~F.col(_NEWER))
+        files_as_text = F.to_json(F.collect_set(F.when(F.col(_NEWER), F.col("_file"))))
+        with materialize_with(places, files=files_as_text, late=late) as (found, seen):
+            files = json.loads(seen["files"])
+            if seen["late"]:
                 keys = list(self._table.key)
                 rows = rows.join(
                     F.broadcast(found.where(~F.col(_NEWER)).select(*map(quote_name, keys))), keys, "left_anti"
@@ -168,13 +155,11 @@ class RowDelta:
             self._files.append(file)
 
 
-def _count_places(found: DataFrame) -> tuple[list[str], int]:
-    """The files in which rows are replaced, and how many rows come late."""
+def _read_highest(table: DataFrame) -> str | None:
     from pyspark.sql import functions as F
 
-    files = F.collect_set(F.when(F.col(_NEWER), F.col("_file")))
-    row = found.agg(files, F.count_if(~F.col(_NEWER))).first()
-    return (list(row[0]), row[1]) if row else ([], 0)
+    row = table.agg(F.max(POSITION)).first()
+    return row[0] if row else None
 
 
 def _takes_large_batches(java: Any) -> bool:

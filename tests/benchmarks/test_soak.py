@@ -45,13 +45,13 @@ def test_figures_are_one_line() -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.one_spark
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in interpret_plans(tmp_path / "conf").items():
         monkeypatch.setenv(name, value)
-    run = Soak(tmp_path / "soak", sinks=TABLE_SINKS, files=6, history="20 seconds")
+    run = Soak(tmp_path / "soak", sinks=TABLE_SINKS, files=10, history="1 minute")
     run.shop.fill(1000)
     for _ in range(300 // len(TABLE_SINKS)):
         run.shop.change()

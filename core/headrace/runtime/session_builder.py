@@ -39,7 +39,7 @@ _MANY_TABLES = {
     "spark.ui.retainedTasks": "2000",
 }
 #: Where tasks run in the driver itself, who has said nothing for so long is not lost: the machine slept. After two minutes Spark
-#: would take its only executor for lost, and two minutes later end.
+#: would take its only executor for lost, and end once sixty heartbeats have failed.
 _NO_HEARTBEATS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}
 #: Settings that are lists, and what is between their items.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}

@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that answers some requests itself, as S3 does when it is busy, or breaks the connection.
+"""A proxy in front of an S3 server that answers some requests itself, as S3 does when it is busy, breaks the connection, or lists late.
 
 It is no S3: what it says when it fails is copied from S3's documentation. All else is the server's own, signatures too; but the server
 takes no session tokens: questions that have one are signed anew, with its own keys.
@@ -6,13 +6,17 @@ takes no session tokens: questions that have one are signed anew, with its own k
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
+from urllib.parse import unquote, urlsplit
 
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -49,6 +53,11 @@ class S3Proxy(LocalServer):
         self.faults_sent = 0
         #: The session tokens that came.
         self.tokens: set[str] = set()
+        #: For how many seconds an object that is new is in no listing, as with S3 before December 2020.
+        self.lists_late_by = 0.0
+        #: How many objects were left out of listings.
+        self.left_out = 0
+        self._made: dict[str, float] = {}
         self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self._lock = threading.Lock()
 
@@ -75,6 +84,24 @@ class S3Proxy(LocalServer):
             self.faults_sent += fault is not None
             return fault
 
+    def note_made(self, path: str) -> None:
+        """An object has been put there, or it is gone: what comes in its place is new again."""
+        with self._lock:
+            self._made.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
+
+    def leave_out_new(self, bucket: str, listing: bytes) -> bytes:
+        """A listing as it is while the newest objects are not in it yet."""
+
+        def keep(entry: re.Match[str]) -> str:
+            key = re.search(r"<Key>(.*?)</Key>", entry.group())
+            made = self._made.get(f"{bucket}/{unquote(key.group(1))}") if key else None
+            is_new = made is not None and time.monotonic() - made < self.lists_late_by
+            self.left_out += is_new
+            return "" if is_new else entry.group()
+
+        with self._lock:
+            return re.sub(r"<Contents>.*?</Contents>", keep, listing.decode(), flags=re.DOTALL).encode()
+
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away is no error."""
 
@@ -90,6 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.find_fault(self.command, self.path)
         if fault is None:
             status, headers, content = self._ask(body)
+            if self.command == "PUT" and status == HTTPStatus.OK:
+                self.server.note_made(self.path)
+            if self.server.lists_late_by and self.command == "GET" and "list-type=2" in self.path:
+                bucket = urlsplit(self.path).path.strip("/")
+                content = self.server.leave_out_new(bucket, content)
         elif fault.is_silent:
             self.connection.recv(1)
             self.close_connection = True

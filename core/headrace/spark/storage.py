@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from headrace.errors import ConfigError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -158,9 +160,9 @@ class Folder:
         path.getFileSystem(self._conf).delete(path, True)
 
     def probe(self) -> str:
-        """Writes a file and removes it, and the folders that were not there before; raises what the filesystem says.
+        """Writes a file, lists and removes it, and the folders that were not there before; raises what the filesystem says.
 
-        Returns that it went well, in words.
+        Returns that it went well, in words. ConfigError where the listing lacks the file.
         """
         path, missing = self._jvm.org.apache.hadoop.fs.Path(self.path), []
         files = path.getFileSystem(self._conf)
@@ -168,9 +170,17 @@ class Folder:
             missing.append(path)
             path = path.getParent()
         self.write(PROBE, "")
+        is_listed = PROBE in self.names(hidden=True)
         self.delete(PROBE)
         for made in missing:
             files.delete(made, False)
+        if not is_listed:
+            raise ConfigError(
+                "a file that was just written is not in the listing of its folder",
+                where=self.path,
+                fix="use a store that lists at once what was written, as S3 does since December 2020: Hudi's tables lose rows in "
+                "others, and a run does not find the newest batch of its checkpoint",
+            )
         return f"{self.path}: may be written"
 
     def make_private(self) -> None:

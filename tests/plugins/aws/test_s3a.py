@@ -219,6 +219,7 @@ def bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> Iterator[str]:
     s3.create_bucket(name)
     yield open_bucket(spark, s3, name, endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
     proxy.fail(RESET, times=0)
+    proxy.lists_late_by = 0
 
 
 def refusal(spark: SparkSession, address: str) -> HeadraceError:
@@ -311,6 +312,31 @@ class TestFaults:
         assert folder.read("note") == "old"
         folder.write("note", "new")
         assert (folder.read("note"), folder.names(hidden=True)) == ("new", ["note"])
+
+    def test_a_store_that_lists_late_is_said(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
+        pipeline = make(f"{bucket}/c", FOLDER, sinks=[{"iceberg": {"warehouse": f"{bucket}/lake"}}])
+        proxy.lists_late_by = 60
+        said = "a file that was just written is not in the listing of its folder"
+        errors = [str(item.error) for item in pipeline.check(spark, connect=True) if item.error]
+        assert [error.partition("\n")[0] for error in errors] == [f"{bucket}/{name}: {said}" for name in ("c", "lake")]
+        proxy.lists_late_by = 0
+        items = {item.what: item for item in pipeline.check(spark, connect=True)}
+        assert items["checkpoint"].found == f"{bucket}/c: may be written"
+
+    @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
+    def test_iceberg_asks_for_no_listing(
+        self, spark: SparkSession, proxy: S3Proxy, bucket: str, readers: list[str]
+    ) -> None:
+        proxy.lists_late_by = 600
+        target = Target(IcebergSink({"warehouse": bucket, "readers": readers}), Sessions(spark).of(bucket))
+        target.write("id int, name string", *[put(0, number, "old") for number in range(4)])
+        for at in range(1, 4):
+            target.write("id int, name string", put(at, at, f"n{at}"), remove(at, at - 1, ""))
+        steps = list(target.sink.plan_maintenance(target.session, target.table, Upkeep(history_seconds=0, files=2)))
+        assert "compact" in {step.name for step in steps}
+        for step in steps:
+            step.run()
+        assert {row["id"]: row["name"] for row in target.rows()} == {3: "n3"}
 
     @pytest.mark.parametrize(
         ("fault", "methods", "kind", "said"),

@@ -90,7 +90,7 @@ def grow(
     pipeline = _pipeline(sink, folder, maintenance, readers)
     spark = pipeline.session()
     table = Table(TABLE, ("id",))
-    pipeline.sinks[0].write(table, _make_rows(spark, rows), Batch("fill", 0, "upsert"))
+    pipeline.sinks[0].write(table, make_rows(spark, rows), Batch("fill", 0, "upsert"))
     for turn in range(batches):
         deliver(folder, rows, turn)
     seconds: list[float] = []
@@ -133,7 +133,8 @@ def _pipeline(sink: str, folder: Path, maintenance: dict[str, Any], readers: Seq
     )
 
 
-def _make_rows(spark: "SparkSession", rows: int) -> "DataFrame":
+def make_rows(spark: "SparkSession", rows: int) -> "DataFrame":
+    """Rows that are older than all updates, as a sink takes them."""
     from pyspark.sql import functions as F
 
     number = F.col("id")

@@ -50,7 +50,11 @@ class S3Proxy(LocalServer):
     def __init__(self, s3: S3) -> None:
         super().__init__(_Handler)
         self.s3 = s3
+        #: Seconds that each request waits: there is a network between.
+        self.delay = 0.0
         self.faults_sent = 0
+        #: Methods and addresses of all requests.
+        self.asked: list[tuple[str, str]] = []
         #: The session tokens that came.
         self.tokens: set[str] = set()
         #: For how many seconds an object that is new is in no listing, as with S3 before December 2020.
@@ -114,6 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.asked.append((self.command, unquote(self.path)))
+        time.sleep(self.server.delay)
         fault = self.server.find_fault(self.command, self.path)
         if fault is None:
             status, headers, content = self._ask(body)

@@ -24,10 +24,11 @@ from headrace.runtime.session_builder import (
     with_huge_methods,
     with_parts,
 )
-from headrace.runtime.session_check import check_session, find_missing, has_class
+from headrace.runtime.session_check import check_session, find_missing
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import keep_secrecy
 from headrace.spark.jvm_cache import cache_jvm_lookups
+from headrace.spark.sessions import has_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

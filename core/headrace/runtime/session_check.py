@@ -19,6 +19,7 @@ from headrace.runtime.session_builder import (
 )
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import show_value
+from headrace.spark.sessions import has_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,14 +75,3 @@ def list_missing_conf(plugins: Sequence[Plugin], setting: Callable[[str], str | 
         elif value is None or (value != needed and not key.startswith("spark.sql.catalog.")):
             lines.append(f'.config("{key}", "{show_value(key, needed)}")')
     return lines
-
-
-def has_class(spark: SparkSession, name: str) -> bool:
-    """Whether a session's JVM finds a class."""
-    jvm = spark._jvm  # noqa: SLF001 - the only way to ask the JVM
-    assert jvm is not None
-    try:
-        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
-    except Exception:  # noqa: BLE001 - py4j wraps ClassNotFoundException
-        return False
-    return True

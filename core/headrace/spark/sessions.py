@@ -85,6 +85,17 @@ def is_stopped(spark: SparkSession) -> bool:
         return False
 
 
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether a session's JVM finds a class."""
+    jvm = spark._jvm  # noqa: SLF001 - the only way to ask the JVM
+    assert jvm is not None
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    except Exception:  # noqa: BLE001 - py4j wraps ClassNotFoundException
+        return False
+    return True
+
+
 def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The same DataFrame in another session; a cached one stays cached."""
     name = "headrace_" + uuid.uuid4().hex

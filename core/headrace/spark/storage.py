@@ -53,6 +53,12 @@ class Folder:
         java = jvm.org.apache.hadoop.fs.Path(path)
         self.path = str(java.getFileSystem(self._conf).makeQualified(java).toString())
 
+    @property
+    def is_in_store(self) -> bool:
+        """Whether it is in an object store: there a file is seen when its stream is closed."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self.path)
+        return bool(path.getFileSystem(self._conf).hasPathCapability(path, _ABORTABLE))
+
     def folder(self, name: str) -> Folder:
         return Folder(self._spark, f"{self.path}/{name}", self._conf)
 
@@ -92,7 +98,7 @@ class Folder:
         if replace and str(files.getUri().getScheme()) == "file":
             _put_here(Path(str(path.toUri().getPath())), text)
             return
-        is_store = files.hasPathCapability(path, _ABORTABLE)
+        is_store = self.is_in_store
         # To move a text to its place in a store would be to remove the old one first, and then to copy.
         out = files.create(path, replace) if is_store else self._create_beside(files, path, replace=replace)
         try:

@@ -1,4 +1,4 @@
-"""Addresses on ``s3a://``: Hadoop's client of S3 with the few jars of AWS's SDK that it needs."""
+"""Addresses on ``s3a://``: Hadoop's client of S3 with the few jars of AWS's SDK that it needs, and Spark's writer of checkpoints there."""
 
 from __future__ import annotations
 
@@ -66,10 +66,12 @@ class S3A(FileSystem):
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "3.5": (
             *_list_jars("org.apache.hadoop", "3.3.4", "hadoop-aws"),
+            *_list_jars("org.apache.spark", "3.5.7", "spark-hadoop-cloud_2.12"),
             *_list_jars("com.amazonaws", "1.12.262", *(f"aws-java-sdk-{name}" for name in _SDK_1)),
         ),
         "4.0": (
             *_list_jars("org.apache.hadoop", "3.4.1", "hadoop-aws"),
+            *_list_jars("org.apache.spark", "4.0.0", "spark-hadoop-cloud_2.13"),
             *_list_jars("software.amazon.awssdk", "2.29.52", *_SDK_2),
             *_list_jars("software.amazon.eventstream", "1.0.1", "eventstream"),
             *_list_jars("org.reactivestreams", "1.0.4", "reactive-streams"),

@@ -153,8 +153,12 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
         source={"files": {"path": f"{place}/bronze", "format": "json"}},
         sinks=[pipelines.sink_block("iceberg", place)],
     )
+    proxy.asked.clear()
     (table,) = pipeline.run(spark).tables
     assert (table.applied, table.dead_letters) == (2, 1)
+    # Each file of the stream's is put where it belongs, and not moved there: that takes three times as many requests.
+    kept = [path for method, path in proxy.asked if method == "PUT" and "/stream/offsets/" in path and path[-1] != "/"]
+    assert [path.rpartition("/")[2] for path in kept] == ["0"]
     assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["Arp", "Höch"]
     letters = pipeline.read_dead_letters(spark)
     assert letters is not None
@@ -210,6 +214,23 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
     assert maintain(later) == {"remove-orphans": "1 files"}
     assert key not in s3.keys("kept")
     assert rows() == expected
+
+
+@pytest.mark.spark
+@pytest.mark.dist
+@pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
+def test_a_batch_opens_few_versions_of_a_table(spark: SparkSession, s3: S3, proxy: S3Proxy, readers: list[str]) -> None:
+    name = f"opened{next(_names)}"
+    s3.create_bucket(name)
+    place = open_bucket(spark, s3, name, endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
+    target = Target(IcebergSink({"warehouse": place, "readers": readers}), Sessions(spark).of(name))
+    for at in range(3):
+        proxy.asked.clear()
+        target.write("id int, name string", put(at, 1, f"n{at}"))
+    opened = [path for method, path in proxy.asked if method == "GET" and path.endswith(".metadata.json")]
+    # As it was when the batch began, and as it is after the commit.
+    assert [path.rpartition("/")[2] for path in opened] == ["v2.metadata.json", "v3.metadata.json"]
+    assert [row["name"] for row in target.rows()] == ["n2"]
 
 
 @pytest.fixture

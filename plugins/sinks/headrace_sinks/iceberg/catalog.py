@@ -43,7 +43,6 @@ def catalog_of_folder(spark: SparkSession, warehouse: str) -> str:
     spark.conf.set(prefix, CATALOG)
     spark.conf.set(f"{prefix}.type", "hadoop")
     spark.conf.set(f"{prefix}.warehouse", warehouse)
-    spark.conf.set(f"{prefix}.cache-enabled", "false")
     return name
 
 
@@ -62,16 +61,21 @@ def load_table(spark: SparkSession, name: str) -> Any:
     from pyspark.errors import AnalysisException
 
     jvm: Any = spark._jvm  # noqa: SLF001
-    util, session = jvm.org.apache.iceberg.spark.Spark3Util, spark._jsparkSession  # noqa: SLF001
-    # Every session has a catalog of its own, which keeps tables: others may have committed, or made the table anew.
-    place = util.catalogAndIdentifier(session, name)
-    place.catalog().invalidateTable(place.identifier())
+    # Others may have committed, or made the table anew.
+    forget_table(spark, name)
     try:
-        return util.loadIcebergTable(session, name)
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
     except AnalysisException as error:
         if any(sign in str(error) for sign in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
             return None
         raise
+
+
+def forget_table(spark: SparkSession, name: str) -> None:
+    """Has a session's catalog keep a table no longer. Every session has catalogs of its own, and these keep what they have loaded."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    place = jvm.org.apache.iceberg.spark.Spark3Util.catalogAndIdentifier(spark._jsparkSession, name)  # noqa: SLF001
+    place.catalog().invalidateTable(place.identifier())
 
 
 def actions_of(spark: SparkSession) -> Any:
@@ -83,6 +87,12 @@ def actions_of(spark: SparkSession) -> Any:
 def format_version(java: Any) -> str:
     """The version of Iceberg's format that a table has."""
     return str(java.operations().current().formatVersion())
+
+
+def version_of(java: Any) -> str | None:
+    """The id of a table's newest snapshot; None where it has none."""
+    snapshot = java.currentSnapshot()
+    return None if snapshot is None else str(snapshot.snapshotId())
 
 
 def schema_of(spark: SparkSession, java: Any) -> StructType:

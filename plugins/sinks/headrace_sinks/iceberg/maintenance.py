@@ -8,10 +8,12 @@ goes on beside a writer. Manifests are none of it: Iceberg merges them when it c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
-from headrace_sinks.iceberg.catalog import actions_of, active, load_table
+from headrace_sinks.iceberg.catalog import actions_of, active, forget_table, load_table
 from headrace_sinks.iceberg.orphans import find_last_look, may_delete_files, remove_orphans
 from headrace_sinks.iceberg.position_deletes import (
     convert_equality_deletes,
@@ -59,7 +61,14 @@ def plan_maintenance(spark: SparkSession, name: str, upkeep: Upkeep) -> Iterator
             java = load_table(spark, name)
             step = None if java is None or java.currentSnapshot() is None else find(spark, name, java, upkeep)
         if step is not None:
-            yield step
+            yield replace(step, run=partial(_run_step, spark, name, step))
+
+
+def _run_step(spark: SparkSession, name: str, step: MaintenanceStep) -> str:
+    """Does a step with the table as it is now: batches may have come since it was found, and when it is tried again."""
+    with active(spark):
+        forget_table(spark, name)
+        return step.run()
 
 
 def measure_table(spark: SparkSession, name: str) -> TableSize | None:
@@ -84,7 +93,7 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
         )
 
 
-def _find_missing_properties(spark: SparkSession, _: str, java: Any, __: Upkeep) -> MaintenanceStep | None:
+def _find_missing_properties(_spark: SparkSession, _name: str, java: Any, _upkeep: Upkeep) -> MaintenanceStep | None:
     """A table that an older headrace made, or somebody else, lacks them; what somebody has set stays."""
     missing = {key: value for key, value in METADATA_PROPERTIES.items() if key not in java.properties()}
     if not missing:
@@ -97,7 +106,7 @@ def _find_missing_properties(spark: SparkSession, _: str, java: Any, __: Upkeep)
         change.commit()
         return "set"
 
-    return _step(spark, "properties", ", ".join(missing), set_properties)
+    return MaintenanceStep("properties", ", ".join(missing), set_properties)
 
 
 def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
@@ -128,8 +137,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
         done = action.execute()
         return f"{done.rewrittenDataFilesCount()} files into {done.addedDataFilesCount()}"
 
-    return _step(
-        spark,
+    return MaintenanceStep(
         "compact",
         f"{count} files of {_megabytes(sum(sizes[:count]))}",
         compact,
@@ -144,15 +152,14 @@ def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Up
     count = count_equality_deletes(spark, name)
     if count < max(1, upkeep.files // 2):
         return None
-    return _step(
-        spark,
+    return MaintenanceStep(
         "convert-deletes",
         f"{count} files of deletes by key",
         lambda: convert_equality_deletes(spark, name, java),
     )
 
 
-def _find_worn_files(spark: SparkSession, name: str, java: Any, _: Upkeep) -> MaintenanceStep | None:
+def _find_worn_files(spark: SparkSession, name: str, java: Any, _upkeep: Upkeep) -> MaintenanceStep | None:
     # In smaller tables compaction has them.
     summary = java.currentSnapshot().summary()
     if _number(summary, "total-files-size") <= _MOST_BYTES or not _number(summary, "total-position-deletes"):
@@ -161,8 +168,7 @@ def _find_worn_files(spark: SparkSession, name: str, java: Any, _: Upkeep) -> Ma
     worn = find_worn_file(spark, name, _MOST_DELETED, _MOST_BYTES if is_alone else None)
     if worn is None:
         return None
-    return _step(
-        spark,
+    return MaintenanceStep(
         "compact",
         f"a file of {_megabytes(worn.bytes)}, {worn.share:.0%} of its rows are gone",
         lambda: rewrite_file(spark, name, java, worn.path),
@@ -170,7 +176,7 @@ def _find_worn_files(spark: SparkSession, name: str, java: Any, _: Upkeep) -> Ma
     )
 
 
-def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_deletes(spark: SparkSession, _name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
     deletes = _number(summary, "total-delete-files")
     # One for each file that has rows is what stays.
@@ -181,10 +187,10 @@ def _find_deletes(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> Mai
         done = actions_of(spark).rewritePositionDeletes(java).option("min-input-files", "2").execute()
         return f"{done.rewrittenDeleteFilesCount()} delete files into {done.addedDeleteFilesCount()}"
 
-    return _step(spark, "rewrite-deletes", f"{deletes} delete files", rewrite)
+    return MaintenanceStep("rewrite-deletes", f"{deletes} delete files", rewrite)
 
 
-def _find_old_versions(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_old_versions(_spark: SparkSession, _name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     snapshots = java.operations().current().snapshots()
     latest = upkeep.now - upkeep.history_seconds * _SLACK
     # The first look costs nothing: most of the time no version is that old.
@@ -201,7 +207,7 @@ def _find_old_versions(spark: SparkSession, _: str, java: Any, upkeep: Upkeep) -
         java.refresh()
         return f"{snapshots.size()} versions, {java.operations().current().snapshots().size()} left"
 
-    return _step(spark, "expire", f"{snapshots.size()} versions", expire)
+    return MaintenanceStep("expire", f"{snapshots.size()} versions", expire)
 
 
 def _choose_expired(java: Any, upkeep: Upkeep) -> Any:
@@ -219,20 +225,12 @@ def _find_orphans(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> 
         java.refresh()
         return remove_orphans(spark, name, java, before, upkeep.now)
 
-    return _step(spark, "remove-orphans", "files that no version names", remove)
+    return MaintenanceStep("remove-orphans", "files that no version names", remove)
 
 
 def _is_alone(java: Any) -> bool:
     """Whether a batch would make a compaction void: deletes by key hold for the new files too, so batches of such are not in the way."""
     return find_noted_position(java) is None
-
-
-def _step(spark: SparkSession, name: str, what: str, run: Any, *, is_alone: bool = False) -> MaintenanceStep:
-    def run_active() -> str:
-        with active(spark):
-            return str(run())
-
-    return MaintenanceStep(name, what, run_active, is_alone)
 
 
 def _sizes(spark: SparkSession, name: str) -> list[int]:

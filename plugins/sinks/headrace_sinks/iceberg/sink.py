@@ -38,10 +38,12 @@ from headrace_sinks.iceberg.catalog import (
     SESSION_CATALOG,
     active,
     catalog_of_folder,
+    forget_table,
     list_namespaces,
     load_table,
     schema_of,
     sql_of,
+    version_of,
 )
 from headrace_sinks.iceberg.choice import TableChoice, TableType
 from headrace_sinks.iceberg.commit import commit_with_mark, find_marked, is_applied
@@ -203,8 +205,12 @@ class IcebergSink(Sink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if self.config.readers:
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
-        with active(rows.sparkSession):
-            return self._write(table, rows, batch)
+        spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
+        with active(spark):
+            try:
+                return self._write(table, name, rows, batch)
+            finally:
+                forget_table(spark, name)  # its metadata may be megabytes, and there are many tables
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         reader = spark.read.format("iceberg")
@@ -239,8 +245,8 @@ class IcebergSink(Sink):
             explain_missing_file(error, self.config.warehouse) if self.config.warehouse else None
         )
 
-    def _write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
-        spark, name = rows.sparkSession, self._name(rows.sparkSession, table)
+    def _write(self, table: Table, name: str, rows: DataFrame, batch: Batch) -> WriteResult:
+        spark = rows.sparkSession
         java = load_table(spark, name)
         if java is None:
             fields = fields_of(table.name, self.config.partition_by)
@@ -252,9 +258,10 @@ class IcebergSink(Sink):
             return _write_result(load_table(spark, name), batch, whole=True)
         applied = is_applied(java, batch)
         if applied:
-            return WriteResult(version=str(java.currentSnapshot().snapshotId()), skipped=True)
+            return WriteResult(version=version_of(java), skipped=True)
         if batch.mode == "upsert":
             self._choice.check_mode(java, table.name)
+        before = version_of(java)
         rows = _evolve_and_project(spark, name, java, rows)
         merges_on_read = java.properties().get("write.merge.mode") == "merge-on-read"
         if batch.mode == "append":
@@ -270,7 +277,8 @@ class IcebergSink(Sink):
         else:
             with materialize(rows) as stable:  # it looks first for the files that the rows change
                 commit_with_mark(spark, batch, lambda: merge(spark, name, table, stable))
-        java.refresh()
+        if version_of(java) == before:  # Spark has a table object of its own where its catalog keeps none
+            java.refresh()
         return _write_result(java, batch, whole=merges_on_read or batch.mode == "append")
 
     def _name(self, spark: SparkSession, table: Table) -> str:
@@ -322,8 +330,7 @@ def _write_result(java: Any, batch: Batch, *, whole: bool) -> WriteResult:
     """``whole``: what was added is what was written; copy-on-write adds the rows beside those that changed as well."""
     snapshot = find_marked(java, batch)
     if snapshot is None:
-        current = java.currentSnapshot()
-        return WriteResult(upserted=0, version=str(current.snapshotId()) if current is not None else None)
+        return WriteResult(upserted=0, version=version_of(java))
     summary = snapshot.summary()
     return WriteResult(
         upserted=int(summary.get("added-records") or 0) if whole else None,

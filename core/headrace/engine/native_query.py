@@ -98,7 +98,7 @@ def _choose_file_manager(spark: SparkSession, checkpoint: Folder) -> Iterator[No
     """While a stream starts: Spark writes its checkpoint by what suits the place, unless somebody has said by what.
 
     Else it would run ``readlink`` sixteen times for a batch on a local disk. In a store it would write each file under another name and
-    move it there, with thirty requests; Spark's module for stores, which has to be there, writes it with ten.
+    move it there, with 25 requests; Spark's module for stores, where it is there, puts it in its place with 11.
     """
     manager = None
     if spark.conf.get(_FILE_MANAGER, None) is None:

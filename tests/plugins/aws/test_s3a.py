@@ -156,7 +156,7 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
     proxy.asked.clear()
     (table,) = pipeline.run(spark).tables
     assert (table.applied, table.dead_letters) == (2, 1)
-    # Each file of the stream's is put where it belongs, and not moved there: that takes three times as many requests.
+    # Each file of the stream's is put where it belongs, and not moved there: that takes more than twice as many requests.
     kept = [path for method, path in proxy.asked if method == "PUT" and "/stream/offsets/" in path and path[-1] != "/"]
     assert [path.rpartition("/")[2] for path in kept] == ["0"]
     assert [row["name"] for row in pipelines.rows(pipeline, spark)] == ["Arp", "Höch"]

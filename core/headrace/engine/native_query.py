@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.engine.error_translation import SparkDiedError, translate
 from headrace.engine.plan import Plan
 from headrace.engine.query import Query, RunOptions
 from headrace.sdk.source import NativeSource
-from headrace.spark.sessions import has_class, is_stopped
-from headrace.spark.storage import Folder
+from headrace.spark.sessions import is_stopped
+from headrace.spark.stream_files import choose_file_manager
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-#: The class by which Spark writes the files of a stream's checkpoint; on a local disk, and in a store.
-_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_FOR_DISKS = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-_FOR_STORES = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 
 
 class NativeQuery(Query):
@@ -45,7 +38,7 @@ class NativeQuery(Query):
             source.prepare_for_trigger_available_now(self._spark)
         writer = source.stream(self._spark).writeStream.queryName(self._plan.name).foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", self.checkpoint.stream.path)
-        with _choose_file_manager(self._spark, self.checkpoint.stream):
+        with choose_file_manager(self._spark, self.checkpoint.stream):
             if pause is None:
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime=f"{round(pause * 1000)} milliseconds").start()
@@ -91,25 +84,3 @@ class NativeQuery(Query):
             if not self.streaming_query.isActive or str(state.batch) in commits.names():
                 return
             time.sleep(0.02)
-
-
-@contextmanager
-def _choose_file_manager(spark: SparkSession, checkpoint: Folder) -> Iterator[None]:
-    """While a stream starts: Spark writes its checkpoint by what suits the place, unless somebody has said by what.
-
-    Else it would run ``readlink`` sixteen times for a batch on a local disk. In a store it would write each file under another name and
-    move it there, with 25 requests; Spark's module for stores, where it is there, puts it in its place with 11.
-    """
-    manager = None
-    if spark.conf.get(_FILE_MANAGER, None) is None:
-        if checkpoint.path.startswith("file:"):
-            manager = _FOR_DISKS
-        elif checkpoint.is_in_store and has_class(spark, _FOR_STORES):
-            manager = _FOR_STORES
-    if manager:
-        spark.conf.set(_FILE_MANAGER, manager)
-    try:
-        yield
-    finally:
-        if manager:
-            spark.conf.unset(_FILE_MANAGER)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,6 +36,7 @@ from headrace.sdk.maintenance import Upkeep
 from headrace.sdk.plugins import registry
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
+from headrace.spark.stream_files import FILE_MANAGER, FOR_DISKS, FOR_STORES, choose_file_manager
 from headrace.testing.stack import S3
 from headrace.testing.tables import Target, put, remove
 from headrace_aws.s3a import S3A
@@ -231,6 +233,28 @@ def test_a_batch_opens_few_versions_of_a_table(spark: SparkSession, s3: S3, prox
     # As it was when the batch began, and as it is after the commit.
     assert [path.rpartition("/")[2] for path in opened] == ["v2.metadata.json", "v3.metadata.json"]
     assert [row["name"] for row in target.rows()] == ["n2"]
+
+
+@pytest.mark.spark
+@pytest.mark.dist
+def test_streams_whose_checkpoints_are_in_two_places_start_one_after_the_other(
+    spark: SparkSession, s3: S3, tmp_path: Path
+) -> None:
+    s3.create_bucket("two")
+    seen: list[str | None] = []
+
+    def start(place: str) -> None:
+        with choose_file_manager(spark, Folder(spark, place)):
+            seen.append(spark.conf.get(FILE_MANAGER))
+
+    with choose_file_manager(spark, Folder(spark, open_bucket(spark, s3, "two"))):
+        other = Thread(target=start, args=[str(tmp_path)])
+        other.start()
+        other.join(0.5)
+        seen.append(spark.conf.get(FILE_MANAGER))
+    other.join(60)
+    assert seen == [FOR_STORES, FOR_DISKS]
+    assert spark.conf.get(FILE_MANAGER, None) is None
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def test_rows_are_right_and_files_few_after_three_hundred_commits_and_two_kills(
     log = run.log.read_text(encoding="utf-8")
     for sink, table in tables.items():
         assert table.rows == len(run.shop.rows)
-        assert (table.size.files or 0) + (table.size.delete_files or 0) < 60, table
+        # Without maintenance 600. It is due at 40 log files, comes eight batches later at the soonest, and takes one or two.
+        assert (table.size.files or 0) + (table.size.delete_files or 0) < 120, table
         assert f"shop.orders → {sink}: compact: " in log
         assert f"shop.orders → {sink}: expire: " in log
     assert "failed" not in log

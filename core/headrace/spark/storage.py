@@ -184,8 +184,8 @@ class Folder:
             raise ConfigError(
                 "a file that was just written is not in the listing of its folder",
                 where=self.path,
-                fix="use a store that lists at once what was written, as S3 does since December 2020: Hudi's tables lose rows in "
-                "others, and a run does not find the newest batch of its checkpoint",
+                fix="use a store that lists at once what was written, as S3 does since December 2020: tables that are found by "
+                "listings lose rows in others, and a run does not find the newest batch of its checkpoint",
             )
         return f"{self.path}: may be written"
 

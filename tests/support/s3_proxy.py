@@ -59,8 +59,6 @@ class S3Proxy(LocalServer):
         self.tokens: set[str] = set()
         #: For how many seconds an object that is new is in no listing, as with S3 before December 2020.
         self.lists_late_by = 0.0
-        #: How many objects were left out of listings.
-        self.left_out = 0
         self._made: dict[str, float] = {}
         self._fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self._lock = threading.Lock()
@@ -89,7 +87,7 @@ class S3Proxy(LocalServer):
             return fault
 
     def note_made(self, path: str) -> None:
-        """An object has been put there, or it is gone: what comes in its place is new again."""
+        """An object has been put there; where there was one before, it stays in listings."""
         with self._lock:
             self._made.setdefault(unquote(urlsplit(path).path).strip("/"), time.monotonic())
 
@@ -100,7 +98,6 @@ class S3Proxy(LocalServer):
             key = re.search(r"<Key>(.*?)</Key>", entry.group())
             made = self._made.get(f"{bucket}/{unquote(key.group(1))}") if key else None
             is_new = made is not None and time.monotonic() - made < self.lists_late_by
-            self.left_out += is_new
             return "" if is_new else entry.group()
 
         with self._lock:

@@ -221,11 +221,10 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
 @pytest.mark.spark
 @pytest.mark.dist
 @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
-def test_a_batch_opens_few_versions_of_a_table(spark: SparkSession, s3: S3, proxy: S3Proxy, readers: list[str]) -> None:
-    name = f"opened{next(_names)}"
-    s3.create_bucket(name)
-    place = open_bucket(spark, s3, name, endpoint=proxy.hadoop_options["fs.s3a.endpoint"])
-    target = Target(IcebergSink({"warehouse": place, "readers": readers}), Sessions(spark).of(name))
+def test_a_batch_opens_few_versions_of_a_table(
+    spark: SparkSession, proxy: S3Proxy, bucket: str, readers: list[str]
+) -> None:
+    target = Target(IcebergSink({"warehouse": bucket, "readers": readers}), Sessions(spark).of(bucket))
     for at in range(3):
         proxy.asked.clear()
         target.write("id int, name string", put(at, 1, f"n{at}"))
@@ -238,16 +237,15 @@ def test_a_batch_opens_few_versions_of_a_table(spark: SparkSession, s3: S3, prox
 @pytest.mark.spark
 @pytest.mark.dist
 def test_streams_whose_checkpoints_are_in_two_places_start_one_after_the_other(
-    spark: SparkSession, s3: S3, tmp_path: Path
+    spark: SparkSession, bucket: str, tmp_path: Path
 ) -> None:
-    s3.create_bucket("two")
     seen: list[str | None] = []
 
     def start(place: str) -> None:
         with choose_file_manager(spark, Folder(spark, place)):
             seen.append(spark.conf.get(FILE_MANAGER))
 
-    with choose_file_manager(spark, Folder(spark, open_bucket(spark, s3, "two"))):
+    with choose_file_manager(spark, Folder(spark, bucket)):
         other = Thread(target=start, args=[str(tmp_path)])
         other.start()
         other.join(0.5)

@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from headrace.sdk import ConfigError, HeadraceError, RetriableError, full_text
-
-
-@dataclass(frozen=True)
-class _KnownError:
-    """An error that Iceberg is known to raise.
-
-    ``signs``: any of them in a line of its text. ``sentence``: what headrace says; in it ``{line}`` is that line, and
-    ``{message}`` what stands behind the exception's class in it.
-    """
-
-    signs: tuple[str, ...]
-    error: type[HeadraceError]
-    sentence: str
-    fix: str
-    where: str | None = None
-
+from headrace.sdk import ConfigError, HeadraceError, RetriableError
+from headrace_sinks.known_errors import KnownError, find_known
 
 #: What AWS's clients say, below whatever Iceberg makes of it.
 _KNOWN_OF_AWS = (
-    _KnownError(
+    KnownError(
         ("NoClassDefFoundError: software/amazon/awssdk", "ClassNotFoundException: software.amazon.awssdk"),
         ConfigError,
         "AWS's clients are not on the class path: {message}",
         "describe the catalog under `catalog.properties`, and they come; a session of your own needs the jar of "
         "org.apache.iceberg:iceberg-aws-bundle in the version of its Iceberg",
     ),
-    _KnownError(
+    KnownError(
         ("Unable to load region from any",),
         ConfigError,
         "AWS's clients know no region",
         "set AWS_REGION, or `client.region` under `catalog.properties`",
     ),
-    _KnownError(
+    KnownError(
         ("Unable to load credentials from any",),
         ConfigError,
         "AWS's clients find no credentials",
         "give driver and executors a role, a profile (AWS_PROFILE) or keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
     ),
-    _KnownError(
+    KnownError(
         ("The security token included in the request is expired", "The provided token has expired"),
         ConfigError,
         "the session token has expired",
         "log in again, or give it a role, whose credentials are renewed",
     ),
-    _KnownError(
+    KnownError(
         (
             "The security token included in the request is invalid",
             "The request signature we calculated does not match",
@@ -59,7 +42,7 @@ _KNOWN_OF_AWS = (
         "AWS lets nobody in with these credentials: {message}",
         "look at the access key, its secret and its session token: they belong together",
     ),
-    _KnownError(
+    KnownError(
         (
             "services.glue.model.AccessDeniedException",
             "services.lakeformation.model.AccessDeniedException",
@@ -70,31 +53,31 @@ _KNOWN_OF_AWS = (
         "access denied: {message}",
         "allow it to the role or user that runs this; where Lake Formation guards the table, grant it there",
     ),
-    _KnownError(
+    KnownError(
         ("services.s3.model.NoSuchBucketException",),
         ConfigError,
         "there is no such bucket: {message}",
         "correct `warehouse` under `catalog.properties`, or the location of the database",
     ),
-    _KnownError(
+    KnownError(
         ("Cannot derive default warehouse location",),
         ConfigError,
         "new tables have no place to be at: {message}",
         'add `warehouse: "s3://BUCKET/FOLDER"` to `catalog.properties`, or give the database a location',
     ),
-    _KnownError(
+    KnownError(
         ("to Glue database name", "to Glue table name", "Invalid table identifier"),
         ConfigError,
         "the catalog takes no such name: {message}",
         "in Glue a table is `database.table`, of lower-case letters, digits and `_`: say so by `target` under `tables:`",
     ),
-    _KnownError(
+    KnownError(
         ("Received an UnknownHostException",),
         RetriableError,
         "there is no such service of AWS, or no network: {message}",
         "look at the region, which AWS_REGION or `client.region` names, and at the network; nothing is lost",
     ),
-    _KnownError(
+    KnownError(
         ("ThrottlingException", "Rate exceeded", "SlowDown"),
         RetriableError,
         "AWS is busy: {message}",
@@ -104,7 +87,7 @@ _KNOWN_OF_AWS = (
 _KNOWN = (
     *_KNOWN_OF_AWS,
     # Somebody else committed between the read and the commit of a write.
-    _KnownError(
+    KnownError(
         (
             "CommitFailedException",
             "CommitStateUnknownException",
@@ -122,34 +105,34 @@ _KNOWN = (
         "another writer committed at the same time: {line}",
         "nothing is lost; start the pipeline again",
     ),
-    _KnownError(
+    KnownError(
         ("Invalid snapshot timestamp", "Invalid update timestamp", "[BUG] Expected sorted snapshot log entries"),
         RetriableError,
         "the clock of this machine is behind the table's last commit: {message}",
         "set the clock, or wait until it has passed that time; nothing is lost",
     ),
-    _KnownError(
+    KnownError(
         ("Cannot find snapshot", "Cannot find a snapshot"),
         ConfigError,
         "there is no such version: {line}",
         "take a version from `headrace show`, or a later time",
     ),
     # It writes the numbers of rows, which only Iceberg's extensions of Spark would give it.
-    _KnownError(
+    KnownError(
         ("Structs do not match: StructType",),
         ConfigError,
         "on Spark 3.5 rows of a table of format version 3 cannot be replaced by copy-on-write",
         "let new tables be merge-on-read, or of format version 2; of a table that is there, set write.merge.mode to merge-on-read",
         where="sink iceberg, format-version",
     ),
-    _KnownError(
+    KnownError(
         ("Invalid source type",),
         ConfigError,
         "the table cannot be partitioned so: {message}",
         "years, months and days are of dates or timestamps, hours of timestamps; name another column",
         where="sink iceberg, partition.by",
     ),
-    _KnownError(
+    KnownError(
         ("ParentNotDirectoryException",),
         ConfigError,
         "the tables' folder cannot be made, a file stands in its way: {message}",
@@ -160,10 +143,4 @@ _KNOWN = (
 
 def translate(error: BaseException) -> HeadraceError | None:
     """The error for users; None when it is none that Iceberg is known to raise."""
-    lines = full_text(error).splitlines()
-    for known in _KNOWN:
-        line = next((line.strip() for line in lines if any(sign in line for sign in known.signs)), None)
-        if line is not None:
-            message = line.strip(": \t").split("Exception: ")[-1]
-            return known.error(known.sentence.format(line=line, message=message), where=known.where, fix=known.fix)
-    return None
+    return find_known(error, _KNOWN)

@@ -84,15 +84,13 @@ def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path:
     table.write(PEOPLE, put(1, 1, "a"))
     second = table.write(PEOPLE, put(2, 1, "A"), put(2, 2, "b"))
     other.write(PEOPLE, put(3, 3, "c"))
-    last = hudi_timeline.last_commit(hudi_timeline.open_table(table.session, path), Batch(table.pipeline, 0, "upsert"))
+    commits = hudi_timeline.NewestCommits(hudi_timeline.open_table(table.session, path))
+    last = hudi_timeline.last_commit(commits, Batch(table.pipeline, 0, "upsert"))
     assert last is not None
     assert (last.mark, last.instant) == (f"{table.pipeline}:1", second.version)
     assert table.write_again(PEOPLE, put(9, 9, "not read")) == WriteResult(version=second.version, skipped=True)
     assert [row["name"] for row in table.rows()] == ["A", "b", "c"]
-    assert (
-        hudi_timeline.last_commit(hudi_timeline.open_table(table.session, path), Batch("no pipeline", 0, "upsert"))
-        is None
-    )
+    assert hudi_timeline.last_commit(commits, Batch("no pipeline", 0, "upsert")) is None
 
 
 # Tables

@@ -11,7 +11,7 @@ from headrace_sinks.hudi.readers import READERS
 from headrace_sinks.readers import Fact, all_read, contrary, join, tell, unknown
 
 TableType = Literal["MERGE_ON_READ", "COPY_ON_WRITE"]
-_TYPE, _VERSION = "hoodie.datasource.write.table.type", "hoodie.write.table.version"
+TYPE, _VERSION = "hoodie.datasource.write.table.type", "hoodie.write.table.version"
 #: The table versions that Hudi 1.2 writes, the oldest first; it writes the last unless told otherwise.
 _WRITTEN = (6, 8, 9)
 #: From this table version on log files may be written while others are compacted.
@@ -55,7 +55,7 @@ class TableChoice:
                 fix="write COPY_ON_WRITE, or leave it out",
             )
         suits = all_read(logs) and not self._is_old
-        return {_TYPE: self.table_type or ("MERGE_ON_READ" if suits else "COPY_ON_WRITE"), **version}
+        return {TYPE: self.table_type or ("MERGE_ON_READ" if suits else "COPY_ON_WRITE"), **version}
 
     def warnings(self) -> Iterator[str]:
         """What is chosen at a price, and what is not known."""
@@ -97,8 +97,8 @@ class TableChoice:
     @property
     def _merge_on_read_option(self) -> str | None:
         """The option by which the user asks for merge-on-read."""
-        if self.options.get(_TYPE) == "MERGE_ON_READ":
-            return _TYPE
+        if self.options.get(TYPE) == "MERGE_ON_READ":
+            return TYPE
         return "table.type" if self.table_type == "MERGE_ON_READ" else None
 
     @property

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class FileSlice:
     """A file of rows, and the log files that say what became of them since."""
 
+    #: Hudi's id of its file group: that of a bucket begins with its number, in eight digits.
+    file_id: str
     #: Where it is; None where all rows are in log files.
     base_file: str | None
     base_bytes: int
@@ -58,8 +60,8 @@ def count_rows(spark: SparkSession, slices: Sequence[FileSlice]) -> int | None:
 
 def _read(found: Any) -> FileSlice:
     base, total, logs = found.getBaseFile(), int(found.getTotalFileSize()), int(found.getLogFileCnt())
-    begin = str(found.getBaseInstantTime())
+    file_id, begin = str(found.getFileId()), str(found.getBaseInstantTime())
     if not base.isPresent():
-        return FileSlice(None, 0, logs, total, begin)
+        return FileSlice(file_id, None, 0, logs, total, begin)
     size = int(base.get().getFileSize())
-    return FileSlice(str(base.get().getPath()), size, logs, total - size, begin)
+    return FileSlice(file_id, str(base.get().getPath()), size, logs, total - size, begin)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -17,12 +16,10 @@ from headrace.sdk import (
     Batch,
     Capabilities,
     ConfigError,
-    DataError,
     Folder,
     HeadraceError,
     MaintenanceStep,
     Plugin,
-    RetriableError,
     Sink,
     SinkConfig,
     Sync,
@@ -41,13 +38,15 @@ from headrace_sinks.as_of import millis
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import schema, timeline
 from headrace_sinks.hudi.catalog import HudiTable
-from headrace_sinks.hudi.choice import TableChoice, TableType
+from headrace_sinks.hudi.choice import TYPE, TableChoice, TableType
+from headrace_sinks.hudi.errors import explain
+from headrace_sinks.hudi.file_slices import list_file_slices
+from headrace_sinks.hudi.index import PARTITION, Index
 from headrace_sinks.hudi.maintenance import TableServices, list_inline_options
 from headrace_sinks.hudi.object_meter import silence_object_meter
 from headrace_sinks.hudi.readers import READERS
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.readers import check_reader_names, check_readers, list_names
-from headrace_sinks.stored_files import explain_missing_file
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
 
 if TYPE_CHECKING:
@@ -55,15 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _IS_DELETED = "_hoodie_is_deleted"
-_PARTITION = "hoodie.datasource.write.partitionpath.field"
-_BUCKET_ENGINE = "hoodie.index.bucket.engine"
-#: What has Hudi's commits cluster files.
-_CLUSTERING = ("hoodie.clustering.inline", "hoodie.clustering.schedule.inline", "hoodie.clustering.async.enabled")
-_SCHEMA_ERROR = re.compile(
-    r"HoodieSchemaException|SchemaParseException|HoodieNullSchemaTypeException|SchemaCompatibilityException|IncompatibleSchemaException"
-)
-#: Indexes that know a key inside one partition only.
-_LOCAL_INDEXES = ("BLOOM", "SIMPLE", "BUCKET", "RECORD_LEVEL_INDEX")
 #: Key types that Hudi's writer of whole files spells as its upsert does; others would be found under two keys.
 _PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
 
@@ -75,8 +65,8 @@ class HudiConfig(SinkConfig):
 
     #: The folder in which every table has one.
     path: str
-    #: Whether changes lie beside the files until these are compacted, or each batch writes its files anew. With ``readers`` the
-    #: default is what all of them read.
+    #: Of new tables: whether changes lie beside the files until these are compacted, or each batch writes its files anew. With
+    #: ``readers`` the default is what all of them read.
     table_type: TableType = Field("MERGE_ON_READ", alias="table.type")
     #: The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right.
     readers: tuple[str, ...] = ()
@@ -121,14 +111,7 @@ class HudiSink(Sink):
 
     def check(self, spark: SparkSession | None = None) -> None:
         self._choice.write_options()
-        options = self.config.options()
-        option = next((name for name in _CLUSTERING if options.get(name, "").lower() == "true"), None)
-        if option and self._has_fixed_buckets:
-            raise ConfigError(
-                "Hudi does not cluster files of the index BUCKET, whose every file has the keys of a bucket",
-                where=f"sink hudi, {option}",
-                fix="leave the option out: there are never more files than buckets",
-            )
+        self._index.check()
 
     def warnings(self) -> Iterable[str]:
         return self._choice.warnings()
@@ -137,23 +120,27 @@ class HudiSink(Sink):
         yield "sink hudi", Folder(spark, self.config.path).probe()
 
     def check_table(self, table: Table, mode: TableMode) -> None:
-        index = self._index
-        column = next((c for c in self._partition_columns if c not in table.key), None)
-        if mode == "upsert" and column is not None and index in _LOCAL_INDEXES:
-            raise ConfigError(
-                f"the index {index} looks for a row in the partition that a change names, and neither a delete nor a change of "
-                f"{column!r} names the one where the row is",
-                where=f"table {table.name}, sink hudi, hoodie.index.type",
-                fix="leave the option out, or write GLOBAL_SIMPLE, GLOBAL_BLOOM or RECORD_INDEX; or partition by key columns",
-            )
+        self._index.check_table(table, mode)
 
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
 
     def check_stored(self, spark: SparkSession, table: Table) -> None:
         path = self._path(spark, table)
-        if self.config.readers and Folder(spark, f"{path}/.hoodie").exists():
-            self._choice.check_stored(timeline.open_table(spark, path).getTableConfig(), table.name)
+        if Folder(spark, f"{path}/.hoodie").exists():
+            stored = timeline.open_table(spark, path)
+            self._check_stored(spark, stored, timeline.NewestCommits(stored), table)
+
+    def _check_stored(self, spark: SparkSession, stored: Any, commits: timeline.NewestCommits, table: Table) -> None:
+        self._choice.check_stored(stored.getTableConfig(), table.name)
+        self._index.check_stored(stored.getTableConfig(), timeline.find_index(commits), table.name)
+        if self._index.has_fixed_buckets and timeline.has_replaced_files(stored):
+            self._index.check_files((item.file_id for item in list_file_slices(spark, stored)), table.name)
+
+    @property
+    def _index(self) -> Index:
+        """How a row is found."""
+        return Index(self.config.options())
 
     @property
     def _choice(self) -> TableChoice:
@@ -167,23 +154,23 @@ class HudiSink(Sink):
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
         silence_object_meter(spark)
         stored = timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
-        if stored is not None and self.config.readers:
-            self._choice.check_stored(stored.getTableConfig(), table.name)
-        last = timeline.last_commit(stored, batch) if stored is not None else None
-        if last is not None and last.mark == batch.mark:
-            self._register(spark, table, path, last)
-            return WriteResult(version=last.instant, skipped=True)
-        if stored is None and (
-            deferred := defer_creation(table, rows, batch, self._partition_columns, f"sink hudi, {_PARTITION}")
-        ):
+        if stored is not None:
+            commits = timeline.NewestCommits(stored)
+            self._check_stored(spark, stored, commits, table)
+            last = timeline.last_commit(commits, batch)
+            if last is not None and last.mark == batch.mark:
+                self._register(spark, table, path, last)
+                return WriteResult(version=last.instant, skipped=True)
+        elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
         rows, operation = _to_hudi_rows(rows, batch, schema.read_schema(spark, stored) if stored else None), "upsert"
-        if stored is None and self._has_buckets and _has_plain_keys(rows, table, batch):
+        if stored is None and self._index.has_buckets and _has_plain_keys(rows, table, batch):
             rows, operation = _drop_deleted(rows, batch), "bulk_insert"
         # What has to look for a key reads the rows for that, and then again.
-        with (read_once if self._has_buckets else _cache)(rows) as read:
-            read.write.format("hudi").options(**self._options(table, batch, operation)).mode("append").save(path)
-        commit = timeline.last_commit(timeline.open_table(spark, path), batch)
+        with (read_once if self._index.has_buckets else _cache)(rows) as read:
+            options = self._options(table, batch, operation, stored)
+            read.write.format("hudi").options(**options).mode("append").save(path)
+        commit = timeline.last_commit(timeline.NewestCommits(timeline.open_table(spark, path)), batch)
         if commit is None:
             return WriteResult()
         self._register(spark, table, path, commit)
@@ -233,56 +220,7 @@ class HudiSink(Sink):
         return services.measure() if services else None
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        from headrace.sdk import full_text
-
-        lines = [line.strip() for line in full_text(error).splitlines()]
-        if any("HoodieWriteConflictException" in line or "HoodieLockException" in line for line in lines):
-            return RetriableError(
-                "another writer committed to the table at the same time",
-                fix="nothing is lost; start the pipeline again",
-            )
-        if any("HoodieClusteringUpdateException" in line for line in lines):
-            return RetriableError(
-                "somebody planned to cluster the table, and Hudi takes no changes of those files until that is done",
-                fix="nothing is lost: have the clustering done by whoever planned it (`CALL run_clustering` in Spark's SQL), and the "
-                "batch comes again",
-            )
-        if any("HoodieKeyException" in line for line in lines):
-            return DataError(
-                "Hudi cannot keep a row whose key is empty text",
-                fix="name further key columns under `tables:`, or use another sink",
-            )
-        if missing := explain_missing_file(error, self.config.path):
-            return missing
-        refusal = next((line for line in lines if _SCHEMA_ERROR.search(line)), None)
-        if refusal:
-            return DataError(
-                f"Hudi cannot keep a column so: {refusal}",
-                fix="give it another type where the events are made, or leave it out",
-            )
-        return None
-
-    @property
-    def _has_buckets(self) -> bool:
-        """Whether a key's bucket says where its row is; a partitioned table has to be searched."""
-        return self.config.options().get("hoodie.index.type", "BUCKET") == "BUCKET" and not self._partition_columns
-
-    @property
-    def _has_fixed_buckets(self) -> bool:
-        """Whether a key's file stays the same for ever, which no clustering may change."""
-        return self._index == "BUCKET" and self.config.options().get(_BUCKET_ENGINE, "SIMPLE").upper() == "SIMPLE"
-
-    @property
-    def _index(self) -> str:
-        """How Hudi finds the row of a key."""
-        default = "GLOBAL_SIMPLE" if self._partition_columns else "BUCKET"
-        return self.config.options().get("hoodie.index.type", default).upper()
-
-    @property
-    def _partition_columns(self) -> list[str]:
-        """Of ``country``, ``made:timestamp,address.city`` and the like, as Hudi's key generators have them; none of an empty text."""
-        fields = str(self.config.options().get(_PARTITION, "")).split(",")
-        return [field.split(":")[0].split(".")[0].strip() for field in fields if field.strip()]
+        return explain(error, self.config.path)
 
     def _path(self, spark: SparkSession, table: Table) -> str:
         return "/".join([qualify_path(spark, self.config.path), *table.parts])
@@ -311,7 +249,8 @@ class HudiSink(Sink):
                 table.name + suffix, describe, hudi.locate(commit.partitions), hudi.list_partitions
             )
 
-    def _options(self, table: Table, batch: Batch, operation: str) -> dict[str, str]:
+    def _options(self, table: Table, batch: Batch, operation: str, stored: Any | None) -> dict[str, str]:
+        """Of a batch. ``stored``: Hudi's own object for the table; None for a new one."""
         options, own = self._defaults(table), self.config.options()
         options |= {
             "hoodie.datasource.write.operation": operation,
@@ -325,19 +264,20 @@ class HudiSink(Sink):
         }
         if batch.is_maintained:
             options |= list_inline_options(self._wishes)
-        mark = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX, timeline.MARK: batch.mark}
-        return {**options, **own, **mark}
+        notes = {"hoodie.datasource.write.commitmeta.key.prefix": timeline.PREFIX}
+        notes |= {timeline.MARK: batch.mark, timeline.INDEX: self._index.describe()}
+        # The options say of what type new tables are, and that of one that is there does not change.
+        kept = {TYPE: str(stored.getTableType())} if stored is not None else {}
+        return {**options, **own, **kept, **notes}
 
     def _defaults(self, table: Table) -> dict[str, str]:
         """What a table is like, whatever is done to it, unless the user says otherwise."""
-        options = {
+        return {
             "hoodie.table.name": "_".join(table.parts),
             **self._choice.write_options(),
             "hoodie.table.ordering.fields": POSITION,
-            # docs/decisions: a bucket finds a key without reading, and small commits need neither a metadata table nor a
-            # server that tells tasks of files.
-            "hoodie.index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": "4",
+            # docs/decisions: small commits need neither a metadata table nor a server that tells tasks of files.
+            **self._index.write_options(),
             "hoodie.metadata.enable": "false",
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
@@ -345,16 +285,6 @@ class HudiSink(Sink):
             # changes the writer would list all files of the partition to say it.
             "hoodie.write.record.positions": "false",
         }
-        if self._has_fixed_buckets:
-            # Hudi plans to cluster such files if somebody asks for it, and then refuses to: batches would wait for it for ever.
-            strategy = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
-            options["hoodie.clustering.updates.strategy"] = strategy
-            options["hoodie.clustering.rollback.pending.replacecommit.on.conflict"] = "true"
-        if self._partition_columns:
-            # A row may move to another partition, and a delete need not say in which one its row is.
-            options["hoodie.index.type"] = "GLOBAL_SIMPLE"
-            options |= {f"hoodie.{kind}.index.update.partition.path": "true" for kind in ("simple", "bloom", "record")}
-        return options
 
 
 def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> DataFrame:

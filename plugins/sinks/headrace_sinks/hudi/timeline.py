@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: The key of a commit's extra metadata that names the batch; the prefix is what has Hudi keep such keys.
 PREFIX = "headrace."
 MARK = f"{PREFIX}batch"
+#: That of the one that says in what the rows lie.
+INDEX = f"{PREFIX}index"
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,23 @@ class Commit:
     partitions: tuple[str, ...] = ()
 
 
-def last_commit(table: Any, batch: Batch) -> Commit | None:
-    """The newest commit of the batch's pipeline to a table; None when it has none."""
-    for instant, metadata in _commits(table):
+class NewestCommits:
+    """The newest commits of a table with their metadata, the newest first, each read once: instants and metadata in objects of Hudi's."""
+
+    def __init__(self, table: Any) -> None:
+        self._unread = _commits(table)
+        self._read: list[tuple[Any, Any]] = []
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        yield from self._read
+        for commit in self._unread:
+            self._read.append(commit)
+            yield commit
+
+
+def last_commit(commits: NewestCommits, batch: Batch) -> Commit | None:
+    """The newest commit of the batch's pipeline; None when it has none."""
+    for instant, metadata in commits:
         mark = metadata.getExtraMetadata().get(MARK)
         if mark is not None and mark.startswith(batch.mark_prefix):
             writes_whole_files = instant.getAction() == "commit"
@@ -45,6 +61,12 @@ def last_commit(table: Any, batch: Batch) -> Commit | None:
                 partitions=tuple(str(path) for path in metadata.getPartitionToWriteStats()),
             )
     return None
+
+
+def find_index(commits: NewestCommits) -> str | None:
+    """In what the rows lie, as the newest batch noted it, of whichever pipeline; None when none did."""
+    notes = (metadata.getExtraMetadata().get(INDEX) for _, metadata in commits)
+    return next((str(note) for note in notes if note is not None), None)
 
 
 def instant_of(spark: SparkSession, path: str, millis: int) -> str:
@@ -115,6 +137,11 @@ def _read_kept(table: Any) -> str | None:
     return (
         max((str(timeline.readCleanMetadata(c).getEarliestCommitToRetain() or "") for c in cleans), default="") or None
     )
+
+
+def has_replaced_files(table: Any) -> bool:
+    """Whether a commit that is not archived put other files in the place of some: a clustering, or an overwrite."""
+    return bool(table.getActiveTimeline().getCompletedReplaceTimeline().countInstants())
 
 
 def has_clean_since(table: Any, instant: str) -> bool:

@@ -37,6 +37,21 @@ _KNOWN = (
         "written with another index",
         NO_BUCKETS_FIX,
     ),
+    KnownError(
+        ("Compaction is not supported on a CopyOnWrite table",),
+        ConfigError,
+        "a COPY_ON_WRITE table has no log files that could be compacted",
+        "leave `hoodie.compact.inline` out",
+        where="sink hudi, hoodie.compact.inline",
+    ),
+    KnownError(
+        ("Unable to instantiate class org.apache.hudi.keygen",),
+        ConfigError,
+        "the key generator cannot be made with these options: {message}",
+        "leave `hoodie.datasource.write.keygenerator.class` out, or add what it asks for, such as "
+        "`hoodie.datasource.write.partitionpath.field`",
+        where="sink hudi, hoodie.datasource.write.keygenerator.class",
+    ),
 )
 _KNOWN_OF_SCHEMAS = (
     KnownError(

@@ -44,6 +44,7 @@ from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.index import PARTITION, Index
 from headrace_sinks.hudi.maintenance import TableServices, list_inline_options
 from headrace_sinks.hudi.object_meter import silence_object_meter
+from headrace_sinks.hudi.options import RECORD_KEY, check_options, check_record_key, name_record_key
 from headrace_sinks.hudi.readers import READERS
 from headrace_sinks.partitioning import defer_creation
 from headrace_sinks.readers import check_reader_names, check_readers, list_names
@@ -112,6 +113,7 @@ class HudiSink(Sink):
     def check(self, spark: SparkSession | None = None) -> None:
         self._choice.write_options()
         self._index.check()
+        check_options(self.config.options())
 
     def warnings(self) -> Iterable[str]:
         return self._choice.warnings()
@@ -121,6 +123,7 @@ class HudiSink(Sink):
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         self._index.check_table(table, mode)
+        check_record_key(self.config.options(), table, mode)
 
     def check_columns(self, table: Table, columns: Collection[str]) -> None:
         check_reader_names(self.config.readers, columns, table.name)
@@ -254,8 +257,7 @@ class HudiSink(Sink):
         options, own = self._defaults(table), self.config.options()
         options |= {
             "hoodie.datasource.write.operation": operation,
-            # Appended rows have positions of their own: with them as keys, appending a batch again changes nothing.
-            "hoodie.datasource.write.recordkey.field": ",".join(table.key) if batch.mode == "upsert" else POSITION,
+            RECORD_KEY: name_record_key(table, batch.mode),
             # The batch has one row per key already.
             "hoodie.combine.before.upsert": "false",
             "hoodie.write.set.null.for.missing.columns": "true",

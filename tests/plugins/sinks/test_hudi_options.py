@@ -1,0 +1,85 @@
+"""Options of Hudi's that jobs written by hand have, and with which rows would not be right here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace import ConfigError
+from headrace.sdk import Table, TableMode
+from headrace.spark.sessions import Sessions
+from headrace.testing.tables import Target, put, remove
+from headrace_sinks.hudi import HudiSink
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
+
+WRITE = "hoodie.datasource.write."
+KEY = f"{WRITE}recordkey.field"
+ORDERS = Table("shop.orders", ("id", "line"))
+LATEST = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "what_would_be"),
+    [
+        (f"{WRITE}operation", "insert", "rows would be there twice, or be gone that nobody removed"),
+        (f"{WRITE}operation", "insert_overwrite_table", "rows would be there twice, or be gone that nobody removed"),
+        (f"{WRITE}insert.drop.duplicates", "true", "changes of rows that are there would be left out"),
+        (f"{WRITE}precombine.field", "updated_at", "changes that come late would win over newer ones"),
+        ("hoodie.table.ordering.fields", "updated_at", "changes that come late would win over newer ones"),
+        ("hoodie.write.record.merge.mode", "COMMIT_TIME_ORDERING", "changes that come late would win over newer ones"),
+        (f"{WRITE}payload.class", LATEST, "changes that come late would win over newer ones"),
+        ("hoodie.populate.meta.fields", "false", "no index would find a row"),
+    ],
+)
+def test_an_option_with_which_rows_would_be_wrong_is_refused(option: str, value: str, what_would_be: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        HudiSink({"path": "lake", option: value}).check()
+    assert f"sink hudi, {option}: with {value!r} {what_would_be}" in str(refused.value)
+    assert "leave the option out" in str(refused.value)
+
+
+@pytest.mark.parametrize(("mode", "key"), [("upsert", "id,line"), ("append", "_headrace_position")])
+def test_the_key_of_records_is_the_tables(mode: TableMode, key: str) -> None:
+    HudiSink({"path": "lake", KEY: key.replace(",", ", ")}).check_table(ORDERS, mode)
+    with pytest.raises(ConfigError) as refused:
+        HudiSink({"path": "lake", KEY: "uuid"}).check_table(ORDERS, mode)
+    assert f"table shop.orders, sink hudi, {KEY}: the table's rows are told apart by {key}" in str(refused.value)
+    assert "another key is named under `tables:`" in str(refused.value)
+
+
+def test_options_that_say_what_is_so_anyway_are_taken(tmp_path: Path, clones: Sessions) -> None:
+    options = {f"{WRITE}operation": "UPSERT", KEY: "id", "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+    sink = HudiSink({"path": str(tmp_path), **options, f"{WRITE}precombine.field": "_headrace_position"})
+    sink.check()
+    target = Target(sink, clones.of("one"))
+    sink.check_table(target.table, "upsert")
+    target.write("id int, name string", put(1, 1, "a"), put(1, 2, "b"), put(5, 3, "c"))
+    target.write("id int, name string", put(2, 1, "A"), remove(2, 2, None), put(4, 3, "late"))
+    assert target.rows() == [{"id": 1, "name": "A"}, {"id": 3, "name": "c"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"hoodie.compact.inline": True}, "sink hudi, hoodie.compact.inline: a COPY_ON_WRITE table has no log files"),
+        (
+            {f"{WRITE}keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"},
+            f"sink hudi, {WRITE}keygenerator.class: the key generator cannot be made with these options",
+        ),
+    ],
+)
+def test_what_hudi_refuses_is_told_in_a_sentence(
+    tmp_path: Path, clones: Sessions, options: dict[str, object], complaint: str
+) -> None:
+    target = Target(HudiSink({"path": str(tmp_path), "table.type": "COPY_ON_WRITE", **options}), clones.of("one"))
+
+    def write() -> None:
+        target.write("id int, name string", put(1, 1, "a"))
+        target.write("id int, name string", put(2, 1, "A"))
+
+    refusal = target.refusal(write)
+    assert isinstance(refusal, ConfigError)
+    assert complaint in str(refusal)
+    assert "out" in str(refusal.fix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,37 @@ def test_what_no_version_names_is_removed_once_it_is_old(target: Target, tmp_pat
     assert maintain(target) == {}
     target.write(PEOPLE, put(2, 2, "back"))
     assert rows(target) == {0: "old", 1: "new", 2: "back", 3: "old"}
+
+
+@pytest.mark.parametrize("inner", ["data", "metadata", "data.old.people"])
+def test_a_table_whose_folder_is_in_anothers_stays(target: Target, tmp_path: Path, inner: str) -> None:
+    other = Target(target.sink, target.session, name=f"{target.name}.{inner}")
+    other.write(PEOPLE, put(0, 1, "other"))
+    other.write(PEOPLE, put(1, 2, "other"))
+    left = leave(folder_of(target, tmp_path) / "data" / "00000-left.parquet", 3.5)
+    (said,) = maintain(target).values()
+    assert said.startswith("none, for ")
+    assert str(folder_of(other, tmp_path)) in said
+    assert said.endswith(".metadata.json is no metadata of this table")
+    assert left.exists()
+    assert rows(other) == {1: "other", 2: "other"}
+    assert maintain(target) == {}, "it is looked at again after three days"
+    assert rows(target) == {0: "old", 1: "new", 3: "old"}
+
+
+def test_metadata_that_a_killed_writer_left_is_removed_where_it_is_whole(target: Target, tmp_path: Path) -> None:
+    metadata = folder_of(target, tmp_path) / "metadata"
+    newest = max(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name.split(".")[0][1:]))
+    whole = leave(metadata / "left.metadata.json", 3.5)
+    at = whole.stat().st_mtime
+    whole.write_bytes(newest.read_bytes())
+    os.utime(whole, (at, at))
+    assert maintain(target) == {"remove-orphans": "1 files"}
+    assert not whole.exists()
+    part = leave(metadata / "part.metadata.json", 30)
+    later = replace(LATER, clock=lambda: time.time() + 8 * DAY)
+    assert maintain(target, later)["remove-orphans"].endswith("part.metadata.json is no metadata of this table")
+    assert part.exists()
 
 
 def test_files_that_a_killed_writer_left(target: Target, tmp_path: Path) -> None:

@@ -37,14 +37,47 @@ def list_own_folders(java: Any) -> Sequence[str]:
 
 def remove_orphans(spark: SparkSession, name: str, java: Any, before: float, now: float) -> str:
     """Removes orphans that were written before a time; says how many. Both times are in seconds since 1970."""
-    can_list = _has_prefixes(spark, java)
-    removed: list[str] = []
-    for folder in list_own_folders(java):
-        action = actions_of(spark).deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
-        removed += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
+    # Of any age, for a table that is written all the time has no old metadata.
+    unnamed = _list_orphans(spark, java, now)
+    stranger = _find_stranger(spark, java, unnamed)
+    removed = _list_orphans(spark, java, before, remove=True) if unnamed and stranger is None else []
     refuse_files_that_stay(java, name, removed)
     java.updateProperties().set(ORPHANS_PROPERTY, str(round(now * 1000))).commit()
-    return f"{len(removed)} files"
+    return f"{len(removed)} files" if stranger is None else f"none, for {stranger} is no metadata of this table"
+
+
+def _list_orphans(spark: SparkSession, java: Any, before: float, *, remove: bool = False) -> list[str]:
+    """Those that were written before a time, in seconds since 1970."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    can_list, found = _has_prefixes(spark, java), []
+    for folder in list_own_folders(java):
+        action = actions_of(spark).deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
+        if not remove:
+            action = action.deleteWith(jvm.java.util.stream.Stream.builder())  # takes files, and does nothing to them
+        found += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
+    return found
+
+
+def _find_stranger(spark: SparkSession, java: Any, files: Sequence[str]) -> str | None:
+    """Metadata among files that is another table's, or cannot be read; None where there is none.
+
+    A table that was renamed keeps its folder, and the next of the old name is made in it. Or a table has the name ``data`` or
+    ``metadata``, in a namespace with this table's name. All that such a table names would be taken for orphans.
+    """
+    uuid = str(java.operations().current().uuid())
+    metadata = (file for file in files if ".metadata.json" in file.rsplit("/", 1)[-1])
+    return next((file for file in metadata if _read_uuid(spark, java, file) != uuid), None)
+
+
+def _read_uuid(spark: SparkSession, java: Any, file: str) -> str | None:
+    """Of which table a file of metadata is; None where it cannot be read."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm  # noqa: SLF001
+    try:
+        return str(jvm.org.apache.iceberg.TableMetadataParser.read(java.io(), file).uuid())
+    except Py4JJavaError:
+        return None
 
 
 def refuse_files_that_stay(java: Any, name: str, removed: Sequence[str]) -> None:

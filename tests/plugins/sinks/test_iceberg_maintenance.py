@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.maintenance import _TINY_BYTES, METADATA_PROPERTIES, _count_mergeable
+from headrace_sinks.iceberg.maintenance import METADATA_PROPERTIES
+from headrace_sinks.iceberg.mergeable import MOST_BYTES, TINY_BYTES, count_mergeable, find_mergeable
 
 pytestmark = pytest.mark.spark
 
@@ -61,6 +63,26 @@ def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
     assert after.maintained is not None
     assert rows(target) == {0: "n3", 1: "n1", 2: "n2"}
     assert maintain(target) == {}
+
+
+@pytest.mark.one_spark
+def test_small_files_become_one_in_each_partition(tmp_path: Path, clones: Sessions) -> None:
+    sink = IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["name"]}})
+    target = Target(sink, clones.of("one"))
+    target.write(PEOPLE, *[put(0, number, f"n{number}") for number in range(6)])
+    assert maintain(target) == {}, "a file for each partition is what is needed"
+    target.write(PEOPLE, *[put(1, 10 + number, f"n{number}") for number in range(3)], put(1, 20, "more"))
+    target.write(PEOPLE, *[put(2, 30 + number, f"n{number}") for number in range(2)])
+    size = target.sink.measure_table(target.session, target.table)
+    assert size is not None
+    assert (size.files, size.small_files) == (12, 8)
+    assert maintain(target, replace(ALL, files=7)) == {}, "there are five more than are needed"
+    (step,) = plan(target, replace(ALL, files=6))
+    assert (step.name, step.what.split(" of ")[0]) == ("compact", "8 files")
+    assert step.run() == "8 files into 3"
+    assert maintain(target) == {}
+    kept = {**{number: f"n{number}" for number in range(6)}, **{10 + number: f"n{number}" for number in range(3)}}
+    assert rows(target) == {**kept, 20: "more", 30: "n0", 31: "n1"}
 
 
 @pytest.mark.one_spark
@@ -151,7 +173,7 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
     for first in (0, 10, 20):  # each a file of ten rows
         target.apply(target.frame(PEOPLE, *[put(first, first + at, "old") for at in range(10)]).coalesce(1))
     monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)
-    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._MOST_BYTES", 2000)
+    monkeypatch.setattr("headrace_sinks.iceberg.maintenance.MOST_BYTES", 2000)
     target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
     upkeep = Upkeep(history_seconds=3600, files=2)
     if readers:
@@ -246,10 +268,38 @@ def _explain(target: Target, error: Exception) -> HeadraceError:
 @given(st.lists(st.integers(1, 10**9), max_size=60))
 def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
     sizes, merges = sorted(found), 0
-    while (count := _count_mergeable(sizes, 10**8)) > 1:
-        assert sum(sizes[:count]) <= 256 * 2**20
-        assert all(size <= max(sum(sizes[:i]), _TINY_BYTES) for i, size in enumerate(sizes[:count]))
+    while (count := count_mergeable(sizes, 10**8)) > 1:
+        assert sum(sizes[:count]) <= MOST_BYTES
+        assert all(size <= max(sum(sizes[:i]), TINY_BYTES) for i, size in enumerate(sizes[:count]))
         sizes, merges = sorted([sum(sizes[:count]), *sizes[count:]]), merges + 1
         assert merges <= len(found)
-    tiny = [size for size in sizes if size <= _TINY_BYTES]
+    tiny = [size for size in sizes if size <= TINY_BYTES]
     assert len(tiny) <= 1
+
+
+@given(st.lists(st.lists(st.integers(1, 10**9), min_size=1, max_size=8), max_size=12))
+def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -> None:
+    partitions, merges = [sorted(sizes) for sizes in found], 0
+    while (small := find_mergeable(partitions, 10**8)).files:
+        assert small.files_left_over >= 1
+        fewest = min(sizes[1] for sizes in partitions if count_mergeable(sizes, 10**8))
+        assert small.bytes <= MOST_BYTES or small.largest == fewest
+        merged = [[size for size in sizes if size <= small.largest] for sizes in partitions]
+        assert (small.files, small.partitions) == (
+            sum(len(sizes) for sizes in merged if len(sizes) > 1),
+            sum(len(sizes) > 1 for sizes in merged),
+        )
+        partitions = [
+            sorted([sum(taken), *sizes[len(taken) :]]) if len(taken) > 1 else sizes
+            for sizes, taken in zip(partitions, merged, strict=True)
+        ]
+        merges += 1
+        assert merges <= sum(map(len, found))
+    assert all(sum(size <= TINY_BYTES for size in sizes) <= 1 for sizes in partitions)
+
+
+def test_one_large_partition_does_not_have_the_files_of_all_others_written_anew() -> None:
+    large = [60 * 2**20] * 2
+    partitions = [[1000, 60 * 2**20] for _ in range(100)] + [[1000, 1000], [TINY_BYTES] * 70 + large]
+    small = find_mergeable(partitions, 128 * 2**20)
+    assert (small.files, small.largest) == (72, TINY_BYTES)

@@ -97,6 +97,17 @@ def test_a_table_whose_folder_is_in_anothers_stays(target: Target, tmp_path: Pat
     assert rows(target) == {0: "old", 1: "new", 3: "old"}
 
 
+def test_files_of_rows_that_lie_elsewhere_are_left_alone(tmp_path: Path, clones: Sessions) -> None:
+    sink = IcebergSink({"warehouse": str(tmp_path), "write.data.path": str(tmp_path / "elsewhere")})
+    target = Target(sink, clones.of("one"))
+    target.write(PEOPLE, put(0, 1, "new"))
+    others = leave(tmp_path / "elsewhere" / "other.parquet", 30)
+    left = leave(folder_of(target, tmp_path) / "metadata" / "left-m0.avro", 30)
+    assert maintain(target) == {"remove-orphans": "1 files"}
+    assert (others.exists(), left.exists()) == (True, False)
+    assert rows(target) == {1: "new"}
+
+
 def test_metadata_that_a_killed_writer_left_is_removed_where_it_is_whole(target: Target, tmp_path: Path) -> None:
     metadata = folder_of(target, tmp_path) / "metadata"
     newest = max(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name.split(".")[0][1:]))

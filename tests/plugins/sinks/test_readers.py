@@ -56,6 +56,7 @@ def refusal(sink: Sink) -> str:
         ({"readers": ["databricks"], "format-version": 3}, "3 merge-on-read"),
         ({"readers": ["trino"], "format-version": 3}, "3 merge-on-read"),
         ({"format-version": 3}, "3 merge-on-read"),
+        ({"format-version": 1}, "1 copy-on-write"),
     ],
 )
 def test_new_iceberg_tables_are_such_that_all_readers_read_them(options: dict[str, Any], chosen: str) -> None:
@@ -78,6 +79,12 @@ def test_a_format_version_that_a_reader_does_not_read_is_refused(table_type: str
     assert refusal(iceberg(readers=["spark", "clickhouse", "daft"], **options)) == (
         "sink iceberg, format-version: clickhouse refuses deletion vectors and daft refuses deletion vectors, which tables of "
         "format version 3 have\n  fix: leave it out, or take clickhouse and daft out of `readers`"
+    )
+
+
+def test_merge_on_read_is_refused_in_a_format_version_that_has_no_deletes() -> None:
+    assert refusal(iceberg(**{"format-version": 1, "table.type": "merge-on-read"})).startswith(
+        "sink iceberg, table.type: tables of format version 1 have no deletes, which merge-on-read writes\n  fix: write copy-on-write"
     )
 
 

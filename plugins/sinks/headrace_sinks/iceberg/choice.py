@@ -51,6 +51,12 @@ class TableChoice:
                 where=f"{_WHERE}, format-version",
                 fix=f"leave it out, or take {join(contrary(facts))} out of `readers`",
             )
+        if self._merge_on_read_option and version == "1":
+            raise ConfigError(
+                "tables of format version 1 have no deletes, which merge-on-read writes",
+                where=f"{_WHERE}, {self._merge_on_read_option}",
+                fix="write copy-on-write, or leave it out; or leave `format-version` out: new tables have format version 2",
+            )
         if self._merge_on_read_option and contrary(facts):
             raise ConfigError(
                 f"{tell(facts, deletes)}, which merge-on-read writes",
@@ -58,7 +64,7 @@ class TableChoice:
                 fix=f"write copy-on-write, or leave it out; or take {join(contrary(facts))} out of `readers`",
             )
         # Spark 3.5 cannot replace rows by copy-on-write in format version 3: Iceberg's numbers of rows come in its way.
-        suits = version == "3" or all_read(facts)
+        suits = version == "3" or (version != "1" and all_read(facts))
         chosen = self.table_type or ("merge-on-read" if suits else "copy-on-write")
         return {"format-version": version, **dict.fromkeys(_MODES, chosen)}
 

@@ -7,13 +7,15 @@ goes on beside a writer. Manifests are none of it: Iceberg merges them when it c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
 from headrace_sinks.iceberg.catalog import actions_of, active, forget_table, load_table
+from headrace_sinks.iceberg.mergeable import MOST_BYTES, find_mergeable
 from headrace_sinks.iceberg.orphans import find_last_look, may_delete_files, remove_orphans
 from headrace_sinks.iceberg.position_deletes import (
     convert_equality_deletes,
@@ -33,10 +35,6 @@ METADATA_PROPERTIES = {
     # Each commit adds a manifest or two, which whoever reads the table opens one by one. Iceberg's default is a hundred.
     "commit.manifest.min-count-to-merge": "10",
 }
-#: Bytes that are compacted at most while a batch waits: about five seconds of one core.
-_MOST_BYTES = 256 * 1024 * 1024
-#: A file that small is compacted with any others: to read it takes as long as to open it.
-_TINY_BYTES = 1024 * 1024
 #: Larger files are left as they are.
 _LARGE_BYTES = 128 * 1024 * 1024
 #: The share of a file's rows that may be gone before it is written anew.
@@ -85,7 +83,7 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
             rows=spark.table(name).count() if deletes else _number(summary, "total-records"),
             bytes=_number(summary, "total-files-size"),
             files=_number(summary, "total-data-files"),
-            small_files=_count_mergeable(_sizes(spark, name), _largest(java)),
+            small_files=find_mergeable(_list_sizes(spark, name), _largest(java)).files,
             delete_files=deletes,
             versions=snapshots.size(),
             oldest_version=snapshots.get(0).timestampMillis(),
@@ -111,22 +109,24 @@ def _find_missing_properties(_spark: SparkSession, _name: str, java: Any, _upkee
 
 def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
-    files = _number(summary, "total-data-files")
-    if files + _number(summary, "total-delete-files") < upkeep.files:
+    files, deletes = _number(summary, "total-data-files"), _number(summary, "total-delete-files")
+    if files + deletes < upkeep.files:
         return None
-    sizes, largest = _sizes(spark, name), _largest(java)
-    count = _count_mergeable(sizes, largest)
-    if count < max(2, min(upkeep.files, files)):
+    sizes = _list_sizes(spark, name)
+    small = find_mergeable(sizes, _largest(java))
+    # A file for each partition is what stays.
+    files -= len(sizes) - 1
+    if files + deletes < upkeep.files or small.files_left_over < max(1, min(upkeep.files, files) - 1):
         return None
     is_alone = _is_alone(java)
     options = {
-        "min-file-size-bytes": str(sizes[count - 1] + 1),
+        "min-file-size-bytes": str(small.largest + 1),
         "min-input-files": "2",
         "max-concurrent-file-group-rewrites": "1",
         # A commit of its own, which a batch that comes after the first one refuses.
         "remove-dangling-deletes": str(is_alone).lower(),
         # Files that are not small are written anew where that is quick.
-        "delete-ratio-threshold": str(_MOST_DELETED if sum(sizes) <= _MOST_BYTES else 1.0),
+        "delete-ratio-threshold": str(_MOST_DELETED if sum(map(sum, sizes)) <= MOST_BYTES else 1.0),
     }
 
     def compact() -> str:
@@ -139,7 +139,7 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
 
     return MaintenanceStep(
         "compact",
-        f"{count} files of {_megabytes(sum(sizes[:count]))}",
+        f"{small.files} files of {_megabytes(small.bytes)}",
         compact,
         is_alone=is_alone,
     )
@@ -162,10 +162,10 @@ def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Up
 def _find_worn_files(spark: SparkSession, name: str, java: Any, _upkeep: Upkeep) -> MaintenanceStep | None:
     # In smaller tables compaction has them.
     summary = java.currentSnapshot().summary()
-    if _number(summary, "total-files-size") <= _MOST_BYTES or not _number(summary, "total-position-deletes"):
+    if _number(summary, "total-files-size") <= MOST_BYTES or not _number(summary, "total-position-deletes"):
         return None
     is_alone = _is_alone(java)
-    worn = find_worn_file(spark, name, _MOST_DELETED, _MOST_BYTES if is_alone else None)
+    worn = find_worn_file(spark, name, _MOST_DELETED, MOST_BYTES if is_alone else None)
     if worn is None:
         return None
     return MaintenanceStep(
@@ -233,29 +233,22 @@ def _is_alone(java: Any) -> bool:
     return find_noted_position(java) is None
 
 
-def _sizes(spark: SparkSession, name: str) -> list[int]:
-    """The bytes of the files that have rows, the smallest first."""
-    files = spark.table(f"{name}.data_files").select("file_size_in_bytes")
-    return sorted(row[0] for row in files.collect())
+def _list_sizes(spark: SparkSession, name: str) -> list[list[int]]:
+    """The bytes of the files that have rows: for each partition those of its files, the smallest first."""
+    from pyspark.sql import functions as F
+
+    files = spark.table(f"{name}.data_files")
+    partition = [column for column in ("spec_id", "partition") if column in files.columns]
+    sizes: defaultdict[int, list[int]] = defaultdict(list)
+    for place, size in files.select(F.xxhash64(*partition), "file_size_in_bytes").collect():
+        sizes[place].append(size)
+    return [sorted(found) for found in sizes.values()]
 
 
 def _largest(java: Any) -> int:
     """Bytes from which on a file is not compacted with others."""
     target = java.properties().get(_TARGET_SIZE)
     return min(_LARGE_BYTES, (int(target) if target else _DEFAULT_TARGET_SIZE) * 3 // 4)
-
-
-def _count_mergeable(sizes: Sequence[int], largest: int) -> int:
-    """How many of the smallest files are worth being one: those that are tiny, and each that is no larger than all before together.
-
-    So a row is written anew as often as the table's size doubles, and not with every compaction.
-    """
-    together, count = 0, 0
-    for size in sizes:
-        if size > max(together, _TINY_BYTES) or size > largest or together + size > _MOST_BYTES:
-            break
-        together, count = together + size, count + 1
-    return count if count > 1 else 0
 
 
 def _number(summary: Any, key: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError
+from headrace.sdk import ConfigError, find_missing_file, is_under
 from headrace_sinks.iceberg.catalog import actions_of
 
 if TYPE_CHECKING:
@@ -48,13 +48,21 @@ def remove_orphans(spark: SparkSession, name: str, java: Any, before: float, now
 
 def _list_orphans(spark: SparkSession, java: Any, before: float, *, remove: bool = False) -> list[str]:
     """Those that were written before a time, in seconds since 1970."""
+    from py4j.protocol import Py4JJavaError
+
     jvm: Any = spark._jvm  # noqa: SLF001
     can_list, found = _has_prefixes(spark, java), []
     for folder in list_own_folders(java):
         action = actions_of(spark).deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
         if not remove:
             action = action.deleteWith(jvm.java.util.stream.Stream.builder())  # takes files, and does nothing to them
-        found += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
+        try:
+            found += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
+        except Py4JJavaError as error:
+            missing = find_missing_file(error)
+            # Where `write.data.path` is elsewhere there is none; object stores have no folders in any case.
+            if missing is None or not (is_under(missing, folder) and is_under(folder, missing)):
+                raise
     return found
 
 

@@ -214,8 +214,16 @@ def test_a_table_that_somebody_wrote_with_another_index_is_told_in_a_sentence(to
         {**towns.target.sink.config.options(), "path": str(towns._folder), "hoodie.table.name": "theirs"}
     )
     refusal = theirs.refusal(lambda: theirs.write(TOWNS, put(2, 1, "c1", "t", 2)))
-    assert "it was written with another index" in str(refusal)
+    assert "is none of 4 buckets, in which alone rows would be found" in str(refusal)
+    assert "or wrote to it with another index" in str(refusal)
     assert [row["turn"] for row in theirs.rows()] == [1]
+
+
+def test_files_that_somebody_clusters_while_a_batch_is_written_are_told_in_a_sentence() -> None:
+    stack = "java.lang.NumberFormatException: For input string: ef1f02b8\n\tat org.apache.hudi.index.bucket.BucketIdentifier."
+    error = HudiSink(path="lake").explain(RuntimeError(f"{stack}bucketIdFromFileId"))
+    assert isinstance(error, ConfigError)
+    assert "the table has files that are no buckets" in str(error)
 
 
 def test_a_file_is_a_bucket_whose_number_there_is() -> None:

@@ -200,14 +200,21 @@ def test_a_pipeline_counts_what_came_and_what_was_late(tmp_path: Path, spark: Sp
 
 
 def test_table_properties_pass_through(tmp_path: Path, clones: Sessions) -> None:
-    options = {"write.parquet.compression-codec": "gzip", "write.merge.mode": "copy-on-write", "format-version": 1}
+    options = {"write.parquet.compression-codec": "gzip", "write.merge.mode": "copy-on-write"}
     target = Target(IcebergSink(warehouse=str(tmp_path), **options), clones.of("one"))
     target.write(PEOPLE, put(1, 1, "a"))
     found = metadata(tmp_path, target)
-    assert found["format-version"] == 1
     assert found["properties"]["write.parquet.compression-codec"] == "gzip"
     assert found["properties"]["write.merge.mode"] == "copy-on-write"
     assert found["properties"]["write.delete.mode"] == "merge-on-read"
+
+
+def test_rows_are_replaced_in_a_format_version_that_has_no_deletes(tmp_path: Path, clones: Sessions) -> None:
+    target = Target(IcebergSink(warehouse=str(tmp_path), **{"format-version": 1}), clones.of("one"))
+    target.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"), put(1, 3, "c"))
+    target.write(PEOPLE, put(2, 1, "A"), remove(2, 2, None))
+    assert [row["name"] for row in target.rows()] == ["A", "c"]
+    assert metadata(tmp_path, target)["format-version"] == 1
 
 
 def test_a_table_is_partitioned_by_what_is_in_its_columns(tmp_path: Path, clones: Sessions) -> None:

@@ -136,8 +136,9 @@ class HudiSink(Sink):
 
     def _check_stored(self, spark: SparkSession, stored: Any, commits: timeline.NewestCommits, table: Table) -> None:
         self._choice.check_stored(stored.getTableConfig(), table.name)
-        self._index.check_stored(stored.getTableConfig(), timeline.find_index(commits), table.name)
-        if self._index.has_fixed_buckets and timeline.has_replaced_files(stored):
+        described = timeline.find_index(commits)
+        self._index.check_stored(stored.getTableConfig(), described, table.name)
+        if self._index.has_fixed_buckets and (described is None or timeline.has_replaced_files(stored)):
             self._index.check_files((item.file_id for item in list_file_slices(spark, stored)), table.name)
 
     @property

@@ -52,7 +52,7 @@ class Towns:
         assert sorted(found) == [(number, self._turn) for number in range(self._turn, KEYS)]
 
     def refusal(self, options: Options) -> str:
-        """What is said of a batch with these options, by ``check`` too where that can know it; nothing is written."""
+        """What is said of a batch with these options; nothing is written."""
         self.set(options)
         refusal = self.target.refusal(lambda: self.write(options))
         assert isinstance(refusal, ConfigError)
@@ -60,6 +60,7 @@ class Towns:
         return str(refusal)
 
     def check(self, options: Options) -> str:
+        """What ``headrace check`` says of the table that is there."""
         self.set(options)
         with pytest.raises(ConfigError) as refused:
             self.target.sink.check_stored(self.target.session, self.target.table)

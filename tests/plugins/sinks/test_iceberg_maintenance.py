@@ -281,7 +281,7 @@ def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
 def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -> None:
     partitions, merges = [sorted(sizes) for sizes in found], 0
     while (small := find_mergeable(partitions, 10**8)).files:
-        assert small.files_left_over >= 1
+        assert small.surplus >= 1
         fewest = min(sizes[1] for sizes in partitions if count_mergeable(sizes, 10**8))
         assert small.bytes <= MOST_BYTES or small.largest == fewest
         merged = [[size for size in sizes if size <= small.largest] for sizes in partitions]

@@ -60,7 +60,9 @@ _PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
 
 
 class HudiConfig(SinkConfig):
-    """Hudi tables; options of Hudi's (``hoodie.…``) pass through under their own names and win over headrace's."""
+    """Hudi tables; options of Hudi's (``hoodie.…``) pass through under their own names and win over headrace's, but for some with
+    which rows would be wrong: these are refused.
+    """
 
     passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*",)
 
@@ -135,7 +137,8 @@ class HudiSink(Sink):
             self._check_stored(spark, stored, timeline.NewestCommits(stored), table)
 
     def _check_stored(self, spark: SparkSession, stored: Any, commits: timeline.NewestCommits, table: Table) -> None:
-        self._choice.check_stored(stored.getTableConfig(), table.name)
+        if self.config.readers:
+            self._choice.check_stored(stored.getTableConfig(), table.name)
         described = timeline.find_index(commits)
         self._index.check_stored(stored.getTableConfig(), described, table.name)
         if self._index.has_fixed_buckets and (described is None or timeline.has_replaced_files(stored)):

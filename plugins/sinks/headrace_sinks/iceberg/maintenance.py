@@ -110,13 +110,13 @@ def _find_missing_properties(_spark: SparkSession, _name: str, java: Any, _upkee
 def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
     files, deletes = _number(summary, "total-data-files"), _number(summary, "total-delete-files")
-    if files + deletes < upkeep.files:
+    if files + deletes < upkeep.files:  # nothing need be listed
         return None
     sizes = _list_sizes(spark, name)
     small = find_mergeable(sizes, _largest(java))
-    # A file for each partition is what stays.
-    files -= len(sizes) - 1
-    if files + deletes < upkeep.files or small.files_left_over < max(1, min(upkeep.files, files) - 1):
+    # A file for each partition is what stays: here they count as one.
+    counted = files - (len(sizes) - 1)
+    if counted + deletes < upkeep.files or small.surplus + 1 < max(2, min(upkeep.files, counted)):
         return None
     is_alone = _is_alone(java)
     options = {

@@ -22,8 +22,8 @@ class Mergeable:
     largest: int = 0
 
     @property
-    def files_left_over(self) -> int:
-        """By how many files there are fewer then."""
+    def surplus(self) -> int:
+        """How many files there are more than one for each of the partitions."""
         return self.files - self.partitions
 
 

@@ -30,7 +30,7 @@ def find_last_look(java: Any) -> float | None:
 
 
 def list_own_folders(java: Any) -> Sequence[str]:
-    """The folders that are the table's alone. Another table's may lie beside them, or where ``write.data.path`` points."""
+    """Where files are looked for: by Iceberg's defaults the table's own. Beside them, or where ``write.data.path`` points, may be others'."""
     location = str(java.location()).rstrip("/")
     return (f"{location}/data", f"{location}/metadata")
 

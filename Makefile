@@ -58,7 +58,7 @@ $(VENV)/.installed: setup.cfg | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet -e '.[spark]'
 	@touch $@
 
-$(VENV)/.installed-test: setup.cfg | $(VENV)/bin/python
+$(VENV)/.installed-test: setup.cfg plugins/stack/setup.cfg | $(VENV)/bin/python
 	@echo "installing headrace with PySpark, a Java and clients of the test servers into $(VENV) (once: about 500 MB)"
-	$(VENV)/bin/python -m pip install --quiet -e '.[spark,test]'
+	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e '.[spark,test]'
 	@touch $@ $(VENV)/.installed

@@ -67,7 +67,7 @@ def main() -> None:
 
 def _run_round(variant: str, number: int, results: Path) -> None:
     """One round, from nothing; each step's seconds go into the results."""
-    from headrace.testing.stack import Connect, Kafka
+    from headrace_stack import Connect, Kafka
 
     database, sink = variant.split("-")
     clock, cpu = time.monotonic(), process_tree.cpu_s(os.getpid())
@@ -132,8 +132,8 @@ _Database = tuple[Callable[[str], list[tuple[Any, ...]]], list[Printed], dict[st
 
 
 def _pagila(stack: ExitStack, _: Any) -> _Database:
-    from headrace.testing.stack import Postgres
     from headrace_demo.live import pagila
+    from headrace_stack import Postgres
 
     postgres = stack.enter_context(Postgres())
     with closing(postgres.connect()) as connection:
@@ -143,7 +143,7 @@ def _pagila(stack: ExitStack, _: Any) -> _Database:
 
 
 def _sakila(stack: ExitStack, kafka: Any) -> _Database:
-    from headrace.testing.stack import MariaDb
+    from headrace_stack import MariaDb
 
     mariadb = stack.enter_context(MariaDb())
     mariadb.execute(databases.sakila())

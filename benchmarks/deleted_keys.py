@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.runtime.session_builder import build_session
+from headrace.runtime.session.session_builder import build_session
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.spark.storage import Folder
 from headrace.upsert.deleted_keys import DeletedKeys

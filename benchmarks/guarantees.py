@@ -24,7 +24,7 @@ from benchmarks.run import KEY, SPARK, STEPS, Run
 from headrace import Pipeline
 from headrace.sdk.positions import position
 from headrace.upsert import unavailable
-from headrace_sinks.iceberg import sink as iceberg
+from headrace_sinks.iceberg import iceberg_sink as iceberg
 from headrace_sources.dialects import debezium
 
 if TYPE_CHECKING:

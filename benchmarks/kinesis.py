@@ -4,7 +4,7 @@
 
     python -m benchmarks.kinesis --work FOLDER [--shards 1 4 16] [--megabytes 96] [--repeat 3] [--seconds 60]
 
-The server is kinesalite, which npm fetches into FOLDER: unlike the one of headrace.testing.stack it is quick, and it knows neither
+The server is kinesalite, which npm fetches into FOLDER: unlike the one of headrace_stack it is quick, and it knows neither
 parents of shards nor limits of its own. boto3 reads in two processes, headrace on two cores; both read all pages from the oldest on, in
 turn, so that what else the machine does hits both.
 """
@@ -30,10 +30,10 @@ from benchmarks import process_tree
 
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
-from headrace.testing.stack import npm
-from headrace.testing.stack.aws import AwsServer
-from headrace.testing.stack.http import request
-from headrace_aws.kinesis.source import KinesisSource
+from headrace_sources.kinesis.kinesis_source import KinesisSource
+from headrace_stack.download import npm
+from headrace_stack.servers.aws_server import AwsServer
+from headrace_stack.servers.json_http import request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

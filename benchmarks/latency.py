@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
-from headrace.testing.stack import Connect, Kafka, Postgres
+from headrace_stack import Connect, Kafka, Postgres
 
 ROWS = 1000
 TABLE = "bench.orders"

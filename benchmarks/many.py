@@ -28,14 +28,14 @@ from unittest.mock import patch
 
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
-from headrace.testing.stack import Kafka
-from headrace.testing.stack.kafka import Record
 from headrace_sources.transports.kafka_shares import FairShares
+from headrace_stack import Kafka
+from headrace_stack.servers.kafka import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.engine.query import Query
+    from headrace.engine.run.query import Query
 
 #: Batches while Java compiles what a batch does.
 WARM = 10

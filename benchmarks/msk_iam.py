@@ -4,7 +4,7 @@
 
     python -m benchmarks.msk_iam --work FOLDER [--records 1000000] [--repeat 5]
 
-The broker is `headrace.testing.stack.Msk`, which verifies signatures. Spark reads a topic from its first to its last record on two cores and keeps
+The broker is `headrace_stack.Msk`, which verifies signatures. Spark reads a topic from its first to its last record on two cores and keeps
 nothing of it, through both listeners in turn. Four partitions, records of 500 bytes.
 """
 
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 
 from headrace import Pipeline
-from headrace.testing.stack import Msk
-from headrace_aws.msk_iam import MskIam
+from headrace_aws.msk.msk_iam import MskIam
+from headrace_stack import Msk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,10 +12,10 @@ from typing import Any
 from benchmarks import make_bronze
 from benchmarks.headrace_moma import pipeline
 
-from headrace.runtime.jar_locks import read_locks
-from headrace.runtime.jars import resolve_jars
-from headrace.runtime.java import Java, find_java
-from headrace.runtime.session_builder import list_coordinates, spark_line, spark_version
+from headrace.runtime.jars.jar_locks import read_locks
+from headrace.runtime.jars.resolution import resolve_jars
+from headrace.runtime.java.installation import Java, find_java
+from headrace.runtime.session.session_builder import list_coordinates, spark_line, spark_version
 
 _POM = Path(__file__).with_name("hudi_streamer_pom.xml")
 _STREAMER_SPARK = "3.4.4"

@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from headrace.runtime.session_builder import build_session
+from headrace.runtime.session.session_builder import build_session
 from headrace.sdk import changes as C
 from headrace.sdk.sink import Batch, Table
 from headrace.spark.sessions import Sessions
-from headrace_aws.s3.sink import S3Sink
+from headrace_sinks.s3.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

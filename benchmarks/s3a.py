@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from headrace.runtime.jar_locks import read_locks
-from headrace.runtime.jars import resolve_jars
-from headrace.runtime.session_builder import list_coordinates, spark_line, spark_version
-from headrace.testing.stack import S3
-from headrace_aws.s3a import S3A
+from headrace.runtime.jars.jar_locks import read_locks
+from headrace.runtime.jars.resolution import resolve_jars
+from headrace.runtime.session.session_builder import list_coordinates, spark_line, spark_version
+from headrace_aws.s3a.s3a_file_system import S3A
+from headrace_stack import S3
 
 _BUNDLE = {"3.5": "org.apache.hadoop:hadoop-aws:3.3.4", "4.0": "org.apache.hadoop:hadoop-aws:3.4.1"}
 _FIGURES = ("session s", "first answer s", "write MB/s", "read MB/s")

@@ -24,7 +24,7 @@ from tests.support.s3_proxy import S3Proxy
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
 from headrace.sdk.sink import Batch, Table
-from headrace.testing.stack import S3
+from headrace_stack import S3
 
 ROWS = 20_000
 #: What of an address has another text in each batch.

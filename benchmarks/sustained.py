@@ -30,10 +30,10 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window, fu
 
 from headrace import Pipeline
 from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
-from headrace.testing.stack import Kafka, Registry
 from headrace_sinks import FilesSink, IcebergSink
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.transports.kafka import KafkaSource
+from headrace_stack import Kafka, Registry
 from headrace_transforms import Unwrap
 
 TOPIC, BATCH = "bench.public.orders", 1_000_000

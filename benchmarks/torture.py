@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import Pipeline
-from headrace.testing.stack import Connect, Kafka, Metastore, Postgres, Registry
-from headrace.testing.stack.http import request
+from headrace_stack import Connect, Kafka, Metastore, Postgres, Registry
+from headrace_stack.servers.json_http import request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.testing.stack.server import Server
+    from headrace_stack.servers.server import Server
 
 #: Each transaction is one of what a shop does; `commit` ends it.
 SETUP = """

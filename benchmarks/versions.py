@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.runtime.session_builder import build_session
+from headrace.runtime.session.session_builder import build_session
 from headrace.sdk import Batch, Sink, Table, Upkeep
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.spark.sessions import Sessions

@@ -17,7 +17,7 @@ from contracts import CONTRACTS, contract_page
 from readers import TABLES, reader_table
 
 from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
-from headrace.config.maintenance import Maintenance
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
 from headrace.sdk.config import Config

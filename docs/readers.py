@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace_sinks.hudi import readers as hudi
-from headrace_sinks.iceberg import readers as iceberg
-from headrace_sinks.readers import NAME_RULES, Fact, Reads
+from headrace_sinks.hudi import hudi_readers
+from headrace_sinks.iceberg import iceberg_readers
+from headrace_sinks.reader_support import NAME_RULES, Fact, Reads
 
 #: Mark in the page → the table that is behind it.
 TABLES = ("iceberg", "hudi", "names")
@@ -20,14 +20,14 @@ def reader_table(name: str) -> str:
 def _iceberg() -> str:
     rows = [
         [f"`{name}`", _tell(reader.position_deletes), _tell(reader.equality_deletes), _tell(reader.deletion_vectors)]
-        for name, reader in iceberg.READERS.items()
+        for name, reader in iceberg_readers.READERS.items()
     ]
     return _table(["reader", "position deletes", "equality deletes", "deletion vectors (version 3)"], rows)
 
 
 def _hudi() -> str:
     rows = []
-    for name, reader in hudi.READERS.items():
+    for name, reader in hudi_readers.READERS.items():
         version = f"{reader.table_version} ({reader.version_source})" if reader.table_version else "not known"
         rows.append([f"`{name}`", _tell(reader.copy_on_write), _tell(reader.merge_on_read), version])
     return _table(["reader", "COPY_ON_WRITE", "MERGE_ON_READ, log files", "newest table version"], rows)

@@ -54,13 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from headrace.runtime.session_builder import build_session, spark_line, spark_version
+    from headrace.runtime.session.session_builder import build_session, spark_line, spark_version
     from headrace.sdk.plugin import Plugin
-    from headrace_aws.s3a import S3A
+    from headrace_aws.s3a.s3a_file_system import S3A
     from headrace_sinks.files import FilesSink
     from headrace_sinks.hudi import HudiSink
     from headrace_sinks.iceberg import IcebergSink
-    from headrace_sinks.iceberg.aws import AwsBundle
+    from headrace_sinks.iceberg.aws_bundle import AwsBundle
     from headrace_sources.formats.avro import AvroFormat
     from headrace_sources.transports.kafka import KafkaSource
 

@@ -20,24 +20,24 @@ from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
 from headrace.dead_letters import file_store
 from headrace.dead_letters.table_store import choose_dead_letter_table
-from headrace.engine import preflight
-from headrace.engine.dialect_choice import choose_dialects
-from headrace.engine.error_translation import say_errors, translate
-from headrace.engine.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
-from headrace.engine.plan import Plan
-from headrace.engine.preflight import CheckItem
-from headrace.engine.query import Query, RunOptions
-from headrace.engine.resync import Resync, resync
-from headrace.engine.routing import Routes
-from headrace.engine.run_warnings import find_warnings
-from headrace.engine.start import start
-from headrace.engine.table_batch import check_capabilities
+from headrace.engine.batch.maintainer import Maintained, MeasuredTable, Report, find_tables, maintain, measure
+from headrace.engine.commands import preflight
+from headrace.engine.commands.preflight import CheckItem
+from headrace.engine.commands.resync import Resync, resync
+from headrace.engine.plan.dialect_choice import choose_dialects
+from headrace.engine.plan.error_translation import say_errors, translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.run.query import Query, RunOptions
+from headrace.engine.run.run_warnings import find_warnings
+from headrace.engine.run.start import start
+from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, LoginError
 from headrace.progress.model import BatchProgress
 from headrace.progress.summary import Summary
 from headrace.runtime.reporter import Reporter
-from headrace.runtime.session_builder import build_session, spark_version
-from headrace.runtime.session_check import check_session
+from headrace.runtime.session.session_builder import build_session, spark_version
+from headrace.runtime.session.session_check import check_session
 from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format

@@ -26,7 +26,7 @@ import pytest
 import yaml
 from tests.support.waiting import until
 
-from headrace.testing.stack import Kafka, Record
+from headrace_stack import Kafka, Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.slow]
 

@@ -20,7 +20,7 @@ from tests.support.glue import Glue, lend_keys
 from tests.support.waiting import until
 
 from headrace import Pipeline
-from headrace.testing.stack import Kinesis
+from headrace_stack import Kinesis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,14 +11,14 @@ from tests.support import pipelines
 from tests.support.waiting import until_tables
 
 from headrace import Pipeline
-from headrace.engine.query import Query
-from headrace.testing.stack import Connect, Kafka, Postgres, Registry
+from headrace.engine.run.query import Query
 from headrace_sources.formats.avro import AvroFormat
+from headrace_stack import Connect, Kafka, Postgres, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 #: How records are written, and where they go: each of both once. There is no Hudi for Spark 4.
 WAYS = [

@@ -13,14 +13,14 @@ from tests.support.databases import Printed, Query, sort_rows
 from tests.support.waiting import until_tables
 
 from headrace import Pipeline
-from headrace.engine.query import Query as Running
-from headrace.testing.stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace.engine.run.query import Query as Running
 from headrace_demo.live import pagila
+from headrace_stack import Connect, Kafka, MariaDb, Postgres, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.dist,

@@ -14,13 +14,13 @@ from tests.support import pipelines
 from tests.support.waiting import until_tables
 
 from headrace import ConfigError, Pipeline
-from headrace.engine.query import Query
-from headrace.testing.stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace.engine.run.query import Query
+from headrace_stack import Connect, Kafka, MariaDb, Postgres, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 DATABASES = ("postgres", "mariadb", "mysql")

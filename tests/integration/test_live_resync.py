@@ -11,12 +11,12 @@ from tests.support import pipelines
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError
-from headrace.testing.stack import Connect, Kafka, Postgres
+from headrace_stack import Connect, Kafka, Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 NAME, TABLE = "resynced", "resynced.things"

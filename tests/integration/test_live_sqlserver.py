@@ -12,13 +12,13 @@ from tests.support import pipelines, types_sqlserver
 from tests.support.waiting import until_tables
 
 from headrace import ConfigError, Pipeline
-from headrace.engine.query import Query
-from headrace.testing.stack import Connect, Kafka, Registry, SqlServer
+from headrace.engine.run.query import Query
+from headrace_stack import Connect, Kafka, Registry, SqlServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 ARTISTS = ["id int not null", "name nvarchar(40) not null", "fee decimal(12,2)", "rank nvarchar(10) default 'new'"]

@@ -14,12 +14,12 @@ from tests.support import pipelines, types_mysql, types_postgres
 from tests.support.spark_conf import compile_plans
 from tests.support.types import Modes, TypeTable, same
 
-from headrace.testing.stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace_stack import Connect, Kafka, MariaDb, Postgres, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 #: Rows that the snapshot reads begin with one number, those of the stream with the other.

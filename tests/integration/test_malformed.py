@@ -14,7 +14,7 @@ from tests.plugins.sources.test_avro_records import PlayedRegistry, encode, fake
 from tests.plugins.sources.test_kafka import change, job, prefix
 from tests.support import pipelines
 
-from headrace.testing.stack.kafka import Kafka, Record
+from headrace_stack.servers.kafka import Kafka, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from tests.support.bronze import write_lines
 
 from headrace import Pipeline
 from headrace.progress.model import BatchProgress
-from headrace.testing.stack.kafka import Kafka, Record
+from headrace_stack.servers.kafka import Kafka, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from tests.support.bronze import write_lines
 from tests.support.memory_sink import MemorySink
 
 from headrace import Pipeline
-from headrace.engine.replay import ReplayResult, replay
+from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.errors import ConfigError
-from headrace.testing.stream import Stream
+from headrace.testing._internal.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,7 +2,7 @@
 
 Real are PostgreSQL, Debezium in Kafka Connect, the broker and AWS's login, whose signatures it verifies, Hudi and Spark. For the rest stand
 
-- for MSK a broker of one node (``headrace.testing.stack.Msk``). Connect reaches it by a listener that asks nobody who he is; headrace
+- for MSK a broker of one node (``headrace_stack.Msk``). Connect reaches it by a listener that asks nobody who he is; headrace
   by the one that takes IAM;
 - for Secrets Manager and Glue's catalog moto, which lets everybody in;
 - for S3 folders on this machine, and for Athena Spark, which reads a table by what Glue says of it.
@@ -25,12 +25,12 @@ from tests.support.glue import Glue, column_types, read_table
 from tests.support.pages import find_block
 
 from headrace import Pipeline
-from headrace.testing.stack import Connect, Msk, Postgres
+from headrace_stack import Connect, Msk, Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 TICKIT = """

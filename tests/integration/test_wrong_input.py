@@ -18,7 +18,7 @@ from headrace.errors import RuleError
 from headrace.pipeline import Pipeline
 from headrace.spark.sessions import clone
 from headrace.spark.storage import Folder
-from headrace_sinks.iceberg.catalog import CATALOG
+from headrace_sinks.iceberg.iceberg_catalog import CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

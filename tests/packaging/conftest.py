@@ -11,19 +11,23 @@ collect_ignore = ["headrace_acme"]
 
 
 @pytest.fixture(scope="session")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """headrace's sdist and the wheel that is built from it."""
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> dist.Built:
     return dist.distributions(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="session")
-def venv(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Venv:
+def venv(distributions: dist.Built, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     folder = tmp_path_factory.mktemp("dist")
-    _, wheel = distributions
+    _, wheel, stack = distributions
     acme = dist.wheel_of(Path(__file__).parent / "headrace_acme", folder)
     # The same line as here; the exact version is the extra's.
     extra = "spark" if version("pyspark").startswith("3.5.") else "spark4"
-    made = Venv(folder / "venv", f"headrace[{extra},test] @ {wheel.as_uri()}", f"headrace-acme @ {acme.as_uri()}")
+    made = Venv(
+        folder / "venv",
+        f"headrace[{extra},test] @ {wheel.as_uri()}",
+        f"headrace-stack @ {stack.as_uri()}",
+        f"headrace-acme @ {acme.as_uri()}",
+    )
     found = dist.run(
         [made.bin / "python", "-c", "import headrace, pyspark; print(headrace.__file__, pyspark.__version__)"], folder
     )

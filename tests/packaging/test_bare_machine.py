@@ -10,8 +10,8 @@ import pytest
 from tests.support.dist import run
 from tests.support.mirrors import serve
 
-from headrace.runtime.jar_locks import read_locks
-from headrace.runtime.jars import cache_home, resolve_jars
+from headrace.runtime.jars.jar_locks import read_locks
+from headrace.runtime.jars.resolution import cache_home, resolve_jars
 from headrace_sinks import HudiSink, IcebergSink
 from headrace_sources import AvroFormat
 

@@ -26,8 +26,8 @@ from tests.support.dist import ROOT, run
 from tests.support.pages import find_block
 from tests.support.yarn import start_yarn
 
-from headrace.runtime.ivy import spark_home
-from headrace.testing.stack import jvm
+from headrace.runtime.jars.ivy import spark_home
+from headrace_stack.servers import jvm_command
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
 
@@ -128,7 +128,7 @@ def submit(folder: Path, calls: Calls, at: str) -> dict[str, str]:
 def spark_shell() -> dict[str, str]:
     """The variables of a shell in which ``spark-submit`` is Spark's."""
     path = os.pathsep.join([str(spark_home() / "bin"), os.environ["PATH"]])
-    return {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(jvm.java().home), "PATH": path}
+    return {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(jvm_command.java().home), "PATH": path}
 
 
 def test_a_package_runs_on_yarn_in_cluster_mode(tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ import io
 import re
 import tarfile
 import tokenize
+import tomllib
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from tests.support import dist
 from tests.support.dist import ROOT
 
 #: In plugins/demo/, and no part of the distribution: they make the demonstrations' data.
 DEVELOPERS = ROOT / "plugins/demo/tools"
+STACK = ROOT / "plugins/stack"
 CORE = ROOT / "core/headrace"
 #: Connectors, formats and table formats. JSON and Parquet are left out: the core writes its own notes in them.
 NAMES = re.compile(
@@ -34,17 +37,10 @@ def setup_cfg() -> ConfigParser:
     return parser
 
 
-def packages(setup_cfg: ConfigParser) -> dict[str, Path]:
-    """Package → its folder, as setup.cfg has them."""
-    lines = setup_cfg["options"]["package_dir"].strip().splitlines()
-    tops = {name.strip(): ROOT / folder.strip() for name, folder in (line.split("=") for line in lines)}
-    names = setup_cfg["options"]["packages"].split()
-    return {name: tops[name.split(".")[0]].joinpath(*name.split(".")[1:]) for name in names}
-
-
-def on_disk() -> dict[str, Path]:
-    """Package → its folder, as core/ and plugins/<family>/ have them."""
-    roots = [ROOT / "core", *(path for path in (ROOT / "plugins").iterdir() if path.is_dir())]
+def packages(*, stack: bool = False) -> dict[str, Path]:
+    """Package → its folder: headrace's own, or with ``stack`` those of the test servers too, which are another distribution."""
+    families = (path for path in (ROOT / "plugins").iterdir() if path.is_dir() and (stack or path != STACK))
+    roots = [ROOT / "core", *families]
     return {
         ".".join(init.parent.relative_to(root).parts): init.parent
         for root in roots
@@ -73,12 +69,16 @@ def core_files() -> list[Path]:
     return [path for path in CORE.rglob("*.py") if not {"testing", "templates"} & set(path.relative_to(CORE).parts)]
 
 
-def test_every_package_is_listed(setup_cfg: ConfigParser) -> None:
-    assert packages(setup_cfg) == on_disk()
+def test_every_source_root_is_listed() -> None:
+    """In pyproject.toml: a family that is not listed would be missing from the wheel."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    roots = {ROOT / root for root in config["tool"]["setuptools"]["packages"]["find"]["where"]}
+    tops = {folder.parent for name, folder in packages().items() if "." not in name}
+    assert roots == tops
 
 
 def test_every_top_package_is_typed_and_measured(setup_cfg: ConfigParser) -> None:
-    tops = {name: folder for name, folder in packages(setup_cfg).items() if "." not in name}
+    tops = {name: folder for name, folder in packages(stack=True).items() if "." not in name}
     assert all((folder / "py.typed").is_file() for folder in tops.values())
     assert set(setup_cfg["coverage:run"]["source_pkgs"].split()) == tops.keys()
     assert set(setup_cfg["importlinter"]["root_packages"].split()) == tops.keys()
@@ -87,13 +87,13 @@ def test_every_top_package_is_typed_and_measured(setup_cfg: ConfigParser) -> Non
 
 
 @pytest.mark.dist
-def test_the_wheel_holds_the_packages_and_their_data(distributions: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
+def test_the_wheel_holds_the_packages_and_their_data(distributions: dist.Built) -> None:
     """Built from the sdist, which therefore lacks nothing."""
-    _, wheel = distributions
+    _, wheel, _ = distributions
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = set()
-    for name, folder in packages(setup_cfg).items():
+    for name, folder in packages().items():
         place = name.replace(".", "/")
         expected |= {f"{place}/{path.name}" for path in folder.iterdir() if path.suffix != ".pyc" and path.is_file()}
     templates = CORE / "scaffold/templates"
@@ -106,12 +106,21 @@ def test_the_wheel_holds_the_packages_and_their_data(distributions: tuple[Path, 
     assert files == expected
     assert any(name.endswith(".avro") for name in files)
     assert "headrace_demo/live/data/pagila.sql.xz" in files
-    assert {f"{name}/py.typed" for name in packages(setup_cfg) if "." not in name} <= files
+    assert {f"{name}/py.typed" for name in packages() if "." not in name} <= files
 
 
 @pytest.mark.dist
-def test_what_a_release_says_of_itself(distributions: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
-    sdist, wheel = distributions
+def test_the_wheel_of_the_test_servers(distributions: dist.Built) -> None:
+    with zipfile.ZipFile(distributions.stack) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+    package = STACK / "headrace_stack"
+    on_disk = {path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert files == {str(path.relative_to(STACK)) for path in on_disk}
+
+
+@pytest.mark.dist
+def test_what_a_release_says_of_itself(distributions: dist.Built, setup_cfg: ConfigParser) -> None:
+    sdist, wheel, _ = distributions
     version = setup_cfg["metadata"]["version"]
     assert (sdist.name, wheel.name) == (f"headrace-{version}.tar.gz", f"headrace-{version}-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -119,10 +128,10 @@ def test_what_a_release_says_of_itself(distributions: tuple[Path, Path], setup_c
         entry_points = ConfigParser()
         entry_points.read_string(archive.read(f"headrace-{version}.dist-info/entry_points.txt").decode())
         assert f"headrace-{version}.dist-info/licenses/LICENSE" in archive.namelist()
-    for extra in ("spark", "spark4", "aws", "test", "all"):
+    for extra in ("spark", "spark4", "aws", "stack", "test", "all"):
         assert f"Provides-Extra: {extra}\n" in about
     assert dict(entry_points["console_scripts"]) == {"headrace": "headrace.cli.main:main"}
-    assert set(entry_points["headrace"].values()) <= set(packages(setup_cfg))
+    assert set(entry_points["headrace"].values()) <= set(packages())
     with tarfile.open(sdist) as archive_of_sources:
         names = {name.partition("/")[2] for name in archive_of_sources.getnames()}
     assert {"pyproject.toml", "setup.cfg", "LICENSE"} <= names

@@ -16,11 +16,11 @@ from tests.support.cluster import make_bare_python, make_package, start_cluster,
 from tests.support.dist import ROOT, run
 from tests.support.pages import find_block
 
-from headrace.runtime.jar_locks import read_locks
-from headrace.runtime.jars import resolve_jars
-from headrace.runtime.session_builder import spark_line
-from headrace.testing.stack import Kinesis
+from headrace.runtime.jars.jar_locks import read_locks
+from headrace.runtime.jars.resolution import resolve_jars
+from headrace.runtime.session.session_builder import spark_line
 from headrace_sinks import IcebergSink
+from headrace_stack import Kinesis
 
 pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
 

@@ -16,7 +16,7 @@ from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.dialects.dms import DmsDialect
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.avro import AvroFormat
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms.mask import Mask
 from headrace_transforms.rename import Rename
 from headrace_transforms.unwrap import Unwrap

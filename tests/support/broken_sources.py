@@ -11,7 +11,7 @@ from tests.support.kit_run import Broken, fails
 from headrace.errors import FatalError
 from headrace.sdk.config import Config
 from headrace.sdk.source import Offset, RangedSource
-from headrace.testing.frames import make_frame
+from headrace.testing._internal.frames import make_frame
 from headrace.testing.sources import SourceConformance
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import pyspark
 import yaml
 from tests.support.dist import ROOT, run
 
-from headrace.runtime.ivy import spark_home
-from headrace.testing.stack import jvm
-from headrace.testing.stack.http import request
-from headrace.testing.stack.server import Server
+from headrace.runtime.jars.ivy import spark_home
+from headrace_stack.servers import jvm_command
+from headrace_stack.servers.json_http import request
+from headrace_stack.servers.server import Server
 
 #: For a machine of many tests.
 SMALL = {
@@ -41,7 +41,7 @@ class _Daemon(Server):
             "SPARK_LOCAL_IP": self.host,
             **environment,
         }
-        command = jvm.command(*program, "--host", self.host, classpath=[spark_home() / "jars/*"], heap="256m")
+        command = jvm_command.command(*program, "--host", self.host, classpath=[spark_home() / "jars/*"], heap="256m")
         return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *command]
 
 
@@ -115,7 +115,7 @@ def submitter_environment(master: Master, python: Path) -> dict[str, str]:
     return {
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": master.host,
-        "JAVA_HOME": str(jvm.java().home),
+        "JAVA_HOME": str(jvm_command.java().home),
         "PATH": os.pathsep.join([str(home / "bin"), os.environ["PATH"]]),
         "PYSPARK_PYTHON": str(python),
         "MASTER": master.address,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 #: What of the repository a build may see.
@@ -52,8 +53,16 @@ def run(
     return subprocess.CompletedProcess(command, ok, out, err)
 
 
-def distributions(folder: Path) -> tuple[Path, Path]:
-    """headrace's sdist and the wheel that is built from it."""
+class Built(NamedTuple):
+    """headrace's sdist, the wheel that is built from it, and the wheel of the test servers."""
+
+    sdist: Path
+    wheel: Path
+    stack: Path
+
+
+def distributions(folder: Path) -> Built:
+    """Build the distributions of this repository from a clean copy."""
     source = folder / "source"
     source.mkdir()
     for name in SOURCES:
@@ -64,7 +73,9 @@ def distributions(folder: Path) -> tuple[Path, Path]:
             shutil.copy(ROOT / name, source)
     run([sys.executable, "-m", "build", "--outdir", folder / "dist", source], folder)
     (sdist,), (wheel,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
-    return sdist, wheel
+    run([sys.executable, "-m", "build", "--wheel", "--outdir", folder / "stack", source / "plugins/stack"], folder)
+    (stack,) = (folder / "stack").glob("*.whl")
+    return Built(sdist, wheel, stack)
 
 
 def wheel_of(project: Path, folder: Path) -> Path:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.local_server import LocalServer
 
-from headrace.testing.stack.aws import AwsServer
-from headrace.testing.stack.http import request
+from headrace_stack.servers.aws_server import AwsServer
+from headrace_stack.servers.json_http import request
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.testing.tables import Target
+from headrace.testing._internal.tables import Target
 from headrace_sinks.hudi import HudiSink
-from headrace_sinks.hudi.maintenance import TableServices
+from headrace_sinks.hudi.hudi_table_services import TableServices
 
 
 def services_of(target: Target) -> TableServices:

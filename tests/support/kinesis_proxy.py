@@ -18,7 +18,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError
 from tests.support.local_server import LocalServer
 
-from headrace.testing.stack import Kinesis
+from headrace_stack import Kinesis
 
 
 class KinesisProxy(LocalServer):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from headrace.testing.histories import HistoryConformance
+from headrace.testing._internal.histories import HistoryConformance
+from headrace.testing._internal.values import ValueConformance
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
-from headrace.testing.values import ValueConformance
 
 _K = TypeVar("_K", bound=type[SinkConformance])
 #: Of what a sink makes of batches, what its files are read for.

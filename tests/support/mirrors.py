@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from headrace.testing.stack import certificates
+from headrace_stack.servers import key_stores
 
 
 class Mirror(ThreadingHTTPServer):
@@ -24,9 +24,9 @@ class Mirror(ThreadingHTTPServer):
         self.folder, self.asked = folder, list[str]()
         if not keys.is_dir():
             keys.mkdir(parents=True)
-            certificates.make(keys, "mirror")
+            key_stores.make(keys, "mirror")
         self.certificate = keys / "mirror.pem"
-        store = pkcs12.load_pkcs12((keys / "mirror.p12").read_bytes(), certificates.PASSWORD.encode())
+        store = pkcs12.load_pkcs12((keys / "mirror.p12").read_bytes(), key_stores.PASSWORD.encode())
         assert store.key is not None
         key = store.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

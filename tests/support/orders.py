@@ -18,9 +18,9 @@ from tests.support.spark_conf import INTERPRETED
 from tests.support.waiting import until
 
 from headrace import HeadraceError, Pipeline
-from headrace.engine.query import Query
+from headrace.engine.run.query import Query
 from headrace.sdk.source import Source
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:

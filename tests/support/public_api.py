@@ -27,9 +27,9 @@ What plugins and applications may rely on (docs/stability.md). Written by `pytho
 WHOLE = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
 #: What calls of `headrace` give back, and nobody imports.
 GIVEN = {
-    "headrace.engine.query": ("Query",),
-    "headrace.engine.preflight": ("CheckItem",),
-    "headrace.engine.resync": ("Resync",),
+    "headrace.engine.run.query": ("Query",),
+    "headrace.engine.commands.preflight": ("CheckItem",),
+    "headrace.engine.commands.resync": ("Resync",),
     "headrace.checkpoint.epochs": ("Epoch",),
     "headrace.progress.model": ("BatchProgress", "TableProgress"),
     "headrace.progress.status": ("Status", "TableStatus"),
@@ -46,7 +46,7 @@ TESTING = {
     "headrace.testing.records": ("Records",),
     "headrace.testing.spark": ("headrace_plugins", "headrace_conf", "headrace_spark"),
 }
-STACK = "headrace.testing.stack"
+STACK = "headrace_stack"
 #: Methods with two underscores that callers call.
 SPOKEN = ("__init__", "__call__", "__enter__", "__exit__")
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.runtime.session_builder import build_session
+from headrace.runtime.session.session_builder import build_session
 from headrace.sdk import registry
 from headrace.sdk.plugin import Plugin
-from headrace.testing.stack import Postgres
+from headrace_stack import Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def headrace_spark(headrace_plugins: Sequence[Plugin], headrace_conf: Mapping[st
 
 @pytest.fixture(scope="session")
 def postgres() -> Postgres:
-    """In the place of the fixture of ``headrace.testing.stack.fixtures``."""
+    """In the place of the fixture of ``headrace_stack.fixtures``."""
     if "postgres" not in _SHARED:
         _SHARED["postgres"] = _ENDS.enter_context(Postgres())
     server: Postgres = _SHARED["postgres"]

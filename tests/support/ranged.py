@@ -20,7 +20,7 @@ from headrace.sdk.config import Config
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace_sinks.files import FilesSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

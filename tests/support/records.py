@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.engine.decode import RecordDecoder, Records
+from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import drop_tombstones
@@ -16,7 +16,7 @@ from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import move_to_session
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from tests.support.local_server import LocalServer
 
-from headrace.testing.stack import S3
+from headrace_stack import S3
 
 TOKEN, _END = "token", "2099-12-31T23:59:59Z"
 _STS_ANSWER = f"""<{{0}}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{{0}}Result><Credentials>

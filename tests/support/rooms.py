@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[2]
 #: Where the seconds of each room are written, beside the table on the screen.
 TIMES = "HEADRACE_TEST_TIMES"
 #: What a file's text has → those files share a process: each process starts servers, or a JVM, of its own.
-_SHARED = {"headrace.testing.stack.fixtures": "servers", "pytest.mark.steps": "steps"}
+_SHARED = {"headrace_stack.fixtures": "servers", "pytest.mark.steps": "steps"}
 
 
 class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

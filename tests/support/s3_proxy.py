@@ -23,7 +23,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from tests.support.local_server import LocalServer
 
-from headrace.testing.stack import S3
+from headrace_stack import S3
 
 #: Headers of one connection alone.
 _HOP = ("connection", "transfer-encoding", "content-length", "date", "server")

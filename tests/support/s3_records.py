@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from headrace.sdk import changes as C
 from headrace.sdk.sink import Batch, Table, WriteResult
-from headrace_aws.s3.sink import S3Sink
+from headrace_sinks.s3.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.testing.stack import S3
+from headrace_stack import S3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.engine.query import Query
+    from headrace.engine.run.query import Query
     from headrace.progress.model import BatchProgress
 
 

@@ -13,24 +13,24 @@ from tests.support.world_history import History, Step
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.offset_log import OffsetLog
-from headrace.config.maintenance import Maintenance
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import TableRule
 from headrace.config.settings import Settings
 from headrace.dead_letters import file_store
-from headrace.engine.batch import BatchRunner
-from headrace.engine.maintenance import Maintained, Maintainer
-from headrace.engine.plan import Plan
-from headrace.engine.resync import resync
-from headrace.engine.routing import Routes
+from headrace.engine.batch.batch_runner import BatchRunner
+from headrace.engine.batch.maintainer import Maintained, Maintainer
+from headrace.engine.commands.resync import resync
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
 from headrace.errors import ConfigError, HeadraceError
 from headrace.progress.model import BatchProgress
 from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import plain
+from headrace.testing._internal.tables import plain
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms import Unwrap
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from headrace.runtime.ivy import spark_home
-from headrace.testing.stack import artefacts, jvm
-from headrace.testing.stack.http import request
-from headrace.testing.stack.server import Server
+from headrace.runtime.jars.ivy import spark_home
+from headrace_stack.download import artifacts
+from headrace_stack.servers import jvm_command
+from headrace_stack.servers.json_http import request
+from headrace_stack.servers.server import Server
 
 _PACKAGE = "org.apache.hadoop.yarn.server"
 
@@ -19,17 +20,17 @@ class _Daemon(Server):
     """One of YARN's two servers; its configuration is in its folder."""
 
     def fetch(self) -> None:
-        artefacts.fetch("yarn")
+        artifacts.fetch("yarn")
 
     def launch(self, program: str) -> Sequence[str | Path]:
-        classpath = [self.folder, *artefacts.fetch("yarn"), spark_home() / "jars/*"]
+        classpath = [self.folder, *artifacts.fetch("yarn"), spark_home() / "jars/*"]
         options = ["--add-opens=java.base/java.lang=ALL-UNNAMED"]
-        return jvm.command(program, classpath=classpath, options=options, heap="384m")
+        return jvm_command.command(program, classpath=classpath, options=options, heap="384m")
 
     def write(self, settings: Mapping[str, str]) -> None:
-        jvm.write_settings(self.folder / "yarn-site.xml", settings)
+        jvm_command.write_settings(self.folder / "yarn-site.xml", settings)
         base = {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(self.folder / "tmp")}
-        jvm.write_settings(self.folder / "core-site.xml", base)
+        jvm_command.write_settings(self.folder / "core-site.xml", base)
 
 
 class ResourceManager(_Daemon):
@@ -58,7 +59,7 @@ class ResourceManager(_Daemon):
         self.write({**addresses, "yarn.scheduler.minimum-allocation-mb": "256"})
         queues = {"root.queues": "default", "root.default.capacity": "100", "maximum-am-resource-percent": "1"}
         settings = {f"yarn.scheduler.capacity.{name}": value for name, value in queues.items()}
-        jvm.write_settings(self.folder / "capacity-scheduler.xml", settings)
+        jvm_command.write_settings(self.folder / "capacity-scheduler.xml", settings)
 
     def command(self) -> Sequence[str | Path]:
         return self.launch(f"{_PACKAGE}.resourcemanager.ResourceManager")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def collect_rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
     """The first rows of a DataFrame, as people read values."""
     from headrace.cli.json_values import to_json_value
-    from headrace.engine.error_translation import translate
+    from headrace.engine.plan.error_translation import translate
 
     try:
         rows = frame.limit(limit).collect()

@@ -60,7 +60,7 @@ def load_pipeline(file: str) -> Pipeline:
 
 def start_session(pipeline: Pipeline, reporter: Reporter) -> SparkSession:
     """A session for the pipeline. What can be wrong without one is looked at before."""
-    from headrace.engine.table_batch import check_capabilities
+    from headrace.engine.write.table_plan import check_capabilities
 
     check_capabilities(pipeline.plan)
     with _jvm_output_on_stderr():
@@ -75,7 +75,7 @@ def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]
 
     The session ends with the command, so that what the block has read can be printed before.
     """
-    from headrace.engine.error_translation import say_errors
+    from headrace.engine.plan.error_translation import say_errors
 
     with Spinner() as spinner:
         pipeline = load_pipeline(file)

@@ -18,10 +18,10 @@ from headrace.cluster.distributions import find_distributions, find_wanted, list
 from headrace.cluster.session import SUBMITTERS
 from headrace.cluster.submission import ARCHIVE, JARS, MAIN, Submission
 from headrace.errors import ConfigError
-from headrace.runtime.jar_locks import read_locks
-from headrace.runtime.jars import resolve_jars
-from headrace.runtime.jvm import JAVA_OPTIONS
-from headrace.runtime.session_builder import (
+from headrace.runtime.jars.jar_locks import read_locks
+from headrace.runtime.jars.resolution import resolve_jars
+from headrace.runtime.java.jvm import JAVA_OPTIONS
+from headrace.runtime.session.session_builder import (
     check_supported,
     list_coordinates,
     merge_session_conf,

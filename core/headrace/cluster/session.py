@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, PluginError
-from headrace.runtime.jvm import JAVA_OPTIONS
+from headrace.runtime.java.jvm import JAVA_OPTIONS
 from headrace.runtime.reporter import LineReporter, Reporter
-from headrace.runtime.session_builder import (
+from headrace.runtime.session.session_builder import (
     EXECUTOR_JAVA_OPTIONS,
     EXTENSIONS,
     REDACTION,
@@ -24,7 +24,7 @@ from headrace.runtime.session_builder import (
     with_huge_methods,
     with_parts,
 )
-from headrace.runtime.session_check import check_session, find_missing
+from headrace.runtime.session.session_check import check_session, find_missing
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import keep_secrecy
 from headrace.spark.jvm_cache import cache_jvm_lookups

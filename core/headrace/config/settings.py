@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from headrace.config.dead_letters import Limit, Policy
-from headrace.config.maintenance import Maintenance
+from headrace.config.dead_letter_options import Limit, Policy
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval, seconds_of

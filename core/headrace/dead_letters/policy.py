@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.config.dead_letters import Policy, share_of
+from headrace.config.dead_letter_options import Policy, share_of
 from headrace.errors import RuleError
 from headrace.sdk.reject_reason import RejectReason
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from headrace.spark.java_answers import acknowledge_at_once
 from headrace.spark.jvm_cache import cache_jvm_lookups
+from headrace.spark.py4j_quickack import acknowledge_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

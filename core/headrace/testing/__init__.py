@@ -44,15 +44,15 @@ import pytest
 _ASSERTING = (
     "dialects",
     "formats",
-    "histories",
-    "interruptions",
     "plugins",
     "sinks",
     "sources",
-    "surroundings",
-    "tables",
     "transforms",
-    "values",
+    "_internal.environment",
+    "_internal.fault_injection",
+    "_internal.histories",
+    "_internal.tables",
+    "_internal.values",
 )
 # Without it a failing assertion of the kit says nothing of the values.
 pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in _ASSERTING))

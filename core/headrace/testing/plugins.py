@@ -34,7 +34,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugin_checks import BASES
 from headrace.sdk.plugins import Registration, Registry, registry, try_construction
 from headrace.secret_values import has_secret_name
-from headrace.testing.claims import collect_what_applies
+from headrace.testing._internal.claims import collect_what_applies
 
 _UNKNOWN = "no_such_option"
 _MUTABLE = (list, dict, set, bytearray)

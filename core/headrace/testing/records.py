@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.sdk.source import Offset, RangedSource
-from headrace.testing.frames import make_frame
+from headrace.testing._internal.frames import make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,21 +27,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from headrace.engine.plan import Plan
-from headrace.engine.routing import Routes
-from headrace.engine.table_batch import check_capabilities
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Sink
 from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
-from headrace.testing.claims import claims, lacks
-from headrace.testing.histories import HistoryConformance
-from headrace.testing.interruptions import InterruptionConformance
+from headrace.testing._internal.claims import claims, lacks
+from headrace.testing._internal.environment import SurroundingsConformance
+from headrace.testing._internal.fault_injection import InterruptionConformance
+from headrace.testing._internal.histories import HistoryConformance
+from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing._internal.values import ValueConformance
 from headrace.testing.plugins import PluginConformance
-from headrace.testing.surroundings import SurroundingsConformance
-from headrace.testing.tables import Target, put, remove
-from headrace.testing.values import ValueConformance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,7 +32,7 @@ import pytest
 
 from headrace.errors import HeadraceError
 from headrace.sdk.source import NativeSource, Offset, RangedSource, Source
-from headrace.testing.claims import applies_if
+from headrace.testing._internal.claims import applies_if
 from headrace.testing.plugins import PluginConformance
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.runtime.session_builder import build_session
+from headrace.runtime.session.session_builder import build_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

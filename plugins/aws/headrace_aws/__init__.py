@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: streams of Kinesis, objects of S3, addresses on S3, secrets, MSK's login, Glue's catalog: ``from headrace_aws import S3Sink``."""
+"""Built-in plugins for AWS: the S3A file system, secret providers, MSK's IAM login, the Glue catalog; and clients that AWS plugins share."""
 
 from __future__ import annotations
 
@@ -8,38 +8,22 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import hookimpl
 
 if TYPE_CHECKING:
-    from headrace_aws.glue.catalog import GlueCatalog as GlueCatalog
-    from headrace_aws.kinesis.source import KinesisSource as KinesisSource
-    from headrace_aws.msk_iam import MskIam as MskIam
-    from headrace_aws.s3.sink import S3Sink as S3Sink
+    from headrace_aws.glue.glue_catalog import GlueCatalog as GlueCatalog
+    from headrace_aws.msk.msk_iam import MskIam as MskIam
 
-_SOURCES = {"kinesis": "headrace_aws.kinesis.source:KinesisSource"}
-_SINKS = {"s3": "headrace_aws.s3.sink:S3Sink"}
-_LOGINS = {"msk-iam": "headrace_aws.msk_iam:MskIam"}
-_CATALOGS = {"glue": "headrace_aws.glue.catalog:GlueCatalog"}
-_FILE_SYSTEMS = {"s3a": "headrace_aws.s3a:S3A"}
+_LOGINS = {"msk-iam": "headrace_aws.msk.msk_iam:MskIam"}
+_CATALOGS = {"glue": "headrace_aws.glue.glue_catalog:GlueCatalog"}
+_FILE_SYSTEMS = {"s3a": "headrace_aws.s3a.s3a_file_system:S3A"}
 _SECRETS = {
-    "secretManager": "headrace_aws.secrets:from_secrets_manager",
-    "ssm": "headrace_aws.secrets:from_parameter_store",
+    "secretManager": "headrace_aws.secrets.aws_secrets:from_secrets_manager",
+    "ssm": "headrace_aws.secrets.aws_secrets:from_parameter_store",
 }
 #: Class → its module, imported on first use.
 _MODULES = {
     class_name: module
-    for paths in (_SOURCES, _SINKS, _LOGINS, _CATALOGS)
+    for paths in (_LOGINS, _CATALOGS)
     for module, _, class_name in (path.partition(":") for path in paths.values())
 }
-
-
-@hookimpl
-def headrace_sources() -> dict[str, str]:
-    """Transports."""
-    return _SOURCES
-
-
-@hookimpl
-def headrace_sinks() -> dict[str, str]:
-    """Where objects are kept."""
-    return _SINKS
 
 
 @hookimpl

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from headrace_sinks.files import FilesSink as FilesSink
     from headrace_sinks.hudi import HudiSink as HudiSink
     from headrace_sinks.iceberg import IcebergSink as IcebergSink
+    from headrace_sinks.s3.s3_sink import S3Sink as S3Sink
 
 #: The name that users write → where the class is.
 _CLASSES = {
     "iceberg": "headrace_sinks.iceberg:IcebergSink",
     "hudi": "headrace_sinks.hudi:HudiSink",
     "files": "headrace_sinks.files:FilesSink",
+    "s3": "headrace_sinks.s3.s3_sink:S3Sink",
     "console": "headrace_sinks.console:ConsoleSink",
 }
 

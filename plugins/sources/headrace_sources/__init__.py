@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from headrace_sources.dialects.dms import DmsDialect as DmsDialect
     from headrace_sources.dialects.flat import FlatDialect as FlatDialect
     from headrace_sources.formats.avro import AvroFormat as AvroFormat
-    from headrace_sources.formats.json.format import JsonFormat as JsonFormat
+    from headrace_sources.formats.json.json_format import JsonFormat as JsonFormat
     from headrace_sources.formats.parquet import ParquetFormat as ParquetFormat
     from headrace_sources.formats.protobuf import ProtobufFormat as ProtobufFormat
+    from headrace_sources.kinesis.kinesis_source import KinesisSource as KinesisSource
     from headrace_sources.transports.files import FilesSource as FilesSource
     from headrace_sources.transports.kafka import KafkaSource as KafkaSource
 
 _SOURCES = {
     "files": "headrace_sources.transports.files:FilesSource",
     "kafka": "headrace_sources.transports.kafka:KafkaSource",
+    "kinesis": "headrace_sources.kinesis.kinesis_source:KinesisSource",
 }
 _FORMATS = {
     "avro": "headrace_sources.formats.avro:AvroFormat",
-    "json": "headrace_sources.formats.json.format:JsonFormat",
+    "json": "headrace_sources.formats.json.json_format:JsonFormat",
     "protobuf": "headrace_sources.formats.protobuf:ProtobufFormat",
     "parquet": "headrace_sources.formats.parquet:ParquetFormat",
 }

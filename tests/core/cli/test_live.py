@@ -15,7 +15,7 @@ def test_without_the_clients_of_the_servers_it_says_what_to_install(tmp_path: Pa
     done = subprocess.run([sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "pg8000 is not installed" in done.stderr
-    assert "pip install 'headrace[test]'" in done.stderr
+    assert "pip install 'headrace[stack]'" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

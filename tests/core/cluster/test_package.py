@@ -22,7 +22,7 @@ from tests.core.conftest import Headrace
 from headrace import ConfigError
 from headrace.cli.main import cli
 from headrace.cluster import main as entry, package
-from headrace.runtime.jvm import JAVA_OPTIONS
+from headrace.runtime.java.jvm import JAVA_OPTIONS
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import Secret
 

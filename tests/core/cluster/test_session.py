@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from headrace.cluster.session import complete_submitted_conf, is_submitted
-from headrace.runtime.session_builder import EXECUTOR_JAVA_OPTIONS, EXTENSIONS, REDACTION
+from headrace.runtime.session.session_builder import EXECUTOR_JAVA_OPTIONS, EXTENSIONS, REDACTION
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import Secret
 

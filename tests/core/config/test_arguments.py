@@ -10,7 +10,7 @@ from tests.support.memory_sink import MemorySink
 from tests.support.ranged import LinesSource
 
 from headrace import ConfigError, Pipeline
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 RIGHT: dict[str, Any] = {
     "name": "orders",

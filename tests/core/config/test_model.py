@@ -11,7 +11,7 @@ from headrace.config.yaml_document import parse
 from headrace.errors import ConfigError, PluginError
 from headrace.pipeline import Pipeline
 from headrace_sinks.hudi import HudiSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesConfig, FilesSource
 from headrace_transforms.mask import Mask
 from headrace_transforms.unwrap import Unwrap

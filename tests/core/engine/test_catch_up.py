@@ -19,20 +19,20 @@ from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.backlog import BacklogEntry
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.config.settings import Settings
-from headrace.engine import catch_up
+from headrace.engine.batch import catch_up
 from headrace.errors import RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.storage import Folder
 from headrace_sinks.files import FilesSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.engine.query import Query
+    from headrace.engine.run.query import Query
     from headrace.sdk.source import Source
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.engine.compatibility import reject_incompatible
+from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.sdk.changes import Changes
 
 if TYPE_CHECKING:

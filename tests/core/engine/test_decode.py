@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tests.support.ranged import TOPIC, LinesSource, pipeline
 from tests.support.records import record, topics_of
 
-from headrace.engine.decode import RecordDecoder
+from headrace.engine.read.record_decoder import RecordDecoder
 from headrace.errors import DataError
 from headrace.progress.model import BatchProgress
 from headrace.sdk.format import Format, NoSchemaError, RecordReader
@@ -23,7 +23,7 @@ from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.sink import Table
 from headrace.sdk.source import SourceContext
 from headrace_sinks.files import FilesSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

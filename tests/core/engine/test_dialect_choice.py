@@ -18,7 +18,7 @@ from headrace.sdk.events import Events
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Registry
 from headrace_sources.dialects.flat import FlatDialect
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

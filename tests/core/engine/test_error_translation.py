@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from headrace.config.settings import Settings
-from headrace.engine import error_translation
-from headrace.engine.error_translation import translate
-from headrace.engine.plan import Plan
-from headrace.engine.routing import Routes
+from headrace.engine.plan import error_translation
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
 from headrace.errors import DataError, HeadraceError, RetriableError
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.memory_sink import MemorySink
 
-from headrace.config.maintenance import Maintenance
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.maintenance import BATCHES_BETWEEN_LOOKS, Maintained, Maintainer, SteadyClock, maintain
-from headrace.engine.plan import Plan
-from headrace.engine.routing import Routes
+from headrace.engine.batch.maintainer import BATCHES_BETWEEN_LOOKS, Maintained, Maintainer, SteadyClock, maintain
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import MaintenanceStep, Upkeep
 from headrace.sdk.sink import Sink, Table

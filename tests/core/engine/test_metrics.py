@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.engine.metrics import Counts, RowCounter, table_progress
+from headrace.engine.write.row_metrics import Counts, RowCounter, table_progress
 from headrace.sdk.sink import TableMode, WriteResult
 
 if TYPE_CHECKING:

@@ -25,9 +25,10 @@ from tests.support.waiting import stop_at_end, until
 from headrace import ConfigError, FatalError, HeadraceError, RetriableError
 from headrace.checkpoint.offset_log import OffsetLog
 from headrace.config.settings import Settings
-from headrace.engine import query as engine, retry
-from headrace.engine.native_query import NativeQuery
-from headrace.engine.query import Query
+from headrace.engine.plan import retry
+from headrace.engine.run import query as engine
+from headrace.engine.run.native_query import NativeQuery
+from headrace.engine.run.query import Query
 from headrace.progress.model import BatchProgress
 from headrace.progress.status import Status
 from headrace.sdk.interval import seconds_of

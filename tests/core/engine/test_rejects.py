@@ -13,11 +13,11 @@ from tests.support.memory_sink import MemorySink
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters import file_store
-from headrace.engine.plan import Plan
-from headrace.engine.rejects import Rejected, Rejects
-from headrace.engine.routing import Routes
-from headrace.engine.sink_writer import SinkWriter
-from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.write.rejects import Rejected, Rejects
+from headrace.engine.write.sink_writer import SinkWriter
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
 from headrace.errors import RuleError
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect

@@ -14,12 +14,12 @@ from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline, RetriableError
 from headrace.config.renewal import Renewal
-from headrace.engine import catch_up, renew_logins
+from headrace.engine.batch import catch_up, credential_rotation
 from headrace.errors import LoginError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.sdk.source import Offset
 from headrace_sinks.files import FilesSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms.mask import Mask
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class LockedSink(FilesSink):
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    for module in (renew_logins, catch_up):
+    for module in (credential_rotation, catch_up):
         monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.05)
         monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 0.1)
     return House(tmp_path)
@@ -208,7 +208,7 @@ def test_a_table_waits_alone_for_its_login_and_the_others_go_on(house: House, sp
 def test_it_ends_when_the_references_say_the_same_for_long(
     house: House, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renew_logins, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 0.5)
     query = house.pipeline().start(spark, "50 ms")
     house.add(1)
     until(lambda: house.both(1), "the first row")
@@ -233,7 +233,7 @@ def test_who_keeps_the_secrets_may_be_away_for_a_while(
         until(lambda: house.asked > 2, "questions")
         house.keeper_is_away = False
         until(lambda: house.both(1, 2), "the second row")
-        monkeypatch.setattr(renew_logins, "PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 0.2)
         house.keeper_is_away = True
         house.source_door.write_text("third")
         with pytest.raises(LoginError, match="nothing else could be had: the keeper of secrets is away"):
@@ -248,7 +248,7 @@ def test_a_run_that_is_told_to_end_does_not_wait(house: House, spark: SparkSessi
     until(lambda: house.asked > 1, "questions")
     began = time.monotonic()
     query.stop()
-    assert time.monotonic() - began < renew_logins.PATIENCE_SECONDS / 2
+    assert time.monotonic() - began < credential_rotation.PATIENCE_SECONDS / 2
     assert query.exception is None
 
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import types as T
 
 from headrace.config.settings import Settings
-from headrace.engine.plan import Plan
-from headrace.engine.reserved_names import refuse_own_names, refuse_reserved_names
-from headrace.engine.routing import Routes
-from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.read.reserved_names import refuse_own_names, refuse_reserved_names
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
 from headrace.errors import DataError
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Sink

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.engine.replan import MAX_REPLANS, until_schemas_known
-from headrace.engine.retry import TRIES, Backoff, retry
+from headrace.engine.plan.retry import TRIES, Backoff, retry
+from headrace.engine.read.schema_replanning import MAX_REPLANS, until_schemas_known
 from headrace.errors import ConfigError, HeadraceError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.config.model import TableRule
-from headrace.engine.routing import Route, Routes, route
+from headrace.engine.plan.routing import Route, Routes, route
 from headrace.errors import DataError
 from headrace.sdk.events import Events
 

@@ -13,13 +13,13 @@ from tests.support.pipelines import COLUMNS, TOPIC, pipeline
 from tests.support.ranged import LinesSource, append
 
 from headrace import Pipeline, PluginError
-from headrace.engine.ranged_query import check_next
-from headrace.engine.row_balance import apply_transform, find_nodes
+from headrace.engine.read.transform_counts import apply_transform, find_nodes
+from headrace.engine.run.ranged_query import check_next
 from headrace.progress.model import TableProgress
 from headrace.sdk import POSITION, Changes, Transform
 from headrace.sdk.changes import ERROR
 from headrace_sinks.files import FilesSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

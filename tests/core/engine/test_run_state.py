@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headrace.engine.routing import Target
-from headrace.engine.run_state import Phase, RunState
-from headrace.engine.table_pool import PARALLEL_TABLES, TableOutcome, TablePool
+from headrace.engine.batch.run_state import Phase, RunState
+from headrace.engine.batch.table_pool import PARALLEL_TABLES, TableOutcome, TablePool
+from headrace.engine.plan.routing import Target
 from headrace.errors import ConfigError, RetriableError
 
 

@@ -15,7 +15,7 @@ from tests.support.record_log import LogRecord, RecordLog, append
 from headrace import FatalError, Pipeline, RetriableError
 from headrace.sdk import changes as C
 from headrace.sdk.sink import Batch, Capabilities, Table, WriteResult
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms import Unwrap
 
 if TYPE_CHECKING:

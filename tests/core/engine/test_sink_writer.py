@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.memory_sink import MemorySink
 
-from headrace.config.maintenance import Maintenance
+from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.plan import Plan
-from headrace.engine.routing import Routes
-from headrace.engine.sink_writer import SinkWriter
-from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.write.sink_writer import SinkWriter
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
 from headrace.errors import RetriableError
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions

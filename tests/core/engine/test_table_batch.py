@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import types as T
 
 from headrace.config.settings import Settings
-from headrace.engine.plan import Plan
-from headrace.engine.routing import Routes
-from headrace.engine.table_batch import KEYLESS, BatchMarks, TableBatch, check_capabilities
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Routes
+from headrace.engine.write.table_plan import KEYLESS, BatchMarks, TableBatch, check_capabilities
 from headrace.errors import ConfigError, DataError
 from headrace.sdk import changes as C
 from headrace.sdk.changes import Changes

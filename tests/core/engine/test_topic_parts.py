@@ -11,7 +11,7 @@ from tests.support import pipelines
 from tests.support.bronze import write_lines
 
 from headrace import ConfigError, Pipeline
-from headrace.engine.replay import replay
+from headrace.engine.commands.replay import replay
 from headrace.progress.model import BatchProgress
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace_sinks.files import FilesSink

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.engine import upsert_steps as steps
-from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.write import upsert_steps
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
 from headrace.sdk.sink import Capabilities, Sink, Table, TableMode, WriteResult
 from headrace.spark.storage import Folder
 from headrace.upsert.table_state import TableState
@@ -63,7 +63,7 @@ def test_what_is_wrong_is_not_accepted_and_the_epoch_leads_every_position(spark:
         "id int, name string, _headrace_op string, _headrace_deleted boolean, _headrace_position string, "
         "_headrace_error string, _headrace_topic string",
     )
-    accepted = steps.accept_rows(changes, job(marks=BatchMarks("checkpoint", 7, epoch=2)))
+    accepted = upsert_steps.accept_rows(changes, job(marks=BatchMarks("checkpoint", 7, epoch=2)))
     assert accepted.columns == ["id", "name", "_headrace_deleted", "_headrace_position"]
     assert [tuple(row) for row in accepted.collect()] == [(1, "a", False, "12A")]
 
@@ -75,7 +75,7 @@ def test_a_changelog_says_what_each_change_did_and_keeps_deletes(spark: SparkSes
         "_headrace_error string, _headrace_topic string",
     )
     changelog = job("changelog")
-    rows = steps.changelog_rows(steps.accept_rows(changes, changelog), changelog)
+    rows = upsert_steps.changelog_rows(upsert_steps.accept_rows(changes, changelog), changelog)
     assert [row.asDict() for row in rows.collect()] == [
         {"id": 1, "name": "a", "__op": "d", "_headrace_deleted": False, "_headrace_position": "0A/t"}
     ]
@@ -88,11 +88,11 @@ def test_two_topics_have_no_position_in_common_where_rows_are_appended(spark: Sp
         "_headrace_error string, _headrace_topic string",
     )
     both = job(modes={Nowhere(): "append", Nowhere(): "changelog", Nowhere(): "upsert"})
-    rows = steps.accept_rows(changes, both)
-    for appended in (steps.append_rows(rows, both), steps.changelog_rows(rows, both)):
+    rows = upsert_steps.accept_rows(changes, both)
+    for appended in (upsert_steps.append_rows(rows, both), upsert_steps.changelog_rows(rows, both)):
         assert rows_of(appended, "name", "_headrace_position") == [("a", "0A/north"), ("b", "0A/south")]
         assert "_headrace_topic" not in appended.columns
-    upserts = steps.drop_before_truncate(rows, state)  # a key's changes are compared by what orders them alone
+    upserts = upsert_steps.drop_before_truncate(rows, state)  # a key's changes are compared by what orders them alone
     assert upserts.columns == ["id", "name", "_headrace_deleted", "_headrace_position"]
     assert rows_of(upserts, "name", "_headrace_position") == [("a", "0A"), ("b", "0A")]
 
@@ -100,7 +100,7 @@ def test_two_topics_have_no_position_in_common_where_rows_are_appended(spark: Sp
 def test_appended_rows_name_the_values_that_are_unavailable(spark: SparkSession) -> None:
     accepted = f"{TOAST}, _headrace_topic string"
     rows = spark.createDataFrame([(1, None, (True,), False, "0A", "t"), (2, "b", (False,), False, "0B", "t")], accepted)
-    appended = steps.append_rows(rows, job("append", columns=("id", "text"), unavailable=("text",)))
+    appended = upsert_steps.append_rows(rows, job("append", columns=("id", "text"), unavailable=("text",)))
     assert rows_of(appended.selectExpr("id", "to_json(_headrace_unchanged) n"), "id", "n") == [
         (1, '["text"]'),
         (2, None),
@@ -109,10 +109,10 @@ def test_appended_rows_name_the_values_that_are_unavailable(spark: SparkSession)
 
 def test_nothing_older_than_a_truncate_is_left(spark: SparkSession, state: TableState) -> None:
     rows = spark.createDataFrame([(1, "old", False, "0A"), (1, "new", False, "0C"), (2, "at", False, "0B")], ACCEPTED)
-    assert len(steps.drop_before_truncate(rows, state).collect()) == 3
+    assert len(upsert_steps.drop_before_truncate(rows, state).collect()) == 3
     state.truncate.advance("0B")
     state.truncate.advance("0A")
-    assert rows_of(steps.drop_before_truncate(rows, state), "id", "name") == [(1, "new")]
+    assert rows_of(upsert_steps.drop_before_truncate(rows, state), "id", "name") == [(1, "new")]
 
 
 def test_a_key_change_takes_unavailable_values_along(spark: SparkSession, state: TableState) -> None:
@@ -127,15 +127,15 @@ def test_a_key_change_takes_unavailable_values_along(spark: SparkSession, state:
     )
     carries = job(columns=("id", "text"), unavailable=("text",), has_key_changes=True)
     for _ in range(2):  # a batch that is repeated finds what it wrote down
-        with steps.carry_values_to_new_keys(changes, carries, state, lambda: None) as carried:
+        with upsert_steps.carry_values_to_new_keys(changes, carries, state, lambda: None) as carried:
             assert "_headrace_new_key" not in carried.columns
-            latest = steps.deduplicate(carried, carries)
+            latest = upsert_steps.deduplicate(carried, carries)
             assert rows_of(latest, "id", "text", "_headrace_deleted") == [(1, None, True), (2, "large", False)]
 
 
 def test_without_key_changes_the_rows_stay_as_they_are(spark: SparkSession, state: TableState) -> None:
     rows = spark.createDataFrame([(1, "a", False, "0A")], ACCEPTED)
-    with steps.carry_values_to_new_keys(rows, job(), state, lambda: None) as carried:
+    with upsert_steps.carry_values_to_new_keys(rows, job(), state, lambda: None) as carried:
         assert carried is rows
 
 
@@ -143,7 +143,7 @@ def test_the_latest_change_of_each_key_is_left(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [(1, "a", False, "0A"), (1, "b", True, "0C"), (1, "c", False, "0B"), (2, "d", False, "0A")], ACCEPTED
     )
-    assert rows_of(steps.deduplicate(rows, job()), "id", "name", "_headrace_deleted") == [
+    assert rows_of(upsert_steps.deduplicate(rows, job()), "id", "name", "_headrace_deleted") == [
         (1, "b", True),
         (2, "d", False),
     ]
@@ -159,7 +159,7 @@ def test_an_unavailable_value_is_that_of_the_next_older_change(spark: SparkSessi
         ],
         TOAST,
     )
-    latest = steps.deduplicate(rows, job(columns=("id", "text"), unavailable=("text",)))
+    latest = upsert_steps.deduplicate(rows, job(columns=("id", "text"), unavailable=("text",)))
     assert "_headrace_unchanged" not in latest.columns
     assert rows_of(latest.selectExpr("id", "text", "_headrace_origin['text'] at"), "id", "text", "at") == [
         (1, "second", "0B"),
@@ -180,14 +180,14 @@ def test_a_tombstone_is_left_of_a_key_of_which_there_is_nothing_else(spark: Spar
         ACCEPTED,
     )
     has_tombstones = job(position_parts="")
-    latest = steps.deduplicate(steps.drop_before_truncate(rows, state), has_tombstones)
-    assert rows_of(steps.changes_alone(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
-    assert rows_of(steps.tombstones_alone(latest), "id", "_headrace_position") == [(2, "!211")]
+    latest = upsert_steps.deduplicate(upsert_steps.drop_before_truncate(rows, state), has_tombstones)
+    assert rows_of(upsert_steps.changes_alone(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
+    assert rows_of(upsert_steps.tombstones_alone(latest), "id", "_headrace_position") == [(2, "!211")]
 
 
 def test_a_tombstone_does_not_say_what_a_value_was_that_a_change_leaves_out(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, None, (False,), True, "!12"), (1, None, (True,), False, "0C")], TOAST)
-    latest = steps.deduplicate(rows, job(columns=("id", "text"), unavailable=("text",), position_parts=""))
+    latest = upsert_steps.deduplicate(rows, job(columns=("id", "text"), unavailable=("text",), position_parts=""))
     assert rows_of(latest.selectExpr("id", "_headrace_origin['text'] at"), "id", "at") == [(1, "")]
 
 
@@ -196,7 +196,7 @@ def test_a_tombstone_is_of_no_epoch(spark: SparkSession) -> None:
         [(1, "a", True, "!12", None), (2, "b", False, "0B", None)],
         "id int, name string, _headrace_deleted boolean, _headrace_position string, _headrace_error string",
     )
-    accepted = steps.accept_rows(changes, job(marks=BatchMarks("checkpoint", 7, epoch=2), position_parts=""))
+    accepted = upsert_steps.accept_rows(changes, job(marks=BatchMarks("checkpoint", 7, epoch=2), position_parts=""))
     assert rows_of(accepted, "id", "_headrace_position") == [(1, "!12"), (2, "12B")]
 
 
@@ -205,14 +205,14 @@ def test_a_change_that_is_older_than_an_applied_delete_is_late(spark: SparkSessi
     deletes = spark.createDataFrame([(1, "a", True, "0C"), (2, "b", False, "0C")], ACCEPTED)
     state.deleted_keys.remember(deletes, ["id"], 6)
     rows = spark.createDataFrame([(1, "late", False, "0B"), (2, "b", False, "0B"), (3, "c", False, "0A")], ACCEPTED)
-    with steps.drop_late_after_delete(rows, remembers, state) as kept:
+    with upsert_steps.drop_late_after_delete(rows, remembers, state) as kept:
         assert rows_of(kept, "id") == [(2,), (3,)]
-    with steps.drop_late_after_delete(rows, job(), state) as kept:
+    with upsert_steps.drop_late_after_delete(rows, job(), state) as kept:
         assert kept is rows
 
 
 def test_rows_that_are_read_twice_are_kept_meanwhile(spark: SparkSession) -> None:
     rows = spark.range(3)
-    with steps.cache_rows({"upsert": rows}):
+    with upsert_steps.cache_rows({"upsert": rows}):
         assert rows.is_cached
     assert not rows.is_cached

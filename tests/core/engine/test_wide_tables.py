@@ -11,8 +11,8 @@ import pytest
 from py4j.java_gateway import GatewayClient
 from pyspark.sql import types as T
 
-from headrace.engine import upsert_steps as steps
-from headrace.engine.table_batch import BatchMarks, TableBatch
+from headrace.engine.write import upsert_steps
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
 from headrace.sdk import SchemaLog, Subject, project, select_texts
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Table
@@ -21,7 +21,7 @@ from headrace.spark.sessions import Sessions
 from headrace.upsert.deduplicate import latest_per_key
 from headrace.upsert.fill_unavailable import fill_from_older
 from headrace.upsert.unavailable import mark_unavailable
-from headrace_sources.dialects.unavailable import placeholder_tests
+from headrace_sources.dialects.unavailable_values import placeholder_tests
 from headrace_sources.formats.json.embedded_schema import open_by_writers
 from headrace_transforms.unwrap import Unwrap
 
@@ -77,7 +77,7 @@ def envelopes(spark: SparkSession, names: list[str]) -> Changes:
 
 def accept(spark: SparkSession, names: list[str]) -> Callable[[], object]:
     rows, job = flat(spark, names), job_of(names)
-    return lambda: steps.accept_rows(rows, job)
+    return lambda: upsert_steps.accept_rows(rows, job)
 
 
 def deduplicate(spark: SparkSession, names: list[str]) -> Callable[[], object]:
@@ -169,7 +169,7 @@ def test_rows_are_unwrapped_accepted_and_projected_whatever_their_columns_are_ca
     frame = session.createDataFrame(
         [((1, *values), "c", (1,), None, False, "0A")], envelopes(session, names).frame.schema
     )
-    rows = steps.accept_rows(Unwrap().apply(Changes(frame, envelope=True)).frame, job_of(names))
+    rows = upsert_steps.accept_rows(Unwrap().apply(Changes(frame, envelope=True)).frame, job_of(names))
     projected = project(rows, rows.schema)
     assert projected.columns == ["id", *names, "_headrace_deleted", "_headrace_position"]
     assert [tuple(row) for row in projected.collect()] == [(1, *values, False, "0A")]

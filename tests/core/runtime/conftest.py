@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.stack.jvm import java
+from headrace_stack.servers.jvm_command import java
 
 
 @pytest.fixture(scope="session")

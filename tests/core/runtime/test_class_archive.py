@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runtime import class_archive
-from headrace.runtime.class_archive import archive_options, makes_archive
-from headrace.runtime.ivy import spark_home
+from headrace.runtime.jars.ivy import spark_home
+from headrace.runtime.java import class_archive
+from headrace.runtime.java.class_archive import archive_options, makes_archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 

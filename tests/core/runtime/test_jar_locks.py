@@ -13,11 +13,11 @@ import pytest
 from tests.support.mirrors import Mirror, serve
 
 from headrace.errors import ConfigError
-from headrace.runtime import ivy
-from headrace.runtime.artefacts import Artefact
-from headrace.runtime.certificates import write_trust_store
-from headrace.runtime.jar_locks import Locks, find_locked, read_locks
-from headrace.runtime.jars import describe_jars, find_cached_jars, resolve_jars
+from headrace.runtime.jars import ivy
+from headrace.runtime.jars.artifacts import Artifact
+from headrace.runtime.jars.jar_locks import Locks, find_locked, read_locks
+from headrace.runtime.jars.resolution import describe_jars, find_cached_jars, resolve_jars
+from headrace.runtime.java.trust_store import write_trust_store
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugins import KINDS, registry
 
@@ -48,12 +48,12 @@ def mirror(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield server
 
 
-def release(mirror: Mirror, coordinate: str, content: bytes = b"as released") -> Artefact:
-    artefact = Artefact(coordinate, hashlib.sha256(content).hexdigest(), len(content))
-    file = mirror.folder / artefact.path
+def release(mirror: Mirror, coordinate: str, content: bytes = b"as released") -> Artifact:
+    artifact = Artifact(coordinate, hashlib.sha256(content).hexdigest(), len(content))
+    file = mirror.folder / artifact.path
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
-    return artefact
+    return artifact
 
 
 def locks(mirror: Mirror) -> Locks:
@@ -150,7 +150,7 @@ def test_a_record_from_before_digests_were_kept_still_serves(cache: Path, monkey
 
 
 def test_locks_that_want_two_versions_leave_it_to_ivy() -> None:
-    older, newer = Artefact("org.example:two:1.0", "a", 1), Artefact(TWO, "b", 1)
+    older, newer = Artifact("org.example:two:1.0", "a", 1), Artifact(TWO, "b", 1)
     assert find_locked([ONE, TWO], {ONE: [older], TWO: [newer]}) is None
     assert find_locked([ONE], {ONE: [older], TWO: [newer]}) == [older]
     assert find_locked([ONE], {}) is None
@@ -206,7 +206,7 @@ def test_a_jar_alone_is_locked_without_what_it_needs(
     assert resolve_jars([alone], spark_version="3.5.7", locks=known) == [
         cache / "maven/org/example/one/1.0/one-1.0.jar"
     ]
-    newer = Artefact("org.example:one:2.0", "b", 1)
+    newer = Artifact("org.example:one:2.0", "b", 1)
     assert find_locked([alone, TWO], {**known, TWO: [newer]}) is None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.runtime.jars import cache_home, resolve_jars
+from headrace.runtime.jars.resolution import cache_home, resolve_jars
 
 ONE, TWO = "org.example:one:1.0", "org.example:two:2.0"
 
@@ -175,7 +175,7 @@ def test_a_copied_cache_serves_a_machine_without_network(
 
 def test_processes_that_start_together_fetch_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "1")
-    program = f"from headrace.runtime.jars import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', report=print))"
+    program = f"from headrace.runtime.jars.resolution import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', report=print))"
     runs = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     told = [run.communicate(timeout=60)[0] for run in runs]
     assert all(text.rstrip().endswith("org.example_one-1.0.jar") for text in told)
@@ -185,7 +185,9 @@ def test_processes_that_start_together_fetch_once(log: Path, monkeypatch: pytest
 
 def test_an_ivy_that_outlives_its_process_keeps_others_out(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "2")
-    program = f"from headrace.runtime.jars import resolve_jars; resolve_jars(['{ONE}'], spark_version='3.5.7')"
+    program = (
+        f"from headrace.runtime.jars.resolution import resolve_jars; resolve_jars(['{ONE}'], spark_version='3.5.7')"
+    )
     with subprocess.Popen([sys.executable, "-c", program]) as run:
         while not starts(log):
             time.sleep(0.05)
@@ -228,7 +230,7 @@ def test_a_silent_repository_can_be_tried_again(log: Path, monkeypatch: pytest.M
     assert "SparkSubmit.scala" not in failure.value.__notes__[0]
 
 
-def test_an_unknown_artefact_is_named(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_artifact_is_named(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "\t:: org.example#two;2.0: not found\n")
     with pytest.raises(ConfigError, match=f"^{TWO}: no Maven repository"):
         resolve(ONE, TWO)
@@ -280,7 +282,7 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def maven_repository(folder: Path) -> Path:
-    """A repository of two artefacts, of which ``one`` needs ``two`` and an slf4j that Spark has itself."""
+    """A repository of two artifacts, of which ``one`` needs ``two`` and an slf4j that Spark has itself."""
     slf4j = "<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>1.7.36</version></dependency>"
     two = "<dependency><groupId>org.example</groupId><artifactId>two</artifactId><version>2.0</version></dependency>"
     for name, version, needs in (("one", "1.0", two + slf4j), ("two", "2.0", "")):
@@ -310,7 +312,7 @@ class TestSparksOwnIvy:
     def version(self) -> str:
         return str(pytest.importorskip("pyspark").__version__)
 
-    def test_what_an_artefact_needs_comes_with_it(self, cache: Path, version: str) -> None:
+    def test_what_an_artifact_needs_comes_with_it(self, cache: Path, version: str) -> None:
         said: list[str] = []
         jars = resolve_jars([ONE], spark_version=version, report=said.append)
         assert [jar.name for jar in jars] == ["org.example_one-1.0.jar", "org.example_two-2.0.jar"]
@@ -331,7 +333,7 @@ class TestSparksOwnIvy:
         (jar,) = resolve_jars(["org.example:token-provider:1.0"], spark_version=version)
         assert jar.name == "org.example_token-provider-1.0.jar"
 
-    def test_an_unknown_artefact(self, version: str) -> None:
+    def test_an_unknown_artifact(self, version: str) -> None:
         with pytest.raises(ConfigError, match=r"^org\.example:three:3\.0: no Maven repository"):
             resolve_jars([ONE, "org.example:three:3.0"], spark_version=version)
 
@@ -344,7 +346,7 @@ class TestSparksOwnIvy:
 
 
 @pytest.mark.spark
-def test_a_real_artefact_from_the_default_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_artifact_from_the_default_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     pyspark = pytest.importorskip("pyspark").__version__
     scala = "2.12" if pyspark.startswith("3.") else "2.13"

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.runtime.java import Java, find_java, use_java
+from headrace.runtime.java.installation import Java, find_java, use_java
 
 SPARK_3, SPARK_4 = "3.5.7", "4.0.0"
 

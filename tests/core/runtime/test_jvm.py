@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.runtime.ivy import spark_home
-from headrace.runtime.jvm import JAVA_OPTIONS, PrivateFiles, list_class_path, start_jvm, to_properties
+from headrace.runtime.jars.ivy import spark_home
+from headrace.runtime.java.jvm import JAVA_OPTIONS, PrivateFiles, list_class_path, start_jvm, to_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

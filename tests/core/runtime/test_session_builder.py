@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.runtime.jvm import JAVA_OPTIONS
-from headrace.runtime.session_builder import (
+from headrace.runtime.java.jvm import JAVA_OPTIONS
+from headrace.runtime.session.session_builder import (
     EXTENSIONS,
     check_supported,
     class_path,
@@ -19,7 +19,7 @@ from headrace.runtime.session_builder import (
     merge_session_conf,
     spark_line,
 )
-from headrace.runtime.session_check import list_missing_conf, list_missing_jars
+from headrace.runtime.session.session_check import list_missing_conf, list_missing_jars
 from headrace.sdk.config import Config as BaseConfig
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import Secret

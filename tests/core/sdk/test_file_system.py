@@ -8,8 +8,8 @@ import pytest
 from tests.support.pages import find_block
 
 from headrace import ConfigError, Pipeline, PluginError
-from headrace.engine.error_translation import say_errors, translate
-from headrace.runtime.session_builder import complete_session_conf, list_coordinates
+from headrace.engine.plan.error_translation import say_errors, translate
+from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.plugins import registry
 
 BLOCK = find_block("docs/plugins.md", "python", "(FileSystem)")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.java_answers import PromptReader
+from headrace.spark.py4j_quickack import PromptReader
 from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:

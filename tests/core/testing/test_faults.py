@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.faults import Calls, Fault, LostError
+from headrace.testing._internal.faults import Calls, Fault, LostError
 
 
 class Shelf:

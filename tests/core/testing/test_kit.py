@@ -15,12 +15,12 @@ from tests.support.memory_sink import MemorySink
 
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.testing.histories import HistoryConformance
-from headrace.testing.interruptions import InterruptionConformance, Rehearsal
+from headrace.testing._internal.fault_injection import InterruptionConformance, Rehearsal
+from headrace.testing._internal.histories import HistoryConformance
+from headrace.testing._internal.stream import Stream
+from headrace.testing._internal.tables import Target
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
-from headrace.testing.stream import Stream
-from headrace.testing.tables import Target
 from headrace_sinks.files import FilesSink
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from confluent_kafka.admin import AdminClient
 from pg8000.native import Connection, DatabaseError
 
 from headrace.errors import ConfigError, FatalError
-from headrace.testing.stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, Registry, Server
-from headrace.testing.stack.http import request
+from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, Registry, Server
+from headrace_stack.servers.json_http import request
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
 
 ROOT = Path(__file__).parents[3]
@@ -327,7 +327,7 @@ def commands_with(text: str) -> list[bytes]:
 @pytest.mark.parametrize("kind", ["Kafka", "Postgres"])
 def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
     program = (
-        f"import time; from headrace.testing.stack import {kind}; server = {kind}().start(); "
+        f"import time; from headrace_stack import {kind}; server = {kind}().start(); "
         "print(server.pid, server.folder, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
@@ -344,7 +344,7 @@ def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
 
 def test_two_processes_have_servers_of_their_own(postgres: Postgres) -> None:
     program = (
-        "from headrace.testing.stack import Postgres\n"
+        "from headrace_stack import Postgres\n"
         "with Postgres() as other: print(other.port, other.query('select count(*) from pg_tables'))"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT).stdout
@@ -355,7 +355,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
     state = ["--state", str(tmp_path / "up.json")]
 
     def run(*arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "headrace.testing.stack", *arguments, *state]
+        command = [sys.executable, "-m", "headrace_stack", *arguments, *state]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return done.returncode, done.stdout
 
@@ -372,7 +372,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
         assert Path(log).is_file()
         assert run("up", "kafka") == (
             1,
-            "Error: servers are up already; `python -m headrace.testing.stack down` stops them\n",
+            "Error: servers are up already; `python -m headrace_stack down` stops them\n",
         )
         assert run("status") == (0, f"{header}\n{postgres}\n{mariadb}\n")
         os.kill(int(pid), 9)

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from tests.support.waiting import until
 
 from headrace.errors import FatalError
-from headrace.testing.stack import Msk, Record
-from headrace.testing.stack.compiler import compile_sources
-from headrace.testing.stack.msk import Key
 from headrace_aws import MskIam
+from headrace_stack import Msk, Record
+from headrace_stack.download.java_compiler import compile_sources
+from headrace_stack.msk import Key
 
 pytestmark = [pytest.mark.dist, pytest.mark.one_spark]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import FatalError
-from headrace.testing.stack import server as servers
-from headrace.testing.stack.server import Server
+from headrace_stack.servers import server
+from headrace_stack.servers.server import Server
 
 ROOT = Path(__file__).parents[3]
 TOY = """
@@ -96,10 +96,10 @@ def test_a_server_that_ended_by_itself_starts_again() -> None:
 
 
 def test_a_port_that_another_takes_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server((servers.HOST, 0)) as other:
+    with socket.create_server((server.HOST, 0)) as other:
         taken = other.getsockname()[1]
-        ports = iter([taken, taken, servers.free_port()])
-        monkeypatch.setattr(servers, "free_port", lambda: next(ports))
+        ports = iter([taken, taken, server.free_port()])
+        monkeypatch.setattr(server, "free_port", lambda: next(ports))
         with Toy() as toy:
             assert toy.port != taken
             assert toy.pid
@@ -219,7 +219,7 @@ def test_a_server_does_not_outlive_its_guard(test_process: tuple[subprocess.Pope
 
 
 def test_only_a_failing_test_shows_logs(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("pytest_plugins = ['headrace.testing.stack.fixtures']\n")
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['headrace_stack.fixtures']\n")
     (tmp_path / "test_toy.py").write_text(
         "import pytest\n"
         "from tests.core.testing.test_stack_process import Toy\n"

@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 from tests.support.pages import find_block
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.testing.stack import S3, golang
+from headrace_stack import S3
+from headrace_stack.download import golang
 
 pytestmark = [pytest.mark.dist, pytest.mark.one_spark]
 

@@ -16,10 +16,10 @@ import pytest
 from tests.support.pages import find_block
 
 from headrace.errors import ConfigError
-from headrace.testing.stack import Connect, Kafka, SqlServer
-from headrace.testing.stack.sqlserver import Refused
+from headrace_stack import Connect, Kafka, SqlServer
+from headrace_stack.sqlserver import Refused
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
 
 ARTISTS = ["id int not null", "name varchar(40)", "born date default '1900-01-01'"]
@@ -223,7 +223,7 @@ def wait_for(what: Any, patience: float = 60) -> None:
 
 def test_up_and_down(tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "headrace.testing.stack", *arguments, "--state", str(tmp_path / "up.json")]
+        command = [sys.executable, "-m", "headrace_stack", *arguments, "--state", str(tmp_path / "up.json")]
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
     table = run("up", "sqlserver")

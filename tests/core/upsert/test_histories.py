@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from tests.support.memory_sink import MemorySink
 
 from headrace.sdk.sink import Sink
-from headrace.testing.stream import Change, Database, Stream
+from headrace.testing._internal.stream import Change, Database, Stream
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.iceberg import IcebergSink, row_delta
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from tests.support.memory_sink import MemorySink
 
 from headrace.sdk.sink import Table
-from headrace.testing.stream import Change, Database, Stream
+from headrace.testing._internal.stream import Change, Database, Stream
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.records import changes_of, record, rows_of, samples
 
-from headrace.engine.metrics import RowCounter
+from headrace.engine.write.row_metrics import RowCounter
 from headrace.sdk.changes import POSITION, SNAPSHOT
 from headrace.spark.storage import Folder
 from headrace.upsert.snapshots import NewestSnapshot, SeenSnapshot

@@ -12,7 +12,7 @@ from headrace.sdk.positions import SORTABLE, epoch_text, position, record_place,
 from headrace.spark.storage import Folder
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.tombstones import deletes_for
-from headrace_sources.dialects.positions import position_parts, source_position
+from headrace_sources.dialects.log_positions import position_parts, source_position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

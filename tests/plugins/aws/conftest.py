@@ -10,8 +10,8 @@ import pytest
 from tests.support.glue import Glue, Refusing
 
 from headrace.spark.sessions import Sessions
-from headrace_aws.glue import client
-from headrace_aws.s3.sink import S3Sink
+from headrace_aws.glue import glue_client
+from headrace_sinks.s3.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,13 +46,13 @@ def database() -> str:
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operations that Glue is asked for."""
     operations: list[str] = []
-    ask = client.GlueClient._ask
+    ask = glue_client.GlueClient._ask
 
-    def note(self: client.GlueClient, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
+    def note(self: glue_client.GlueClient, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
         operations.append(operation)
         return ask(self, operation, what, **parameters)
 
-    monkeypatch.setattr(client.GlueClient, "_ask", note)
+    monkeypatch.setattr(glue_client.GlueClient, "_ask", note)
     return operations
 
 

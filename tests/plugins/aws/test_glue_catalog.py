@@ -16,7 +16,7 @@ from tests.support.glue import Glue, Refusing, column_types
 from headrace import ConfigError, HeadraceError, RetriableError
 from headrace.sdk import CatalogTable, Storage
 from headrace_aws import GlueCatalog
-from headrace_aws.glue.client import GlueClient
+from headrace_aws.glue.glue_client import GlueClient
 
 pytestmark = pytest.mark.usefixtures("glue_login")
 
@@ -109,7 +109,7 @@ def test_the_slower_of_two_puts_nothing_back(
 
 
 def test_two_pipelines_on_one_table_lose_nothing(glue: Glue, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_aws.glue.catalog._PAUSE", 0.02)
+    monkeypatch.setattr("headrace_aws.glue.glue_catalog._PAUSE", 0.02)
     store, start = Storehouse(), threading.Barrier(3)
 
     def work(pipeline: str) -> None:
@@ -173,7 +173,7 @@ def test_a_refusal_says_what_to_do(
     said: str,
 ) -> None:
     monkeypatch.setattr("headrace_aws.clients._ATTEMPTS", 1)  # boto3 waits longer each time
-    monkeypatch.setattr("headrace_aws.glue.catalog._PAUSE", 0.0)
+    monkeypatch.setattr("headrace_aws.glue.glue_catalog._PAUSE", 0.0)
     refusal_server.refuse(code, message)
     catalog = GlueCatalog({"endpoint": refusal_server.endpoint_url, "catalog.id": "111122223333"})
     with pytest.raises(kind) as caught:

@@ -14,12 +14,12 @@ import pytest
 from tests.support.glue import Glue, Refusing, lend_keys
 
 from headrace import ConfigError, HeadraceError, RetriableError
-from headrace.engine.retry import retry
-from headrace.runtime.jar_locks import find_locked, read_locks
-from headrace.runtime.session_builder import list_coordinates, with_parts
+from headrace.engine.plan.retry import retry
+from headrace.runtime.jars.jar_locks import find_locked, read_locks
+from headrace.runtime.session.session_builder import list_coordinates, with_parts
 from headrace.sdk.sink import Mode
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: Open
 def test_two_that_write_one_table_at_once_lose_nothing(
     open_catalog: OpenCatalog, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.engine.retry.FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("headrace.engine.plan.retry.FIRST_PAUSE_SECONDS", 0.1)
     catalog = open_catalog()
     first = catalog.target()
     first.write(PEOPLE, put(1, 0, "first"))

@@ -23,8 +23,8 @@ from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, Pipeline
 from headrace.testing.sources import SourceConformance
-from headrace.testing.stack import Kinesis
-from headrace_aws.kinesis.source import KinesisSource
+from headrace_sources.kinesis.kinesis_source import KinesisSource
+from headrace_stack import Kinesis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,14 +24,14 @@ from tests.support.kinesis_proxy import KinesisProxy, Sender, begin_events, send
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
-from headrace.testing.stack import Kinesis
-from headrace_aws.kinesis import reading, source
-from headrace_aws.kinesis.config import KinesisConfig
-from headrace_aws.kinesis.consumer import find_consumer
-from headrace_aws.kinesis.pages import SentPages
-from headrace_aws.kinesis.places import Place
-from headrace_aws.kinesis.reading import Reading
-from headrace_aws.kinesis.stream import Stream
+from headrace_sources.kinesis import kinesis_source, shard_reader
+from headrace_sources.kinesis.fan_out_consumer import find_consumer
+from headrace_sources.kinesis.kinesis_config import KinesisConfig
+from headrace_sources.kinesis.kinesis_stream import Stream
+from headrace_sources.kinesis.shard_pages import SentPages
+from headrace_sources.kinesis.shard_positions import Place
+from headrace_sources.kinesis.shard_reader import Reading
+from headrace_stack import Kinesis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def kinesis() -> Iterator[Kinesis]:
 
 @pytest.fixture(autouse=True)
 def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_SUBSCRIBE_SECONDS", AGAIN)
+    monkeypatch.setattr(kinesis_source, "_SUBSCRIBE_SECONDS", AGAIN)
     Environment(spark, monkeypatch).set(kinesis.environment)
 
 
@@ -69,7 +69,11 @@ def sender(kinesis: Kinesis) -> Iterator[Sender]:
 
 
 def options(proxy: KinesisProxy, name: str = "etl") -> dict[str, Any]:
-    return {"endpoint.url": proxy.endpoint_url, "consumer.type": "SubscribeToShard", "consumer.name": name}
+    return {
+        "endpoint.url": proxy.endpoint_url,
+        "fan_out_consumer.type": "SubscribeToShard",
+        "fan_out_consumer.name": name,
+    }
 
 
 def test_shards_that_split_send_all_they_have(
@@ -104,7 +108,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
     sender.records, sender.longest = 10, 0.01
     kinesis.put(stream, *[row(number, "a") for number in range(40)])
     few = {"stream": stream, "max.fetch.records.per.shard": 25}
-    first, second = (source.KinesisSource(**few, **options(sender)) for _ in range(2))
+    first, second = (kinesis_source.KinesisSource(**few, **options(sender)) for _ in range(2))
     first.open(spark)
     start, sizes = first.initial(), []
     while (end := first.latest(start, None)) != start:
@@ -216,7 +220,7 @@ def test_it_subscribes_again_after_what_was_seen() -> None:
         (
             [event("1"), cut("ResourceInUseException")],
             ConfigError,
-            f"has taken {FIRST} over from {SUBSCRIBED.consumer}; give each pipeline a `consumer.name` of its own",
+            f"has taken {FIRST} over from {SUBSCRIBED.consumer}; give each pipeline a `fan_out_consumer.name` of its own",
         ),
         ([refusal("AccessDeniedException")], ConfigError, "; allow kinesis:SubscribeToShard to this role or user"),
         (
@@ -235,7 +239,7 @@ def test_it_subscribes_again_after_what_was_seen() -> None:
 def test_refusals_are_sentences(
     monkeypatch: pytest.MonkeyPatch, events: list[Any], kind: type[HeadraceError], said: str
 ) -> None:
-    monkeypatch.setattr(reading, "_PATIENCE", -1.0)
+    monkeypatch.setattr(shard_reader, "_PATIENCE", -1.0)
     client = Refusing(events)
     with pytest.raises(kind) as caught:
         client.read()
@@ -262,7 +266,7 @@ def test_a_shard_that_sends_nothing_holds_up_no_other() -> None:
 
     client = Silent([event("1"), event("2", behind=0)])
     values = []
-    for batch in reading.read_readings(SUBSCRIBED, client, [Reading(FIRST, Place()), Reading(other, Place())]):
+    for batch in shard_reader.read_readings(SUBSCRIBED, client, [Reading(FIRST, Place()), Reading(other, Place())]):
         values += [row["value"] for row in batch.to_pylist() if row["mark"] is None]
         if len(values) == 2:
             come.set()
@@ -290,20 +294,20 @@ class Consumers:
 
 
 def test_a_consumer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headrace_aws.kinesis import consumer
+    from headrace_sources.kinesis import fan_out_consumer
 
-    monkeypatch.setattr(consumer, "_PAUSE", 0.0)
+    monkeypatch.setattr(fan_out_consumer, "_PAUSE", 0.0)
     named = Stream("orders", "eu-west-1", arn="arn:aws:kinesis:eu-west-1:123456789012:stream/orders")
     # Somebody else deletes it, and another one registers it first.
     client = Consumers("DELETING", None, None, "CREATING", "ACTIVE")
     assert find_consumer(named, client, "etl") == SUBSCRIBED.consumer
     assert client.registered == 2
-    monkeypatch.setattr(consumer, "_PATIENCE", -1.0)
+    monkeypatch.setattr(fan_out_consumer, "_PATIENCE", -1.0)
     with pytest.raises(RetriableError, match="the consumer etl is still CREATING"):
         find_consumer(named, Consumers("CREATING"), "etl")
 
 
 def test_options_that_contradict() -> None:
-    for wrong in ({"consumer.type": "SubscribeToShard"}, {"consumer.name": "etl"}):
+    for wrong in ({"fan_out_consumer.type": "SubscribeToShard"}, {"fan_out_consumer.name": "etl"}):
         with pytest.raises(ValueError, match=r"SubscribeToShard` and `consumer\.name` need each other"):
             KinesisConfig(stream="orders", **wrong)

@@ -25,15 +25,15 @@ from hypothesis import given, settings, strategies as st
 
 from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_aws.identity import Identity
-from headrace_aws.kinesis import reading
-from headrace_aws.kinesis.aggregation import MAGIC, split
-from headrace_aws.kinesis.config import KinesisConfig
-from headrace_aws.kinesis.errors import carry_errors, find_carried
-from headrace_aws.kinesis.pages import AskedPages, SentPages
-from headrace_aws.kinesis.places import COUNT_BITS, Place, partition_of, to_offset
-from headrace_aws.kinesis.planning import Planner, plan_range
-from headrace_aws.kinesis.reading import Mark, Reading, read_readings
-from headrace_aws.kinesis.stream import Stream
+from headrace_sources.kinesis import shard_reader as reading
+from headrace_sources.kinesis.kinesis_config import KinesisConfig
+from headrace_sources.kinesis.kinesis_errors import carry_errors, find_carried
+from headrace_sources.kinesis.kinesis_stream import Stream
+from headrace_sources.kinesis.kpl_aggregation import MAGIC, split
+from headrace_sources.kinesis.range_planner import Planner, plan_range
+from headrace_sources.kinesis.shard_pages import AskedPages, SentPages
+from headrace_sources.kinesis.shard_positions import COUNT_BITS, Place, partition_of, to_offset
+from headrace_sources.kinesis.shard_reader import Mark, Reading, read_readings
 
 STREAM = Stream("orders", "eu-west-1")
 SUBSCRIBED = replace(STREAM, consumer="arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/etl:1700000000")

@@ -27,10 +27,10 @@ from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError
 from headrace.errors import LoginError
-from headrace.testing.stack import Kinesis
 from headrace_aws import identity
 from headrace_aws.identity import Identity
-from headrace_aws.kinesis.source import KinesisSource
+from headrace_sources.kinesis.kinesis_source import KinesisSource
+from headrace_stack import Kinesis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

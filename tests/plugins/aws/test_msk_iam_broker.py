@@ -1,6 +1,6 @@
 """The login at a broker that verifies signatures, by Spark. Keys are the JVM's own properties, for its environment cannot change.
 
-The broker is ``headrace.testing.stack.Msk``, and not MSK. STS and MSK's own interface are a server here: it gives AWS's client in
+The broker is ``headrace_stack.Msk``, and not MSK. STS and MSK's own interface are a server here: it gives AWS's client in
 the JVM keys that the broker has issued, and boto3 the broker's address. Spark keeps clients of tests that are over, and these log in
 again as whoever is known then: that somebody did not log in is told by a run that is refused, and not by the broker.
 """
@@ -36,9 +36,9 @@ from tests.support import pipelines
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, HeadraceError, Pipeline
-from headrace.runtime.jars import cache_home
-from headrace.testing.stack import Msk
-from headrace.testing.stack.msk import Key
+from headrace.runtime.jars.resolution import cache_home
+from headrace_stack import Msk
+from headrace_stack.msk import Key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

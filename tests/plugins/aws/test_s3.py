@@ -26,13 +26,13 @@ from tests.support.waiting import until
 
 from headrace import Pipeline
 from headrace.sdk.sink import Table
-from headrace.testing.stack import S3, Kafka
-from headrace.testing.stack.kafka import Record
+from headrace_stack import S3, Kafka
+from headrace_stack.servers.kafka import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace.testing.stack.fixtures"]
+pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.slow]
 
 #: Records, of each batch, and the offset of one that nobody can read.

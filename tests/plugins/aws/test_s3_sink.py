@@ -12,8 +12,8 @@ from tests.support.s3_records import TOPIC, Orders, Record, cut_as_connector, or
 
 from headrace import DataError
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import VALUES, Target, plain, put
-from headrace_aws.s3 import sink as sink_module
+from headrace.testing._internal.tables import VALUES, Target, plain, put
+from headrace_sinks.s3 import s3_sink as sink_module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from tests.support.s3_records import TOPIC, Orders, Record, order
 
 from headrace import DataError, RetriableError
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import plain
-from headrace_aws.glue import client
-from headrace_aws.s3.sink import S3Sink
+from headrace.testing._internal.tables import plain
+from headrace_aws.glue import glue_client
+from headrace_sinks.s3.s3_sink import S3Sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark, pytest.mark.usefixtures("glue_login")]
 
@@ -135,7 +135,7 @@ def test_what_glue_refused_is_registered_later(
         raise RetriableError("AWS Glue is busy")
 
     with monkeypatch.context() as context:
-        context.setattr(client.GlueClient, "create_partitions", refuse)
+        context.setattr(glue_client.GlueClient, "create_partitions", refuse)
         with pytest.raises(RetriableError):
             orders.write(*records)
     assert glue.partitions(database, NAME).keys() == {("0",)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.testing.sinks import SinkConformance
-from headrace_aws.s3.sink import S3Sink
+from headrace_sinks.s3.s3_sink import S3Sink
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,8 @@ from tests.support.s3_records import TOPIC, Orders, Record, order
 
 from headrace import DataError
 from headrace.spark.sessions import Sessions
-from headrace_aws.s3.joda import translate_pattern
-from headrace_aws.s3.sink import S3Sink
+from headrace_sinks.s3.joda import translate_pattern
+from headrace_sinks.s3.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,7 +139,7 @@ def test_a_record_without_its_time_is_told(orders: Callable[..., Orders]) -> Non
 
 
 def test_when_it_is_written(orders: Callable[..., Orders], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_aws.s3.records.time.time", lambda: LATE / 1000)
+    monkeypatch.setattr("headrace_sinks.s3.pending_records.time.time", lambda: LATE / 1000)
     table = orders(**{"flush.size": 1, "partitioner": "hourly"})
     table.write(order(0))
     assert ids(table) == {"year=2015/month=07/day=17/hour=22 0": [0]}

@@ -12,8 +12,8 @@ from tests.support.record_log import LogRecord, RecordLog, append
 from tests.support.s3_records import read_object, read_objects
 
 from headrace import ConfigError, DataError, Pipeline
-from headrace_aws.s3.sink import S3Sink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sinks.s3.s3_sink import S3Sink
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
 from headrace_transforms import Mask, Unwrap
 

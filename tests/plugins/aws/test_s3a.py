@@ -29,18 +29,18 @@ from headrace.cli import startup
 from headrace.cli.main import cli
 from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
-from headrace.engine.replay import replay
-from headrace.runtime.jar_locks import find_locked, read_locks
-from headrace.runtime.session_builder import complete_session_conf, list_coordinates
+from headrace.engine.commands.replay import replay
+from headrace.runtime.jars.jar_locks import find_locked, read_locks
+from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.maintenance import Upkeep
 from headrace.sdk.plugins import registry
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.spark.stream_files import FILE_MANAGER, FOR_DISKS, FOR_STORES, choose_file_manager
-from headrace.testing.stack import S3
-from headrace.testing.tables import Target, put, remove
-from headrace_aws.s3a import S3A
+from headrace.testing._internal.tables import Target, put, remove
+from headrace_aws.s3a.s3a_file_system import S3A
 from headrace_sinks.iceberg import IcebergSink
+from headrace_stack import S3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.runtime.session_builder import spark_line, spark_version
+from headrace.runtime.session.session_builder import spark_line, spark_version
 from headrace.spark.sessions import Sessions
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import HudiSink

@@ -10,8 +10,8 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows
 from tests.support.waiting import stop_at_end, until, until_tables
 
-from headrace.engine import retry
-from headrace.testing.stack import Metastore
+from headrace.engine.plan import retry
+from headrace_stack import Metastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from tests.support import pipelines
 from tests.support.bronze import write_lines
 
 from headrace import Pipeline
-from headrace_sinks.iceberg import commit
+from headrace_sinks.iceberg import marked_commit as commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,17 +19,17 @@ from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
 from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
-from headrace_sinks.hudi.maintenance import _HEARTBEAT, _list_planned
-from headrace_sinks.hudi.timeline import next_instant, open_table
+from headrace_sinks.hudi.hudi_table_services import _HEARTBEAT, _list_planned
+from headrace_sinks.hudi.hudi_timeline import next_instant, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-MODULE = "headrace_sinks.hudi.maintenance"
+MODULE = "headrace_sinks.hudi.hudi_table_services"
 PEOPLE = "id int, name string"
 #: All that can be done, and nothing that is older than an hour.
 ALL = Upkeep(history_seconds=3600, files=2)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace import ConfigError
-from headrace.runtime.session_builder import check_supported, spark_line, spark_version
-from headrace.runtime.session_check import check_session
+from headrace.runtime.session.session_builder import check_supported, spark_line, spark_version
+from headrace.runtime.session.session_check import check_session
 from headrace_sinks.hudi import HudiSink
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from tests.support.bronze import Bronze
 from tests.support.kit import for_another_type
 
 from headrace import ConfigError, DataError, PluginError, RetriableError
-from headrace.runtime.session_check import check_session
+from headrace.runtime.session.session_check import check_session
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.testing.meantime import in_the_meantime
+from headrace.testing._internal.meantime import in_the_meantime
+from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.sinks import SinkConformance
-from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import catalog_of_folder, load_table
+from headrace_sinks.iceberg.iceberg_catalog import catalog_of_folder, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,10 +14,10 @@ from tests.support.iceberg import java_table, name_of
 from headrace.sdk.maintenance import MaintenanceStep, Upkeep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH
 from headrace.spark.sessions import Sessions
-from headrace.testing.faults import Calls, Fault, LostError
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.faults import Calls, Fault, LostError
+from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import active
+from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
 from headrace_sinks.iceberg.staging import stage_files
 
@@ -104,7 +104,7 @@ def test_a_step_that_is_cut_off(
     largest: int | None,
 ) -> None:
     if largest is not None:  # no file is small enough to be compacted
-        monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", largest)
+        monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", largest)
     options = {"write.delete.granularity": "partition"} if name == "rewrite-deletes" else {}
     sink = IcebergSink({"warehouse": str(tmp_path), "readers": list(readers), **options})
     shop, cut, places = Shop(Target(sink, clones.of("one"))), 0, list[int]()

@@ -12,15 +12,15 @@ from hypothesis import given, strategies as st
 from tests.support.iceberg import java_table, name_of
 from tests.support.reading import plan_reading
 
-from headrace.engine.retry import retry
+from headrace.engine.plan.retry import retry
 from headrace.errors import HeadraceError, RetriableError
 from headrace.sdk.maintenance import MaintenanceStep, Upkeep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.maintenance import METADATA_PROPERTIES
-from headrace_sinks.iceberg.mergeable import MOST_BYTES, TINY_BYTES, count_mergeable, find_mergeable
+from headrace_sinks.iceberg.compaction import MOST_BYTES, TINY_BYTES, count_mergeable, find_mergeable
+from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES
 
 pytestmark = pytest.mark.spark
 
@@ -124,7 +124,7 @@ def test_deletes_of_a_file_that_is_not_small_are_rewritten(
 ) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "write.delete.granularity": "partition"})
     target = Target(sink, clones.of("one"))
-    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)  # every file is large
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)  # every file is large
     target.write(PEOPLE, *[put(0, number, "old") for number in range(20)])
     for at in range(1, 6):
         target.write(PEOPLE, remove(at, at, ""))
@@ -172,8 +172,8 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
     target = Target(sink, clones.of("one"))
     for first in (0, 10, 20):  # each a file of ten rows
         target.apply(target.frame(PEOPLE, *[put(first, first + at, "old") for at in range(10)]).coalesce(1))
-    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)
-    monkeypatch.setattr("headrace_sinks.iceberg.maintenance.MOST_BYTES", 2000)
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MOST_BYTES", 2000)
     target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
     upkeep = Upkeep(history_seconds=3600, files=2)
     if readers:

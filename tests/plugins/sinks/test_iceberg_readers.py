@@ -15,9 +15,9 @@ from tests.support.bronze import Bronze
 from headrace import ConfigError, DataError
 from headrace.sdk.maintenance import Upkeep
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.catalog import active, load_table
+from headrace_sinks.iceberg.iceberg_catalog import active, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,10 +19,10 @@ from headrace.sdk.maintenance import Upkeep
 from headrace.sdk.sink import Batch
 from headrace.spark.observation import Observation
 from headrace.spark.sessions import Sessions
-from headrace.testing.tables import Target, put, remove
+from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink, position_deletes
-from headrace_sinks.iceberg.catalog import active
-from headrace_sinks.iceberg.commit import commit_files, commit_with_mark
+from headrace_sinks.iceberg.iceberg_catalog import active
+from headrace_sinks.iceberg.marked_commit import commit_files, commit_with_mark
 from headrace_sinks.iceberg.row_delta import HIGHEST, MOST_ROWS
 from headrace_sinks.iceberg.staging import stage_files
 
@@ -60,7 +60,7 @@ def maintain(target: Target) -> dict[str, str]:
 @pytest.fixture
 def large_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is small enough to be compacted."""
-    monkeypatch.setattr("headrace_sinks.iceberg.maintenance._LARGE_BYTES", 1)
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
 
 
 def test_newer_batches_add_rows_and_keys(target: Target) -> None:

@@ -11,10 +11,10 @@ from pyspark.sql import types as T
 from headrace.errors import ConfigError, DataError
 from headrace.sdk import Sink, Table
 from headrace_sinks import HudiSink, IcebergSink
-from headrace_sinks.hudi import readers as hudi_readers
-from headrace_sinks.hudi.maintenance import list_inline_options
-from headrace_sinks.iceberg import readers as iceberg_readers
-from headrace_sinks.readers import NAME_RULES, Fact, Reads, check_reader_names, list_names
+from headrace_sinks.hudi import hudi_readers
+from headrace_sinks.hudi.hudi_table_services import list_inline_options
+from headrace_sinks.iceberg import iceberg_readers
+from headrace_sinks.reader_support import NAME_RULES, Fact, Reads, check_reader_names, list_names
 
 #: The readers of whom all is known to be right, and those who do not see rows removed.
 KNOWING, IGNORANT = ["spark", "duckdb"], ["spark", "databricks"]

@@ -17,7 +17,7 @@ from headrace import HeadraceError, Pipeline
 from headrace.progress.model import TableProgress
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace_sinks import HudiSink, IcebergSink
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:

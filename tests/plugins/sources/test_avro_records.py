@@ -23,15 +23,15 @@ from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from headrace.engine.decode import RecordDecoder, Records
+from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, LoginError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
-from headrace_sources.connect.schema import MAX_LEVELS
 from headrace_sources.formats.avro import AvroFormat
-from headrace_sources.registries import client as registry
+from headrace_sources.kafka_connect.connect_schema import MAX_LEVELS
+from headrace_sources.registries import registry_client as registry
 from headrace_sources.registries.zlib import MAX_BYTES, inflate
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pyspark.sql import types as T
 
 from headrace.errors import DataError
 from headrace.spark.sessions import Sessions
-from headrace_sources.connect.avro import make_reader_schema, parse_avro_schema
-from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, parse_connect_schema
-from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.kafka_connect.avro_schema import make_reader_schema, parse_avro_schema
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema, parse_connect_schema
+from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.kafka_connect.decimals import with_numeric_decimals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

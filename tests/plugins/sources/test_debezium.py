@@ -12,7 +12,7 @@ from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION, RAW, TOPIC, Changes
 from headrace.sdk.positions import sortable
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.dialects.positions import source_position
+from headrace_sources.dialects.log_positions import source_position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import moto
 import pytest
 
 from headrace import ConfigError, DataError
-from headrace_sources.registries.glue import GlueRegistry
+from headrace_sources.registries.glue_registry import GlueRegistry
 
 SCHEMA = '{"type": "string"}'
 

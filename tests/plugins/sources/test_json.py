@@ -16,8 +16,8 @@ from headrace.errors import ConfigError, DataError
 from headrace.sdk.events import ERROR, PLACE, RAW, VALUE, Events
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.spark.sessions import Sessions
-from headrace_sources.formats.json import field_names as names
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json import field_names
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ class TestTypes:
     def test_a_name_that_is_right_elsewhere(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         lines(tmp_path, {"id": 1, "o": {"a": 1}, "l": [{"b": 1}]})
-        many = {f"x{n}": n for n in range(names.MAX_NEW_COLUMNS)}
+        many = {f"x{n}": n for n in range(field_names.MAX_NEW_COLUMNS)}
         good = {"id": 2, "o": {"a": 3}, "l": [{"b": 2}]}
         lines(tmp_path, many, good, {"id": 3, "o": {"a": 1, "id": 4}}, {"id": 5, "l": [{"b": 2, "a": 3}]}, batch=1)
         batch(spark, tmp_path, 0, log)
@@ -148,7 +148,7 @@ class TestTypes:
     def test_hundreds_of_names_in_one_batch_are_no_columns(self, spark: SparkSession, tmp_path: Path) -> None:
         log = SchemaLog()
         lines(tmp_path, {"id": 0})
-        odd = [{"id": n, f"x{n}": n} for n in range(1, names.MAX_NEW_COLUMNS + 2)]
+        odd = [{"id": n, f"x{n}": n} for n in range(1, field_names.MAX_NEW_COLUMNS + 2)]
         lines(tmp_path, *odd, {"id": -1}, batch=1)
         lines(tmp_path, {"id": 0, "x1": 5}, batch=2)
         batch(spark, tmp_path, 0, log)

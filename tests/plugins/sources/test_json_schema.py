@@ -17,7 +17,7 @@ from headrace.sdk.format import RecordReader, UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,12 +19,12 @@ from tests.support import pipelines
 from tests.support.waiting import until
 
 from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
-from headrace.engine.replay import replay
+from headrace.engine.commands.replay import replay
 from headrace.progress.model import BatchProgress
 from headrace.testing.sources import SourceConformance
-from headrace.testing.stack.kafka import Kafka, Record
 from headrace_sources.transports.kafka import KafkaSource
 from headrace_sources.transports.kafka_admin import KafkaAdmin
+from headrace_stack.servers.kafka import Kafka, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

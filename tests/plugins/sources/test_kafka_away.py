@@ -10,8 +10,8 @@ import pytest
 from tests.plugins.sources.test_kafka import change, job, names
 from tests.support.waiting import stop_at_end, until, until_tables
 
-from headrace.engine import query as engine
-from headrace.testing.stack.kafka import Kafka
+from headrace.engine.run import query as engine
+from headrace_stack.servers.kafka import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from tests.support import pipelines
 from tests.support.waiting import until
 
 from headrace import ConfigError, Pipeline
-from headrace.engine import renew_logins
-from headrace.testing.stack.kafka import Kafka
+from headrace.engine.batch import credential_rotation
+from headrace_stack.servers.kafka import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +134,7 @@ def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, s
 def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     login: Login, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renew_logins, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 2.0)
     query = Pipeline.from_dict(login.config()).start(spark, "200 ms")
     until(lambda: query.last_progress, "the first batch")
     login.change(in_file=False)
@@ -169,5 +169,5 @@ def test_without_a_reference_nobody_is_asked(login: Login, spark: SparkSession) 
     began = time.monotonic()
     with pytest.raises(ConfigError, match="the broker refused the login") as caught:
         query.await_termination(120)
-    assert time.monotonic() - began < renew_logins.PATIENCE_SECONDS
+    assert time.monotonic() - began < credential_rotation.PATIENCE_SECONDS
     assert "asked again" not in str(caught.value)

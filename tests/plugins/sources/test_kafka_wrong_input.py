@@ -18,11 +18,11 @@ from tests.support import pipelines
 
 from headrace import ConfigError, DataError, Pipeline
 from headrace.dead_letters.table_store import DeadLetterTable
-from headrace.engine.replay import ReplayResult, replay
+from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.progress.model import BatchProgress
 from headrace.sdk.events import KEPT_BYTES
 from headrace.spark.storage import Folder
-from headrace.testing.stack.kafka import Kafka, Record
+from headrace_stack.servers.kafka import Kafka, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

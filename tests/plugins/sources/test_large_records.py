@@ -13,10 +13,10 @@ from tests.support.ranged import TOPIC, LinesSource
 
 from headrace import Pipeline
 from headrace.config.settings import Settings
-from headrace.engine.replay import replay
+from headrace.engine.commands.replay import replay
 from headrace.sdk.events import KEPT_BYTES
 from headrace.sdk.sink import Table
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
 
 if TYPE_CHECKING:

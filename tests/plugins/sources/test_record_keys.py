@@ -16,7 +16,7 @@ from headrace.progress.model import BatchProgress
 from headrace.sdk.changes import ERROR, KEY
 from headrace.sdk.sink import Table
 from headrace_sources.dialects.flat import FlatDialect
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms.unwrap import Unwrap
 
 if TYPE_CHECKING:

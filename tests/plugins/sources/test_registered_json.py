@@ -21,19 +21,19 @@ from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from tests.plugins.sources.test_avro_records import KAFKA, PlayedRegistry, fake_registry
 
-from headrace.engine.decode import RecordDecoder, Records
+from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog, Subject
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
-from headrace_sources.connect.schema import MAX_LEVELS, parse_connect_schema
-from headrace_sources.connect.types import table_type
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
+from headrace_sources.kafka_connect.connect_schema import MAX_LEVELS, parse_connect_schema
+from headrace_sources.kafka_connect.connect_types import table_type
+from headrace_sources.registries.connect_json_schema import to_connect_block
 from headrace_sources.registries.json_payload import JsonPayloadParser
-from headrace_sources.registries.json_schema import to_connect_block
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

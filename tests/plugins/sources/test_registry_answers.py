@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError, DataError, RetriableError
-from headrace_sources.registries import client
-from headrace_sources.registries.client import Registry
+from headrace_sources.registries import registry_client as client
+from headrace_sources.registries.registry_client import Registry
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -23,10 +23,11 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from tests.plugins.sources.test_avro_records import ROW, body, make_topic, read, session
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.testing.stack import Registry, certificates
-from headrace.testing.stack.http import request
 from headrace_sources.formats.avro import AvroFormat
-from headrace_sources.registries import client as registry
+from headrace_sources.registries import registry_client
+from headrace_stack import Registry
+from headrace_stack.servers import key_stores
+from headrace_stack.servers.json_http import request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,9 +81,9 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of certificates, ``NAME.pem``, and their keys, ``NAME.key``: the registry's, a client's, a stranger's."""
     folder = tmp_path_factory.mktemp("pem")
     for name in ("registry", "client", "stranger"):
-        certificates.make(folder, name)
+        key_stores.make(folder, name)
         store = (folder / f"{name}.p12").read_bytes()
-        key, _, _ = pkcs12.load_key_and_certificates(store, certificates.PASSWORD.encode())
+        key, _, _ = pkcs12.load_key_and_certificates(store, key_stores.PASSWORD.encode())
         assert key is not None
         written = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
         (folder / f"{name}.key").write_bytes(key.private_bytes(*written, serialization.NoEncryption()))
@@ -103,7 +104,7 @@ def target() -> Iterator[str]:
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda version: version.name)
 def url(request: pytest.FixtureRequest, target: str, pem: Path) -> Iterator[str]:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pem / "client.pem"))
-    tls.load_cert_chain(pem / "registry.pem", pem / "registry.key")
+    tls.load_cert_chain(pem / "registry_client.pem", pem / "registry_client.key")
     tls.verify_mode, tls.maximum_version = ssl.CERT_REQUIRED, request.param
     server = TlsProxy(target, tls)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -126,7 +127,7 @@ def records(session: SparkSession, avro: AvroFormat) -> list[tuple[int, str]]:
 
 
 def test_records_are_read_with_a_clients_certificate(session: SparkSession, url: str, pem: Path) -> None:
-    whole = avro(url, pem, "registry.pem", "client.pem", "client.key")
+    whole = avro(url, pem, "registry_client.pem", "client.pem", "client.key")
     assert records(session, whole) == [(1, "a")]
     assert list(whole.connect(session)) == [(f"registry {url}", "answers, 1 subjects")]
 
@@ -134,15 +135,19 @@ def test_records_are_read_with_a_clients_certificate(session: SparkSession, url:
 def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, pem: Path) -> None:
     both = pem / "both.pem"
     both.write_text((pem / "client.pem").read_text() + (pem / "client.key").read_text())
-    assert records(session, avro(url, pem, "registry.pem", "both.pem")) == [(1, "a")]
+    assert records(session, avro(url, pem, "registry_client.pem", "both.pem")) == [(1, "a")]
 
 
 @pytest.mark.parametrize(
     ("files", "says", "fix"),
     [
-        (("registry.pem",), "no TLS connection came about: .*ALERT", "set `ssl.certificate.location` and `ssl.key.loc"),
         (
-            ("registry.pem", "stranger.pem", "stranger.key"),
+            ("registry_client.pem",),
+            "no TLS connection came about: .*ALERT",
+            "set `ssl.certificate.location` and `ssl.key.loc",
+        ),
+        (
+            ("registry_client.pem", "stranger.pem", "stranger.key"),
             "no TLS connection came about: .*ALERT",
             "to a certificate that the registry trusts",
         ),
@@ -152,13 +157,21 @@ def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, 
             "set `ssl.ca.location` to the certificate that signed the registry's",
         ),
         (("gone.pem",), r"`ssl.ca.location`, \S+/gone.pem, cannot be used: No such file", "name PEM files"),
-        (("registry.pem", "gone.pem"), r"`ssl.certificate.location`, \S+/gone.pem, cannot be used", "name PEM files"),
         (
-            ("registry.pem", "client.pem", "stranger.key"),
+            ("registry_client.pem", "gone.pem"),
+            r"`ssl.certificate.location`, \S+/gone.pem, cannot be used",
+            "name PEM files",
+        ),
+        (
+            ("registry_client.pem", "client.pem", "stranger.key"),
             r"`ssl.certificate.location`, \S+/client.pem and \S+/stranger.key, cannot be used: .*MISMATCH",
             "a key must be that of its certificate",
         ),
-        (("registry.pem", "client.pem", "client.locked"), "client.locked, cannot be used", "and have no password"),
+        (
+            ("registry_client.pem", "client.pem", "client.locked"),
+            "client.locked, cannot be used",
+            "and have no password",
+        ),
     ],
     ids=["no certificate", "unknown", "wrong ca", "no such ca", "no such certificate", "another's key", "locked key"],
 )
@@ -171,7 +184,7 @@ def test_what_does_not_fit(
     says: str,
     fix: str,
 ) -> None:
-    monkeypatch.setattr(registry, "PAUSES", (0.01,))
+    monkeypatch.setattr(registry_client, "PAUSES", (0.01,))
     with pytest.raises(ConfigError, match=says) as caught:
         records(session, avro(url, pem, *files))
     assert caught.value.where == url
@@ -180,7 +193,7 @@ def test_what_does_not_fit(
 
 def test_a_registry_that_hangs_up(session: SparkSession, pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that does not want this client, and does not say so."""
-    monkeypatch.setattr(registry, "PAUSES", ())
+    monkeypatch.setattr(registry_client, "PAUSES", ())
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def hang_up() -> None:
@@ -191,6 +204,6 @@ def test_a_registry_that_hangs_up(session: SparkSession, pem: Path, monkeypatch:
         thread = threading.Thread(target=hang_up)
         thread.start()
         with pytest.raises(RetriableError, match="the schema registry does not answer: ") as caught:
-            records(session, avro(f"https://127.0.0.1:{server.getsockname()[1]}", pem, "registry.pem"))
+            records(session, avro(f"https://127.0.0.1:{server.getsockname()[1]}", pem, "registry_client.pem"))
         thread.join(10)
     assert "whether it trusts what `ssl.certificate.location` names" in str(caught.value)

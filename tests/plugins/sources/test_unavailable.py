@@ -9,7 +9,7 @@ from tests.support import pipelines
 from tests.support.bronze import Bronze, write_lines
 
 from headrace import Pipeline
-from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
+from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
     from pathlib import Path

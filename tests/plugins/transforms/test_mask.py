@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from tests.support.records import record, topics_of
 from tests.support.spark_conf import case_sensitive, compile_plans
 
-from headrace.engine.change_reader import ChangeReader
-from headrace.engine.decode import RecordDecoder
-from headrace.engine.plan import Plan
-from headrace.engine.routing import Route, Routes
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Route, Routes
+from headrace.engine.read.change_reader import ChangeReader
+from headrace.engine.read.record_decoder import RecordDecoder
 from headrace.errors import DataError
 from headrace.sdk.changes import KEY, RAW, Changes
 from headrace.sdk.schema_log import SchemaLog
@@ -27,7 +27,7 @@ from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
 from headrace_sinks.console import ConsoleSink
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.formats.json.format import JsonFormat
+from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_sources.transports.files import FilesSource
 from headrace_transforms.mask import Mask
 from headrace_transforms.unwrap import Unwrap

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support.spark_conf import case_sensitive
 
-from headrace.engine.seen_columns import SeenColumns
+from headrace.engine.read.seen_columns import SeenColumns
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import KEY, Changes
 from headrace_transforms.rename import Rename

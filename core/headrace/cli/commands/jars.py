@@ -12,7 +12,7 @@ from headrace.cli.formatting import count_noun, escape_controls, format_size
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headrace.runtime.artefacts import Artefact
+    from headrace.runtime.jars.artifacts import Artifact
     from headrace.sdk.plugin import Plugin
 
 
@@ -34,9 +34,9 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
         _write_lock(lock)
         return
     from headrace.cli.startup import load_pipeline
-    from headrace.runtime.jar_locks import read_locks
-    from headrace.runtime.jars import cache_home, find_cached_jars, resolve_jars
-    from headrace.runtime.session_builder import spark_line, spark_version
+    from headrace.runtime.jars.jar_locks import read_locks
+    from headrace.runtime.jars.resolution import cache_home, find_cached_jars, resolve_jars
+    from headrace.runtime.session.session_builder import spark_line, spark_version
 
     version = spark_version()
     plan = load_pipeline(file).plan if file else None
@@ -58,11 +58,11 @@ def jars(file: str | None, *, download: bool, lock: str | None) -> None:
 
 
 def _write_lock(package: str) -> None:
-    from headrace.runtime.jar_locks import write_lock
-    from headrace.runtime.jars import describe_jars
-    from headrace.runtime.session_builder import spark_version
+    from headrace.runtime.jars.jar_locks import write_lock
+    from headrace.runtime.jars.resolution import describe_jars
+    from headrace.runtime.session.session_builder import spark_version
 
-    def resolve(coordinate: str) -> Sequence[Artefact]:
+    def resolve(coordinate: str) -> Sequence[Artifact]:
         return describe_jars(coordinate, spark_version=spark_version(), report=lambda text: click.echo(text, err=True))
 
     click.echo(f"written: {write_lock(_with_parts(_list_installed_plugins()), package, resolve)}")

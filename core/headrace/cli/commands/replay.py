@@ -17,7 +17,7 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
     They come into their tables in the order of their positions, and never twice. Stop the pipeline first.
     """
     from headrace.cli.startup import open_session
-    from headrace.engine.replay import replay as replay_dead_letters
+    from headrace.engine.commands.replay import replay as replay_dead_letters
 
     nothing = True
     with open_session(file, "replaying") as (pipeline, spark):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from headrace.cli.run_log import TextLines
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
-    from headrace.engine.maintenance import Maintained
-    from headrace.engine.query import Query
+    from headrace.engine.batch.maintainer import Maintained
+    from headrace.engine.run.query import Query
     from headrace.pipeline import Pipeline
     from headrace.progress.model import BatchProgress
 
@@ -124,7 +124,7 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     """Returns when the run has ended; raises why it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    from headrace.engine.error_translation import SparkDiedError, spark_died
+    from headrace.engine.plan.error_translation import SparkDiedError, spark_died
 
     stopper: threading.Thread | None = None
     away: str | None = None

@@ -32,13 +32,13 @@ def _find_pyspark_version() -> str:
         return package_version("pyspark")
     except PackageNotFoundError:
         # A Spark that a cluster brings has its PySpark on the path, and no package that says so.
-        from headrace.runtime.session_builder import spark_version
+        from headrace.runtime.session.session_builder import spark_version
 
         return spark_version()
 
 
 def _describe_java(spark_version: str) -> str:
-    from headrace.runtime.java import find_java
+    from headrace.runtime.java.installation import find_java
 
     try:
         java = find_java(spark_version)

@@ -72,16 +72,16 @@ def live(folder: Path, changes: int) -> None:
 def _check_requirements() -> None:
     """ConfigError for what is missing, before anything is fetched or started."""
     try:
-        import headrace.testing.stack  # noqa: F401 - its client libraries
+        import headrace_stack  # noqa: F401 - its client libraries
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the Python package {error.name} is not installed",
             where="headrace live",
-            fix="pip install 'headrace[test]'",
+            fix="pip install 'headrace[stack]'",
         ) from None
     from headrace.pipeline import Pipeline
-    from headrace.runtime.java import find_java
-    from headrace.runtime.session_builder import check_supported, spark_line, spark_version
+    from headrace.runtime.java.installation import find_java
+    from headrace.runtime.session.session_builder import check_supported, spark_line, spark_version
 
     os.environ["SALT"] = SALT
     version = spark_version()

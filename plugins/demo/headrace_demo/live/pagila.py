@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pg8000.native import Connection
 
-    from headrace.testing.stack import Postgres
+    from headrace_stack import Postgres
 
 _FILE = Path(__file__).with_name("data") / "pagila.sql.xz"
 #: Rows as pg_dump writes them, between the statements.

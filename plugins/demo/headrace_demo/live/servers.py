@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from headrace.errors import FatalError
-from headrace.testing.stack import Connect, Kafka, Postgres
 from headrace_demo.live import pagila
+from headrace_stack import Connect, Kafka, Postgres
 
 if TYPE_CHECKING:
     from rich.console import Console

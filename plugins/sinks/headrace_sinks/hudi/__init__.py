@@ -1,5 +1,5 @@
 """Hudi tables."""
 
-from headrace_sinks.hudi.sink import HudiSink
+from headrace_sinks.hudi.hudi_sink import HudiSink
 
 __all__ = ["HudiSink"]

@@ -1,5 +1,5 @@
 """Iceberg tables."""
 
-from headrace_sinks.iceberg.sink import IcebergSink
+from headrace_sinks.iceberg.iceberg_sink import IcebergSink
 
 __all__ = ["IcebergSink"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import ConfigError, find_missing_file, is_under
-from headrace_sinks.iceberg.catalog import actions_of
+from headrace_sinks.iceberg.iceberg_catalog import actions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import Observation, RetriableError, quote_name
-from headrace_sinks.iceberg.commit import commit_files
+from headrace_sinks.iceberg.marked_commit import commit_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, materialize_with, quote_name
-from headrace_sinks.iceberg.catalog import format_version
-from headrace_sinks.iceberg.commit import MARK, commit_files, commit_with_mark
 from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_keys
+from headrace_sinks.iceberg.iceberg_catalog import format_version
+from headrace_sinks.iceberg.marked_commit import MARK, commit_files, commit_with_mark
 from headrace_sinks.iceberg.merge import merge
 from headrace_sinks.iceberg.position_deletes import has_one_partition, read_places, write_places
 from headrace_sinks.iceberg.staging import stage_files

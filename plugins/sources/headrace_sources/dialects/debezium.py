@@ -20,7 +20,7 @@ from headrace.sdk import (
     record_columns,
     reuse_columns,
 )
-from headrace_sources.dialects.positions import name_order, position_parts, snapshot_columns, source_position
+from headrace_sources.dialects.log_positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
     drop_tombstones_without_key,
     fill_key,
@@ -31,7 +31,7 @@ from headrace_sources.dialects.record_columns import (
     spell_key_columns,
     with_tombstones,
 )
-from headrace_sources.dialects.unavailable import PLACEHOLDER, placeholder_tests
+from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

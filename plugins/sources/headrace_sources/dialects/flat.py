@@ -16,7 +16,7 @@ from headrace.sdk import (
     record_columns,
 )
 from headrace_sources.dialects.debezium import DebeziumConfig
-from headrace_sources.dialects.positions import (
+from headrace_sources.dialects.log_positions import (
     POSITION_FIELDS,
     name_order,
     position_parts,
@@ -34,7 +34,7 @@ from headrace_sources.dialects.record_columns import (
     spell_key_columns,
     with_tombstones,
 )
-from headrace_sources.dialects.unavailable import placeholder_tests
+from headrace_sources.dialects.unavailable_values import placeholder_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -27,10 +27,10 @@ from headrace_sources.formats.avro_scan import AvroScan
 from headrace_sources.formats.avro_storage import describe_avro
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.registries.avro_payload import AvroPayloadParser
-from headrace_sources.registries.client import Registry
-from headrace_sources.registries.config import RegistryConfig
 from headrace_sources.registries.decoder import RegistryDecoder
-from headrace_sources.registries.glue import GlueRegistry
+from headrace_sources.registries.glue_registry import GlueRegistry
+from headrace_sources.registries.registry_client import Registry
+from headrace_sources.registries.registry_config import RegistryConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,9 +18,9 @@ from headrace.sdk import (
     promote,
     quote_name,
 )
-from headrace_sources.connect.avro import has_wide_decimal, make_reader_schema, parse_avro_schema
-from headrace_sources.connect.schema import ConnectSchema, union_by_name
-from headrace_sources.connect.types import (
+from headrace_sources.kafka_connect.avro_schema import has_wide_decimal, make_reader_schema, parse_avro_schema
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema, union_by_name
+from headrace_sources.kafka_connect.connect_types import (
     conversion_failed,
     convert,
     drop_unknown_names,

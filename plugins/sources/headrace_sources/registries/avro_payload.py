@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace_sources.connect.avro import make_reader_schema, parse_avro_schema
+from headrace_sources.kafka_connect.avro_schema import make_reader_schema, parse_avro_schema
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
 if TYPE_CHECKING:

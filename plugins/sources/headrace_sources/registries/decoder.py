@@ -19,10 +19,10 @@ from headrace.sdk import (
     find_unknown_schemas,
     union_schemas,
 )
-from headrace_sources.connect.schema import EndlessSchemaError
+from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser
-from headrace_sources.registries.reader import KEY_FIX, EmptyReader, KnownFrames, RegistryReader, WriterSchema
+from headrace_sources.registries.registry_reader import KEY_FIX, EmptyReader, KnownFrames, RegistryReader, WriterSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, limit_schema, parse_connect_schema
-from headrace_sources.connect.types import wire_type
-from headrace_sources.registries.json_schema import to_connect_block
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema, limit_schema, parse_connect_schema
+from headrace_sources.kafka_connect.connect_types import wire_type
+from headrace_sources.kafka_connect.decimals import with_numeric_decimals
+from headrace_sources.registries.connect_json_schema import to_connect_block
 from headrace_sources.registries.payload import PayloadParser, PayloadReader
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace_sources.connect.schema import ConnectSchema
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

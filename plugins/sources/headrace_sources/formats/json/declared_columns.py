@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.sdk import ConfigError, SchemaLog, Subject, match_names
-from headrace_sources.connect.schema import LEAF_NAMES, ConnectSchema
-from headrace_sources.connect.types import parse_type_name, table_type, to_connect_schema
+from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema
+from headrace_sources.kafka_connect.connect_types import parse_type_name, table_type, to_connect_schema
 
 #: A type and no list of columns, which Spark would take for a struct.
 _TYPE = re.compile(r"\w+(\(\d+(, *\d+)?\))?|(array|map|struct)<.*>")

@@ -22,9 +22,6 @@ from headrace.sdk import (
     reuse_columns,
     union_schemas,
 )
-from headrace_sources.connect.decimals import with_numeric_decimals
-from headrace_sources.connect.schema import ConnectSchema, limit_schema, parse_connect_schema, union_by_name
-from headrace_sources.connect.types import convert_column, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
     BODY,
@@ -35,7 +32,15 @@ from headrace_sources.formats.json.parsing import (
     has_several_documents,
     parse_options,
 )
-from headrace_sources.registries.reader import EmptyReader
+from headrace_sources.kafka_connect.connect_schema import (
+    ConnectSchema,
+    limit_schema,
+    parse_connect_schema,
+    union_by_name,
+)
+from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
+from headrace_sources.kafka_connect.decimals import with_numeric_decimals
+from headrace_sources.registries.registry_reader import EmptyReader
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

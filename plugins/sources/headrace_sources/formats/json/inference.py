@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace_sources.connect.schema import ConnectSchema
-from headrace_sources.connect.types import wire_type
 from headrace_sources.formats.json.field_names import case_sensitive_names
 from headrace_sources.formats.json.parsing import BODY, CORRUPT, is_too_deep, parse_options
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema
+from headrace_sources.kafka_connect.connect_types import wire_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

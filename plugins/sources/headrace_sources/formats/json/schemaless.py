@@ -17,8 +17,6 @@ from headrace.sdk import (
     barrier,
     quote_name,
 )
-from headrace_sources.connect.schema import ConnectSchema
-from headrace_sources.connect.types import conversion_failed, convert, table_type, wire_type
 from headrace_sources.formats.json.declared_columns import (
     find_declared_columns,
     find_rows,
@@ -43,7 +41,9 @@ from headrace_sources.formats.json.parsing import (
     is_too_deep,
     parse_options,
 )
-from headrace_sources.registries.reader import KEY_FIX
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema
+from headrace_sources.kafka_connect.connect_types import conversion_failed, convert, table_type, wire_type
+from headrace_sources.registries.registry_reader import KEY_FIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

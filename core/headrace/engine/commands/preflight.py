@@ -1,0 +1,161 @@
+"""What a pipeline finds before it runs: its plugins, the topics and columns, and whether everything answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.engine.plan.dialect_choice import find_strangers
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.read.change_reader import ChangeReader
+from headrace.engine.read.record_decoder import Records
+from headrace.engine.read.seen_columns import SeenColumns
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.errors import HeadraceError
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.source import SourceContext
+from headrace.spark.storage import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.sdk.events import Events
+
+
+@dataclass(frozen=True)
+class CheckItem:
+    """One thing that ``check`` looked at and what it found; ``error`` where that stands in the way of a run."""
+
+    what: str
+    found: str
+    error: HeadraceError | None = None
+
+    def redact(self, clean: Callable[[str], str]) -> CheckItem:
+        """The same as ``clean`` leaves its texts."""
+        return CheckItem(clean(self.what), clean(self.found), self.error and self.error.redact(clean))
+
+
+def list_plugins(plan: Plan) -> CheckItem:
+    """The plugins that the pipeline names."""
+    names = dict.fromkeys(p.name for p in plan.plugins if not isinstance(p, Dialect))
+    return CheckItem("plugins", ", ".join(names))
+
+
+def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
+    """What every plugin finds at the other end, and then what a few records of each topic would become."""
+    broken = False
+    try:
+        yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
+    except Exception as raised:  # noqa: BLE001 - the others are tried as well
+        yield _failure(raised, plan, "checkpoint")
+    for plugin in plan.plugins:
+        try:
+            for what, found in plugin.connect(session):
+                yield CheckItem(what, found)
+        except Exception as raised:  # noqa: BLE001
+            broken = True
+            yield _failure(raised, plan, plugin.name)
+    if broken or not plan.source.yields_records:
+        return
+    yield from _try_samples(plan, session)
+
+
+def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
+    """What a few records of each topic would become."""
+    context = _context(plan, session)
+    reader, samples = ChangeReader(plan), dict[str, Records]()
+    try:
+        samples.update(plan.source.sample(context))
+    except Exception as raised:  # noqa: BLE001
+        yield _failure(raised, plan, f"source {plan.source.name}")
+    for topic, records in samples.items():
+        try:
+            events = reader.decode(context, {topic: records})
+            for one in events:
+                yield from _topic(plan, session, one, SeenColumns())
+            if not events:
+                kind = plan.value_format.name if plan.value_format else ""
+                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
+        except Exception as raised:  # noqa: BLE001
+            yield _failure(raised, plan, f"topic {topic}")
+
+
+def find_names(plan: Plan, session: SparkSession) -> bool:
+    """Whether the columns that transforms name were looked for and found; ConfigError when one is in no topic there is.
+
+    Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
+    it stays as it is when it is applied again.
+    """
+    has_names = any(transform.reads() for transform in plan.transforms)
+    if not has_names or plan_columns(plan, session):
+        return True
+    if not plan.source.yields_records:
+        return False
+    seen = SeenColumns()
+    reader = ChangeReader(plan)
+    try:
+        context = _context(plan, session)
+        for topic, records in plan.source.sample(context).items():
+            for events in reader.decode(context, {topic: records}, apart=True):
+                if events.error is not None:  # its table says so itself, and might have had the columns
+                    return False
+                _topic(plan, session, events, seen)
+            if seen.has_all(plan.transforms):
+                break
+    except Exception as error:
+        raise translate(error, plan) from error
+    if seen:
+        seen.check_names()
+    return bool(seen)
+
+
+def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
+    """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
+    seen = SeenColumns()
+    try:
+        context = _context(plan, session)
+        topics = ChangeReader(plan).split(context, plan.source.peek(context))
+        items = [item for events in topics for item in _topic(plan, session, events, seen)]
+    except Exception as error:
+        raise translate(error, plan) from error
+    seen.check_names()
+    return items
+
+
+def _context(plan: Plan, session: SparkSession) -> SourceContext:
+    limit = plan.settings.max_message_bytes
+    return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)
+
+
+def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
+    """What becomes of a topic, and what is hidden of its table."""
+    name = f"topic {events.topic}"
+    if what := plan.metadata_topic(events.topic, events.schema):
+        return [CheckItem(name, f"{what}: no table")]
+    route = plan.routes.of(events.topic, events.part)
+    if route is None:
+        return [CheckItem(name, "no rule of `tables:` names it: left out")]
+    changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
+    try:
+        batch = TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
+        for sink in plan.sinks:
+            sink.check_stored(session, batch.table)
+    except HeadraceError as error:  # its table fails, and the others go on
+        return [CheckItem(name, error.what, error)]
+    key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
+    items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
+    for what, dialect in find_strangers(plan.strangers, events.schema).items():
+        if plan.dialect_of(events) is not dialect:
+            found = (
+                f"{what} takes events like these too, and is not asked; with `dialects: {{{dialect.name}: {{}}}}` it is"
+            )
+            items.append(CheckItem(name, found))
+    masks = seen.masks.get(events.topic)
+    return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
+
+
+def _failure(raised: Exception, plan: Plan, what: str) -> CheckItem:
+    error = translate(raised, plan).at(what)
+    return CheckItem(what, error.what, error)

@@ -1,0 +1,137 @@
+"""A table is made equal to a snapshot: what was not in it, and is older, goes, as before a truncate at the place where it began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters import file_store
+from headrace.engine.batch.catch_up import read_failures
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.write.sink_writer import SinkWriter
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.errors import ConfigError
+from headrace.sdk.sink import Sink, Table
+from headrace.spark.sessions import Sessions
+from headrace.suggestions import did_you_mean
+from headrace.upsert.snapshots import Snapshot
+from headrace.upsert.table_state import SNAPSHOTS, TableStates
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.upsert.truncates import TruncateMarker
+
+
+@dataclass(frozen=True)
+class Resync:
+    """What a resync did to a sink's table.
+
+    ``batch``: the first that had rows of the snapshot; ``seen``: when, UTC, ISO 8601; ``removed``: rows that are gone.
+    """
+
+    table: str
+    sink: str
+    batch: int
+    seen: str
+    removed: int
+
+
+def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) -> list[Resync]:
+    """Removes the rows that are older than a table's newest snapshot, from every sink that upserts. No run may go on meanwhile.
+
+    ``now``: even if the snapshot has not come to its end, or has dead letters. ConfigError when nobody can say what may go.
+    What was removed does not come back; the same again removes nothing.
+    """
+    checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
+    state = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds).of(table)
+    if not plan.removes_rows:
+        raise ConfigError(
+            "keeps the rows that the database deletes, so that none may go",
+            where=f"table {table}",
+            fix="leave out `delete.tombstone.handling.mode` of `unwrap`",
+        )
+    snapshot = state.snapshot.value
+    if snapshot is None:
+        raise _no_snapshot(checkpoint, table)
+    _check_whole(checkpoint, table, snapshot)
+    if not now:
+        _check_applied(plan, spark, checkpoint, table, snapshot)
+    job = TableBatch(
+        table=Table(table, snapshot.key),
+        marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch),
+        modes={},
+        columns=(),
+        truncated_sinks=tuple(sink for sink in plan.sinks if _upserts(sink)),
+    )
+    state.truncate.advance(snapshot.position)
+    try:
+        return _remove_older(job, state.truncate, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
+    except Exception as error:
+        raise translate(error, plan) from error
+
+
+def _remove_older(job: TableBatch, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot) -> list[Resync]:
+    removed = []
+    for sink in job.truncated_sinks:
+        stored = writer.read_stored(sink, job.table)
+        removed.append(0 if stored is None else marker.deletes_for(stored, job.table.key).count())
+    writer.truncate(job, marker)
+    return [
+        Resync(job.table.name, sink.name, snapshot.batch, snapshot.seen, count)
+        for sink, count in zip(job.truncated_sinks, removed, strict=True)
+    ]
+
+
+def _upserts(sink: Sink) -> bool:
+    return sink.capabilities.upsert and sink.config.mode in (None, "upsert")
+
+
+def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
+    known = [unquote(name) for name in checkpoint.folder.folder(SNAPSHOTS).names()]
+    fix = "let the connector take a new snapshot of it, and the pipeline apply that"
+    return ConfigError(
+        "no row of a snapshot of it was applied",
+        where=f"table {table}",
+        fix=f"{fix}; {did_you_mean(table, known)}" if known else fix,
+    )
+
+
+def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
+    """ConfigError where a snapshot does not say what belongs in the table."""
+    if len(snapshot.topics) > 1:
+        raise ConfigError(
+            f"{len(snapshot.topics)} topics feed it, and a snapshot of one says nothing of the others: "
+            f"{', '.join(snapshot.topics)}",
+            where=f"table {table}",
+            fix="give them a `target:` each",
+        )
+    if table in read_failures(checkpoint.folder.folder("behind")):
+        raise ConfigError(
+            "is set aside, and has not got all that was sent",
+            where=f"table {table}",
+            fix="let it catch up: `headrace run`",
+        )
+
+
+def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
+    """ConfigError where rows of the snapshot are not in the table yet."""
+    if not snapshot.has_ended:
+        raise ConfigError(
+            f"its snapshot, which began in batch {snapshot.batch}, has not come to its end",
+            where=f"table {table}",
+            fix="let the pipeline apply all of it; a table of one row may have no end: then add `--now`",
+        )
+    dead_letters = file_store.read(spark, checkpoint.dead_letters, plan.dead_letter_table)
+    if dead_letters is None:
+        return
+    count = dead_letters.where((dead_letters["table"] == table) & (dead_letters["batch"] >= snapshot.batch)).count()
+    if count:
+        raise ConfigError(
+            f"{count} of its records since the snapshot began are dead letters, and their rows would go",
+            where=f"table {table}",
+            fix="`headrace replay` them after a repair; or add `--now`",
+        )

@@ -1,0 +1,143 @@
+"""Errors of Spark, Hadoop and the JVM in headrace's words."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
+from headrace.sdk.plugins import OWN, registry
+from headrace.spark.error_text import causes, first_line, full_text
+
+if TYPE_CHECKING:
+    from headrace.engine.plan.pipeline_plan import Plan
+    from headrace.sdk.plugin import Plugin
+
+_KNOWN = (
+    (
+        "No space left on device|Disk quota exceeded",
+        "there is no space left on the disk",
+        "free some and start again: nothing is lost",
+    ),
+    (
+        "Permission denied|AccessDeniedException|AccessControlException|Mkdirs failed|Read-only file system",
+        "it may not be written there",
+        "give this user the right to write, or use another path",
+    ),
+    (
+        "OutOfMemoryError|GC overhead limit",
+        "the memory is used up",
+        "raise spark.driver.memory under `spark:`, or limit the batch",
+    ),
+)
+#: What Java, Thrift and HTTP clients say of a server that went away: a catalog, an object store.
+_AWAY = (
+    "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
+    "|TTransportException|failed to respond|No route to host"
+)
+
+
+class SparkDiedError(FatalError):
+    """What a run works with is gone: the JVM behind this process, or Spark in it."""
+
+
+def spark_died() -> SparkDiedError:
+    """The error of a run whose JVM is gone."""
+    fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
+    return SparkDiedError("the Java process of Spark has ended", fix=fix)
+
+
+def spark_stopped() -> SparkDiedError:
+    """The error of a run under which somebody stopped Spark."""
+    fix = "end pipelines before Spark: query.stop(), then spark.stop(); nothing is lost: the next run repeats the batch"
+    return SparkDiedError("Spark was stopped while the pipeline ran", fix=fix)
+
+
+def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
+    """``error`` as one of ours: by a file system, the plugin whose call raised it, the source, a transform, what the machine says, else as it is.
+
+    What a sink is given is read by its write: there the source's errors come out of the sink, but no other sink's.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    for link in causes(error):
+        if isinstance(link, HeadraceError):
+            return link
+        # What Java says itself is of the other class, or has a trace.
+        if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
+            return spark_died()
+    sinks = () if plugin in plan.sinks else plan.sinks
+    for candidate in [
+        *plan.file_systems,
+        plugin,
+        plan.source,
+        plan.value_format,
+        plan.key_format,
+        *plan.transforms,
+        *sinks,
+    ]:
+        if candidate is not None and (found := candidate.explain(error)) is not None:
+            return found
+    text = full_text(error)
+    for signs, what, fix in _KNOWN:
+        if line := _line_with(signs, text):
+            return FatalError(f"{what}: {line}", fix=fix)
+    if away := _line_with(_AWAY, text):
+        return RetriableError(
+            f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
+        )
+    said = _name_culprit(error, plan) + first_line(error)
+    return FatalError(said, fix="run it again with --traceback for the whole error")
+
+
+def _name_culprit(error: BaseException, plan: Plan) -> str:
+    """Whose plugin raised it, where another distribution than headrace brought it, and what kind of error it is."""
+    plugins = {id(plugin): plugin for plugin in plan.plugins}
+    for link in causes(error):
+        frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
+        for frame in reversed(frames):
+            plugin = plugins.get(id(frame.f_locals.get("self")))
+            if plugin is None:
+                continue
+            distribution = registry().distribution_of(plugin)
+            if distribution in (None, OWN):
+                return ""
+            return f"{plugin.name!r} of {distribution} raises {type(link).__name__}: "
+    return ""
+
+
+@contextmanager
+def say_errors(plan: Plan) -> Iterator[None]:
+    """Errors come out of the block without secrets, and in the words of a file system where one knows better than who met them."""
+    with redact_errors(plan.redact):
+        try:
+            yield
+        except Exception as error:
+            found = next((one for system in plan.file_systems if (one := system.explain(error))), None)
+            if found is None:
+                raise
+            raise found from error
+
+
+@contextmanager
+def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
+    """No error that comes out of the block says a secret."""
+    try:
+        yield
+    except HeadraceError as error:
+        error.redact(redact)
+        raise
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        if redact(text) == text:
+            raise
+        raise FatalError(redact(first_line(error))) from RedactedError(redact(text))
+
+
+def _line_with(signs: str, text: str) -> str:
+    """The first line in which the pattern is found, empty when there is none."""
+    found = next((line for line in text.splitlines() if re.search(signs, line)), "")
+    return found.strip(": \t").removeprefix("Caused by: ")

@@ -1,0 +1,190 @@
+"""A pipeline with its plugins built: what the engine runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.config.settings import Settings
+from headrace.dead_letters.policy import DeadLetterPolicy
+from headrace.engine.plan.dialect_choice import Strangers, find_strangers, recognises
+from headrace.engine.plan.routing import Routes
+from headrace.engine.plan.stored_table import read_stored
+from headrace.errors import DataError, HeadraceError
+from headrace.runtime.session.session_builder import with_parts
+from headrace.sdk.changes import TOMBSTONE
+from headrace.sdk.dialect import Dialect
+from headrace.sdk.events import Events
+from headrace.sdk.file_system import FileSystem
+from headrace.sdk.format import Format
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.reject_reason import UNREADABLE, RejectReason
+from headrace.sdk.schema_log import SchemaLog
+from headrace.sdk.sink import Sink, Table
+from headrace.sdk.source import RangedSource, Source
+from headrace.sdk.transform import Transform
+from headrace.spark.columns import name_fold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from headrace.config.renewal import Renewal
+    from headrace.dead_letters.table_store import DeadLetterTable
+    from headrace.spark.storage import Folder
+
+
+@dataclass
+class Plan:
+    """Everything a run needs but a session. Nothing of it changes but the plugins that log in somewhere (``renew``)."""
+
+    name: str
+    source: Source
+    sinks: tuple[Sink, ...]
+    checkpoint: str
+    routes: Routes
+    dialects: tuple[Dialect, ...]
+    transforms: tuple[Transform, ...] = ()
+    value_format: Format | None = None
+    key_format: Format | None = None
+    #: Those of its addresses.
+    file_systems: tuple[FileSystem, ...] = ()
+    spark_conf: dict[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    #: The table that keeps dead letters; None: files in the checkpoint.
+    dead_letter_table: DeadLetterTable | None = None
+    redact: Callable[[str], str] = field(default=str, repr=False)
+    #: Dialects that are installed and neither named nor at home: asked when no other knows a shape.
+    strangers: Strangers = field(default_factory=dict)
+    #: How the pipeline is built again; None: its file has no references.
+    renewal: Renewal | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def renew(self, session: SparkSession) -> bool:
+        """Whether the references of the file say something else by now: the plugins that log in somewhere are then those made of it.
+
+        ``session``: in which a ranged source plans. Transforms stay: a salt is that with which a run began. Raises when the
+        references cannot be resolved any more.
+        """
+        with self._lock:
+            renewed = self.renewal.build() if self.renewal else None
+            if renewed is None:
+                return False
+            if isinstance(renewed.source, RangedSource):
+                renewed.source.open(session)
+            for name in ("source", "value_format", "key_format", "sinks", "dead_letter_table"):
+                setattr(self, name, getattr(renewed.plan, name))
+            return True
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        formats = [f for f in (self.value_format, self.key_format) if f]
+        return with_parts([self.source, *formats, *self.dialects, *self.transforms, *self.sinks, *self.file_systems])
+
+    @property
+    def sql_conf(self) -> dict[str, str]:
+        """Settings of headrace's own sessions: the plugins', and over them the pipeline's."""
+        conf: dict[str, str] = {}
+        for plugin in self.plugins:
+            conf.update(plugin.sql_conf)
+        return {**conf, **self.spark_conf}
+
+    @property
+    def dead_letter_policy(self) -> DeadLetterPolicy:
+        return DeadLetterPolicy(self.settings.dead_letters, self.settings.max_dead_letters)
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether what the database deletes is removed, and not kept or left out."""
+        return all(transform.deletes_rows for transform in self.transforms if transform.flattens)
+
+    @property
+    def applies_tombstones(self) -> bool:
+        """Whether a tombstone may remove a row: from a sink that keeps one row per key."""
+        modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
+        return self.removes_rows and not modes.isdisjoint((None, "upsert"))
+
+    @property
+    def stores_tombstones(self) -> bool:
+        """Whether a sink that appends is given tombstones."""
+        return any(TOMBSTONE in sink.record_columns() for sink in self.sinks)
+
+    @property
+    def hides_values(self) -> bool:
+        return any(transform.hides_values for transform in self.transforms)
+
+    @property
+    def mask_rules(self) -> dict[str, str]:
+        """Column → the rules that hide it, without anything secret."""
+        rules: dict[str, str] = {}
+        for transform in self.transforms:
+            for column, rule in transform.rules().items():
+                rules[column] = f"{rules[column]}, {rule}" if column in rules else rule
+        return rules
+
+    def open_schema_log(self, session: SparkSession, folder: Folder | None = None) -> SchemaLog:
+        """The log of schemas in ``folder``, with what file and tables say of the types of columns."""
+        return SchemaLog(
+            folder,
+            file_types=self.routes.columns,
+            table_types=partial(self._read_stored_types, session),
+            row_fields=self.row_fields,
+            ruled=self.settings.dead_letters,
+        )
+
+    def metadata_topic(self, topic: str, schema: StructType) -> str | None:
+        """What a topic of this schema tells of the stream itself, when it holds no rows."""
+        return next((what for d in self.dialects if (what := d.metadata_topic(topic, schema))), None)
+
+    def row_fields(self, schema: StructType) -> Collection[str]:
+        """The fields of events of this schema that are rows of their table, as the dialect says that is to read them."""
+        dialect = self._find_dialect(schema)
+        return [name for name in dialect.row_fields if name in schema.names] if dialect else []
+
+    def dialect_of(self, events: Events) -> Dialect:
+        """The first dialect that matches a topic's events. Raises why the topic could not be read; DataError without one."""
+        if events.error is not None:
+            raise events.error
+        try:
+            dialect = self._find_dialect(events.schema)
+        except HeadraceError as error:
+            raise error.at(f"topic {events.topic}") from error.__cause__
+        if dialect:
+            return dialect
+        raise DataError(
+            f"no dialect recognises its events: {', '.join(events.schema.names)}",
+            where=f"topic {events.topic}",
+            fix="install a plugin that knows this shape and name it under `dialects:`, or leave the topic out of `tables:`",
+        )
+
+    def _find_dialect(self, schema: StructType) -> Dialect | None:
+        if dialect := next((dialect for dialect in self.dialects if recognises(dialect, schema)), None):
+            return dialect
+        found = find_strangers(self.strangers, schema)
+        if len(found) > 1:
+            raise DataError(
+                f"its events are taken by {' and by '.join(found)}", fix="name the one that is meant under `dialects:`"
+            )
+        return next(iter(found.values()), None)
+
+    def reason_owners(self, events: Events) -> dict[str, str]:
+        """Reason → the plugin that rejects a record for it; under an empty text, for all others."""
+        reader = self.value_format or self.source
+        owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
+        return owners | dict.fromkeys((RejectReason.KEY_MISSING, RejectReason.TOO_LARGE), "headrace")
+
+    def _read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
+        """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""
+        route = self.routes.of(topic)
+        if route is None:
+            return {}
+        fold = name_fold(session)
+        changed = {fold(name) for transform in self.transforms for name in transform.reads_in(route.table)}
+        for sink in self.sinks:
+            stored = read_stored(sink, Table(route.table), session)
+            if stored is not None:
+                return {field.name: field.dataType for field in stored.schema if fold(field.name) not in changed}
+        return {}

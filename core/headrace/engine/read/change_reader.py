@@ -1,0 +1,280 @@
+"""A batch's records as events, and events as transformed changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.source_tables import SourceTables
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Route, Target
+from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.read.record_decoder import RecordDecoder, Records
+from headrace.engine.read.reserved_names import refuse_own_names
+from headrace.engine.read.seen_columns import SeenColumns
+from headrace.engine.read.topic_splitter import split_topic
+from headrace.engine.read.transform_counts import RowBalance, apply_transform
+from headrace.engine.read.type_compatibility import reject_incompatible
+from headrace.errors import DataError, HeadraceError
+from headrace.sdk import events as E
+from headrace.sdk.changes import ERROR, KEY, NEW_KEY, POSITION, Changes
+from headrace.sdk.events import Events
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.positions import is_tombstone
+from headrace.sdk.reject_reason import RejectReason
+from headrace.sdk.sink import Table
+from headrace.sdk.source import RangedSource, SourceContext
+from headrace.spark.columns import any_of, match_names, name_fold
+from headrace.upsert.unavailable import fail_on_unavailable, mark_unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class ChangeReader:
+    """Reads events and changes as a plan's plugins make them. Nothing but schemas is read by it: what it gives is read later."""
+
+    def __init__(self, plan: Plan, tables: SourceTables | None = None) -> None:
+        """``tables``: with them, changes of another table of the database than the topic is of are rejected."""
+        self._plan, self._tables = plan, tables
+
+    def read_events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
+        """A batch's frame as events by topic."""
+        source = self._plan.source
+        if not source.yields_records:
+            return self.split(context, source.events(context, frame))
+        return self.decode(context, source.records(context, frame), apart=True)
+
+    def read_replay(self, context: SourceContext) -> list[Events]:
+        """The events that ``context.replay`` names, by topic."""
+        source, ranges = self._plan.source, context.replay or {}
+        frame = context.spark.range(0).drop("id")
+        if isinstance(source, RangedSource):
+            spans = {json.dumps(span): span for several in ranges.values() for span in several}.values()
+            frame = reduce(lambda a, b: a.unionByName(b), [source.read(context.spark, *span) for span in spans])
+        return [events for events in self.read_events(context, frame) if events.topic in ranges]
+
+    def decode(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
+        """Records as events by topic; ``topics`` has what reads each one's. ``apart``: one that fails leaves the others."""
+        plan = self._plan
+        assert plan.value_format is not None, "a source of records has a value format; built so"
+        decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic, plan.routes.key_columns)
+        return self.split(context, decoder.decode(context, topics, apart=apart))
+
+    def split(self, context: SourceContext, several: Sequence[Events]) -> list[Events]:
+        """The events with those of a topic that a rule routes by a field in parts; one that cannot be split has an error."""
+        found: list[Events] = []
+        for events in several:
+            route = self._plan.routes.of(events.topic)
+            if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
+                found.append(events)
+                continue
+            in_files, rows = not self._plan.source.yields_records, self._plan.row_fields(events.schema)
+            try:
+                found += split_topic(context.spark, context.schemas, events, route.by, rows, in_files=in_files)
+            except Exception as raised:
+                error = translate(raised, self._plan)
+                if isinstance(error, UnknownSchemaError):
+                    raise error from raised
+                found.append(Events.of_failure(events.topic, error))
+        return found
+
+    def read_changes(
+        self,
+        session: SparkSession,
+        events: Events,
+        route: Route,
+        *,
+        seen: SeenColumns | None = None,
+        every_field: bool = False,
+        has_unavailable: bool = False,
+        tombstones: bool = True,
+        balance: RowBalance | None = None,
+    ) -> Changes:
+        """A topic's events as transformed changes.
+
+        ``seen`` notes what each transform is given; ``every_field`` reads every field, not only those that tables need;
+        ``has_unavailable``: some events leave values out, else a task that meets one fails; ``tombstones``: those that may be all
+        that is left of a delete are among the changes; ``balance`` counts what transforms leave out.
+        """
+        dialect = self._plan.dialect_of(events)
+        refuse_own_names(events.schema.names, events.topic, envelope=False)
+        whole_before = every_field or needs_row_before(self._plan, events, route)
+        key = route.key if events.schema.fields else ()
+        schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
+        frame = events.load(session, schema)
+        if every_field and self._plan.hides_values:
+            frame = drop_decoded_bytes(frame)
+        position_parts = dialect.position_parts(events)
+        if not tombstones and position_parts is not None:
+            # Here they are told by what is read anyway; among the changes by their positions, which a table may not need.
+            frame, position_parts = E.drop_tombstones(frame), None
+        changes = replace(dialect.changes(events, frame, key), table=route.table, position_parts=position_parts)
+        changes = spell_key_as_row(self._reject_other_tables(changes, events, route))
+        tests = dialect.unavailable_tests(events.schema)
+        changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
+        for transform in self._plan.transforms:
+            if changes.envelope and transform.flattens:
+                refuse_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
+            if seen is not None:
+                seen.note(transform, events.topic, changes)
+            try:
+                changes = apply_transform(transform, changes, balance)
+            except HeadraceError as error:
+                error.at(f"transform {transform.name}, topic {events.topic}")
+                raise
+        return reject_missing_keys(changes)
+
+    def read_target(
+        self,
+        session: SparkSession,
+        target: Target,
+        *,
+        has_unavailable: bool,
+        every_field: bool = False,
+        tombstones: bool = True,
+        balance: RowBalance | None = None,
+    ) -> Changes:
+        """The changes of all topics of a table; those that its columns cannot hold are rejected where the file rules it."""
+        parts = [
+            self.read_changes(
+                session,
+                events,
+                route,
+                every_field=every_field,
+                has_unavailable=has_unavailable,
+                tombstones=tombstones,
+                balance=balance,
+            )
+            for events, route in target.sources
+        ]
+        changes = union_changes(parts, target.name)
+        if RejectReason.SCHEMA_INCOMPATIBLE not in self._plan.settings.dead_letters:
+            return changes
+        stored = [read_stored(sink, Table(target.name), session) for sink in self._plan.sinks]
+        schemas = [table.schema for table in stored if table is not None]
+        return reduce(partial(reject_incompatible, keeps_values=every_field), schemas, changes)
+
+    def count_records(self, session: SparkSession, several: Sequence[Events]) -> dict[str, int]:
+        """Topic → how many records it has; empty where they cannot be read, which is not worth a failure."""
+        from pyspark.sql import functions as F
+
+        if not several:
+            return {}
+        with suppress(Exception):
+            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in several]
+            return dict(map(tuple, reduce(lambda a, b: a.unionAll(b), frames).groupBy("topic").count().collect()))
+        return {}
+
+    def _reject_other_tables(self, changes: Changes, events: Events, route: Route) -> Changes:
+        """The changes; those of another table than the topic's first record are rejected, unless a rule says what they are."""
+        from pyspark.sql import functions as F
+
+        name = self._plan.dialect_of(events).source_table(events.schema, changes.key_columns)
+        if self._tables is None or name is None or route.by or route.is_logical_table:
+            return changes
+        table = self._tables.get(events.topic)
+        if table is None:
+            first = changes.frame.where(name.isNotNull()).select(name).first()
+            if first is None:
+                return changes
+            table = str(first[0])
+            self._tables.put(events.topic, table)
+        # Before all other reasons: a truncate of another table must not empty this one.
+        error = F.when(name != table, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
+        return replace(changes, frame=changes.frame.withColumn(ERROR, error))
+
+    def may_leave_out(self, target: Target) -> bool:
+        """Whether events of a table's topics can have unavailable values at all."""
+        return any(self._plan.dialect_of(events).unavailable_tests(events.schema) for events, _ in target.sources)
+
+
+def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
+    """An events frame whose records have their bytes, key and headers as they came only where nothing could be decoded."""
+    from pyspark.sql import functions as F
+
+    value = F.col(E.VALUE)
+    fields: list[str] = getattr(frame.schema[E.VALUE].dataType, "names", [])
+    has_any = any_of(value.getField(name).isNotNull() for name in fields)
+    is_raw = F.col(E.ERROR).isNotNull() & ~F.coalesce(has_any, F.lit(False))
+    names = [name for name in (E.RAW, E.RAW_KEY, E.HEADERS) if name in frame.columns]
+    return frame.withColumns({name: F.when(is_raw, F.col(name)) for name in names})
+
+
+def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
+    """Whether the whole row before a change has to be read, and not its key alone.
+
+    Envelopes that stay envelopes are kept whole; without any key, what a delete removes is known from there.
+    """
+    becomes_rows = any(transform.flattens for transform in plan.transforms)
+    has_key = bool(route.key or events.key_schema)
+    return not becomes_rows or not has_key or any(transform.reads_before for transform in plan.transforms)
+
+
+def drop_tombstones(changes: Changes) -> Changes:
+    """The changes without tombstones."""
+    if changes.position_parts is None:
+        return changes
+    return replace(changes, frame=drop_tombstone_rows(changes.frame), position_parts=None)
+
+
+def drop_tombstone_rows(rows: DataFrame) -> DataFrame:
+    """Rows with positions, without those of tombstones."""
+    from pyspark.sql import functions as F
+
+    return rows.where(~is_tombstone(F.col(POSITION)))
+
+
+def reject_missing_keys(changes: Changes) -> Changes:
+    """The changes; one without a value in a key column is rejected as KEY_MISSING."""
+    from pyspark.sql import functions as F
+
+    if not changes.key_columns:
+        return changes
+    key = F.col(KEY)
+    is_missing = reduce(lambda a, b: a | b, [key.getField(k).isNull() for k in changes.key_columns], key.isNull())
+    error = F.coalesce(F.col(ERROR), F.when(is_missing, F.lit(RejectReason.KEY_MISSING)))
+    return replace(changes, frame=changes.frame.withColumn(ERROR, error))
+
+
+def spell_key_as_row(changes: Changes) -> Changes:
+    """The changes with the key's columns spelt as the row's, where the session takes two spellings for one name."""
+    from pyspark.sql import functions as F
+
+    names = match_names(changes.frame.sparkSession, changes.key_columns, changes.row_columns)
+    spellings = {theirs: ours for ours, theirs in names.items()}
+    if all(theirs == ours for theirs, ours in spellings.items()):
+        return changes
+    frame = changes.frame
+    for name in {KEY, NEW_KEY} & set(frame.columns):
+        key = F.col(name)
+        fields = [key.getField(k).alias(spellings.get(k, k)) for k in changes.key_columns]
+        frame = frame.withColumn(name, F.when(key.isNotNull(), F.struct(*fields)))
+    return replace(changes, frame=frame)
+
+
+def union_changes(parts: list[Changes], table: str) -> Changes:
+    """The changes of several topics as those of one table. DataError when they are not of one shape or have other keys.
+
+    Those of a topic without a column, of which no record could be read, are of any.
+    """
+    readable = [part for part in parts if part.event_columns]
+    if len({part.envelope for part in readable}) > 1:
+        raise DataError(
+            "some topics bring envelopes and some bring rows",
+            where=f"table {table}",
+            fix="add `- unwrap: {}` to `transforms:`",
+        )
+    fold = name_fold(parts[0].frame.sparkSession)
+    if len({tuple(map(fold, part.key_columns)) for part in readable}) > 1:
+        raise DataError(
+            "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
+        )
+    parts = [*readable, *(part for part in parts if part not in readable)]
+    frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])
+    return replace(parts[0], frame=frame)

@@ -1,0 +1,125 @@
+"""Rows into sinks: all sinks of a table side by side, each in a session of its own, with another try where that is worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.retry import retry
+from headrace.engine.plan.stored_table import read_stored
+from headrace.engine.read.change_reader import drop_tombstone_rows
+from headrace.engine.write.table_plan import TableBatch
+from headrace.errors import HeadraceError, PluginError
+from headrace.sdk.changes import TOMBSTONE
+from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
+from headrace.spark.job_tags import tag_jobs
+from headrace.spark.sessions import Sessions, move_to_session
+from headrace.upsert.fill_unavailable import fill_from_stored
+from headrace.upsert.truncates import TruncateMarker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_REPORT = "report it to its author"
+
+
+class SinkWriter:
+    """Writes what a batch has for a table into all sinks of a plan."""
+
+    def __init__(self, plan: Plan, sessions: Sessions) -> None:
+        self._plan, self._sessions = plan, sessions
+
+    def session_of(self, table: str) -> SparkSession:
+        """The session in which the first sink writes a table, and in which its changes are planned."""
+        return self._session(table, self._plan.sinks[0], "0")
+
+    def read_stored(self, sink: Sink, table: Table) -> DataFrame | None:
+        """A sink's table in the session in which its changes are planned; None when there is none."""
+        return read_stored(sink, table, self.session_of(table.name))
+
+    def write(self, job: TableBatch, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
+        """Writes each sink the frame of its mode; the results in the order of the sinks, once all have ended."""
+        with ThreadPoolExecutor(max_workers=len(job.modes), thread_name_prefix="headrace-sink") as pool:
+            writes = [
+                pool.submit(self._write, job, sink, number, mode, frames[mode])
+                for number, (sink, mode) in enumerate(job.modes.items())
+            ]
+            return [write.result() for write in writes]
+
+    def truncate(self, job: TableBatch, marker: TruncateMarker) -> None:
+        """Removes the stored rows that are older than a truncate."""
+        batch = self._batch(job.marks.truncate, job, "upsert")
+        for sink in job.truncated_sinks:
+            stored = read_stored(sink, job.table, self._session(job.table.name, sink, "truncate"))
+            if stored is not None:
+                deletes = marker.deletes_for(stored, job.table.key)
+                self.retry(sink, job.table, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
+
+    def delete(self, job: TableBatch, sink: Sink, deletes: DataFrame) -> WriteResult:
+        """Removes rows for which the batch has tombstones alone."""
+        session = self._session(job.table.name, sink, "truncate")
+        rows, batch = move_to_session(deletes, session), self._batch(job.marks.tombstones, job, "upsert")
+        with tag_jobs(session, self._plan.checkpoint, job.table.name):
+            return self.retry(sink, job.table, lambda: sink.write(job.table, rows, batch))
+
+    def retry(self, sink: Sink, table: Table, write: Callable[[], WriteResult]) -> WriteResult:
+        """What comes of a write, which is tried again while its sink says that it is worth it."""
+
+        def translate_with_place(raised: Exception) -> HeadraceError:
+            return translate(raised, self._plan, sink).at(f"table {table.name}, sink {sink.name}")
+
+        result: Any = retry(write, translate_with_place)
+        if not isinstance(result, WriteResult):  # whatever its author wrote
+            found = type(result).__name__
+            raise PluginError(f"write gives no WriteResult, but {found}", where=f"sink {sink.name}", fix=_REPORT)
+        return result
+
+    def _write(self, job: TableBatch, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
+        table, session = job.table, self._session(job.table.name, sink, str(number))
+        rows = frame if number == 0 else move_to_session(frame, session)
+        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, job)
+        batch = self._batch(job.marks.pipeline, job, "append" if mode == "changelog" else mode)
+
+        def write() -> WriteResult:
+            if not job.unavailable or batch.mode == "append":
+                return sink.write(table, rows, batch)
+            with fill_from_stored(rows, read_stored(sink, table, session), table.key, job.unavailable) as filled:
+                return sink.write(table, filled, batch)
+
+        with tag_jobs(session, self._plan.checkpoint, table.name):
+            return self.retry(sink, table, write)
+
+    def _batch(self, mark: str, job: TableBatch, mode: Mode) -> Batch:
+        return Batch(mark, job.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
+
+    def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
+        return self._sessions.of(f"{table}/{sink.name}/{purpose}")
+
+
+def _keep_for_sink(rows: DataFrame, sink: Sink, job: TableBatch) -> DataFrame:
+    """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
+    wanted = set(sink.record_columns())
+    if job.keeps_tombstones and TOMBSTONE not in wanted:
+        rows = drop_tombstone_rows(rows)
+    return rows.drop(*(job.record_columns - wanted))
+
+
+class Tender:
+    """Lets sinks do what is due though no rows come."""
+
+    def __init__(self, plan: Plan, pipeline: str, sessions: Sessions) -> None:
+        self._plan, self._pipeline, self._session = plan, pipeline, sessions.of("batch")
+
+    def tend(self) -> float | None:
+        """The seconds until a sink wants to be asked again; None when none does. Tries again what is worth it."""
+        pauses = [self._tend(sink) for sink in self._plan.sinks]
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+    def _tend(self, sink: Sink) -> float | None:
+        def translate_with_place(raised: Exception) -> HeadraceError:
+            return translate(raised, self._plan, sink).at(f"sink {sink.name}")
+
+        return retry(lambda: sink.tend(self._session, self._pipeline), translate_with_place)

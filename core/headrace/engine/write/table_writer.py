@@ -1,0 +1,231 @@
+"""One table's part of a batch: the named steps, in the order that makes it right."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters.rows import ReplayRun
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Target
+from headrace.engine.read.change_reader import ChangeReader, drop_tombstones
+from headrace.engine.read.transform_counts import RowBalance
+from headrace.engine.write.rejects import Rejected, Rejects
+from headrace.engine.write.row_metrics import Counts, RowCounter, snapshot_aggregates, table_progress
+from headrace.engine.write.sink_writer import SinkWriter
+from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.tombstone_rows import Removed, remove_rows
+from headrace.engine.write.upsert_steps import (
+    accept_rows,
+    append_rows,
+    cache_rows,
+    carry_values_to_new_keys,
+    changelog_rows,
+    changes_alone,
+    deduplicate,
+    drop_before_truncate,
+    drop_late_after_delete,
+    keep_for_upsert,
+    tombstones_alone,
+)
+from headrace.errors import DataError
+from headrace.progress.model import TableProgress
+from headrace.sdk.changes import Changes
+from headrace.sdk.sink import Sink, Table, TableMode, WriteResult
+from headrace.spark.sessions import Sessions
+from headrace.upsert.snapshots import SeenSnapshot
+from headrace.upsert.table_state import TableState, TableStates
+from headrace.upsert.unavailable import COLUMN_POSITIONS, is_unavailable_value_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+
+class TableWriter:
+    """Applies a table's part of a batch; the same part again changes nothing."""
+
+    def __init__(
+        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, *, replay: ReplayRun | None = None
+    ) -> None:
+        """``replay``: what is applied are dead letters that go through the pipeline again."""
+        self._plan, self._checkpoint = plan, checkpoint
+        self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
+        self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
+        self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
+        #: Topic → its table, or none: rules are compared with each topic once, and not for every table of every batch.
+        self._tables: dict[str, str | None] = {}
+        self._states = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds)
+
+    def apply(self, target: Target, batch: int) -> list[TableProgress]:
+        """Applies what a batch has for a table; what came of it, per sink.
+
+        Unavailable values cost every table, and few have them: they are looked for, and the part is applied once more when one
+        is met first.
+        """
+        state = self._states.of(target.name)
+        if state.has_unavailable is None:
+            state.has_unavailable = self._had_unavailable(target)
+        try:
+            return self._apply(target, batch, state)
+        except Exception as error:
+            if state.has_unavailable or not is_unavailable_value_error(error):
+                raise
+            state.has_unavailable = True
+            return self._apply(target, batch, state)
+
+    def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
+        started = time.monotonic()
+        balance = RowBalance()
+        changes = self._read(target, state, balance)
+        marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
+        job = TableBatch.decide(self._plan, target.name, changes, marks)
+        if not job.columns:
+            return self._reject_all(target, job, state, started)
+        self._check_modes(job, state)
+        is_given_tombstones = job.has_tombstones or job.keeps_tombstones
+        changes = changes if is_given_tombstones else drop_tombstones(changes)
+        counter = RowCounter(
+            job.modes.values(),
+            snapshot_epoch=marks.epoch if job.has_snapshots else None,
+            has_tombstones=is_given_tombstones,
+        )
+        removed: Mapping[Sink, Removed] = {}
+        with ExitStack() as scope:
+            rows = accept_rows(counter.count_arrivals(changes.frame), job)
+            frames: dict[TableMode, DataFrame] = {}
+            if "append" in job.modes.values():
+                frames["append"] = append_rows(rows, job)
+            if "changelog" in job.modes.values():
+                frames["changelog"] = changelog_rows(rows, job)
+            if job.upsert_sinks:
+                frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, job, state, counter))
+            is_cached = not job.is_read_once or balance.has_strangers
+            if is_cached:
+                scope.enter_context(cache_rows(frames))
+                balance.count_filtered()  # raises before anything is written
+            results = self._sinks.write(job, frames)
+            state.modes.note(job.default_modes)
+            readable = time.time()
+            was_read = is_cached or not all(result.skipped for result in results)
+            counts = counter.collect(was_read=was_read)
+            if was_read and counts.rows_in is not None:  # else Spark delivers nothing, and would be waited for again
+                counts = counts.with_filtered(balance.count_filtered())
+            if job.remembers_deletes and counts.upsert_deletes != 0:
+                state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
+            if job.has_snapshots:
+                self._note_snapshot(changes, job, state, counts, target.topics)
+            rejected = self._reject(target, job, state) if counts.errors != 0 else Rejected()
+            if job.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
+                removed = remove_rows(tombstones_alone(latest), job, state, self._sinks)
+        return _progress(job, results, counts, rejected, removed, readable, time.monotonic() - started)
+
+    @contextmanager
+    def _upsert_rows(
+        self, rows: DataFrame, job: TableBatch, state: TableState, counter: RowCounter
+    ) -> Iterator[tuple[DataFrame, DataFrame]]:
+        """What is left of the accepted rows to be upserted; and the latest row of each key, or its tombstone."""
+        read_stored = partial(self._sinks.read_stored, job.upsert_sinks[0], job.table)
+        rows = drop_before_truncate(keep_for_upsert(rows, job), state)
+        with carry_values_to_new_keys(rows, job, state, read_stored) as carried:
+            latest = counter.count_upserts(deduplicate(carried, job))
+            with drop_late_after_delete(changes_alone(latest, job), job, state) as upserts:
+                yield upserts, latest
+
+    def _note_snapshot(
+        self, changes: Changes, job: TableBatch, state: TableState, counts: Counts, topics: list[str]
+    ) -> None:
+        """Notes the newest snapshot of which the batch had rows, now that they are in the tables."""
+        seen = counts.snapshot
+        if counts.rows_in is None:  # the tables had the batch already, and what was noted of it is not known
+            aggregates = snapshot_aggregates(job.marks.epoch)
+            (row,) = changes.frame.agg(*[column.alias(name) for name, column in aggregates.items()]).collect()
+            seen = SeenSnapshot.of(row.asDict())
+        state.snapshot.note(seen, job.marks.batch, job.table.key, topics)
+
+    def _check_modes(self, job: TableBatch, state: TableState) -> None:
+        """DataError when what comes now asks for another mode than a table was begun in: its rows would be kept in two ways."""
+        for sink in job.modes:
+            now, was = job.default_modes.get(sink.name), state.modes.of(sink.name)
+            if now and was and now != was and self._sinks.read_stored(sink, job.table) is not None:
+                raise DataError(
+                    f"was begun in mode {was}, and what comes now, {'with' if job.table.key else 'without'} a key, "
+                    f"asks for mode {now}",
+                    where=f"table {job.table.name}, sink {sink.name}",
+                    fix=f"write `mode: {was}` for the sink, and it goes on as before; to have it in mode {now}, give it "
+                    "another `target:`, or remove the table and use a new checkpoint",
+                )
+
+    def _reject_all(self, target: Target, job: TableBatch, state: TableState, started: float) -> list[TableProgress]:
+        """Of records without a column nothing can be written."""
+        rejected = self._reject(target, job, state)
+        count = rejected.dead_letters + rejected.dropped
+        results = [WriteResult() for _ in job.modes]
+        return _progress(job, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started)
+
+    def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
+        changes = self._read(target, state, every_field=True)
+        rejected = self._rejects.handle(changes, job, target.sources[0][0], state.truncate)
+        if rejected.has_other_tables:
+            for topic in target.topics:
+                self._checkpoint.source_tables.note_mixed(topic)
+        return rejected
+
+    def _read(
+        self, target: Target, state: TableState, balance: RowBalance | None = None, *, every_field: bool = False
+    ) -> Changes:
+        return self._reader.read_target(
+            self._sinks.session_of(target.name),
+            target,
+            has_unavailable=bool(state.has_unavailable),
+            every_field=every_field,
+            tombstones=self._plan.stores_tombstones or (self._plan.applies_tombstones and self._has_one_table(target)),
+            balance=balance,
+        )
+
+    def _has_one_table(self, target: Target) -> bool:
+        """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""
+        topics = {*target.topics, *self._checkpoint.orders.topics}
+        for topic in topics:
+            if topic not in self._tables:
+                route = self._plan.routes.of(topic)
+                self._tables[topic] = route.table if route else None
+        own = [topic for topic in topics if self._tables[topic] == target.name]
+        return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])
+
+    def _had_unavailable(self, target: Target) -> bool:
+        """Whether a stored row has had changes that left values out: then a change that leaves out nothing may be late."""
+        if not self._reader.may_leave_out(target):
+            return False
+        tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]
+        return any(stored is not None and COLUMN_POSITIONS in stored.columns for stored in tables)
+
+
+def _progress(
+    job: TableBatch,
+    results: list[WriteResult],
+    counts: Counts,
+    rejected: Rejected,
+    removed: Mapping[Sink, Removed],
+    readable: float,
+    seconds: float,
+) -> list[TableProgress]:
+    return [
+        table_progress(
+            job.table.name,
+            sink.name,
+            mode,
+            removed[sink].add_to(result) if sink in removed else result,
+            counts.with_removed(removed[sink].rows) if sink in removed else counts,
+            dead_letters=rejected.dead_letters,
+            dropped=rejected.dropped,
+            readable=readable,
+            seconds=seconds,
+            note=job.note,
+        )
+        for (sink, mode), result in zip(job.modes.items(), results, strict=True)
+    ]

@@ -1,0 +1,57 @@
+"""What is left of a batch when its rows are written: tombstones of keys of which it has nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.engine.write.sink_writer import SinkWriter
+from headrace.engine.write.table_plan import TableBatch
+from headrace.sdk.changes import POSITION
+from headrace.sdk.sink import Sink, WriteResult
+from headrace.spark.columns import quote_name
+from headrace.spark.sessions import materialize
+from headrace.upsert.table_state import TableState
+from headrace.upsert.tombstones import deletes_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Rows that tombstones removed from a sink's table, and what came of the write."""
+
+    rows: int
+    result: WriteResult
+
+    def add_to(self, result: WriteResult) -> WriteResult:
+        """The result of the batch's rows with what came of their removal after it."""
+        size = None if result.bytes is None else result.bytes + (self.result.bytes or 0)
+        return replace(result, version=self.result.version or result.version, bytes=size)
+
+
+def remove_rows(tombstones: DataFrame, job: TableBatch, state: TableState, sinks: SinkWriter) -> Mapping[Sink, Removed]:
+    """Removes the stored rows that are older than a tombstone of their key, from each sink that upserts and has some.
+
+    The same again removes nothing. ``tombstones``: one for each key, with the key's columns and POSITION.
+    """
+    key = job.table.key
+    deleted = state.deleted_keys if job.remembers_deletes else None
+    with ExitStack() as scope:
+        few = scope.enter_context(materialize(tombstones.select(*[quote_name(name) for name in key], POSITION)))
+        deletes: dict[Sink, DataFrame] = {}
+        for sink in job.upsert_sinks:
+            stored = sinks.read_stored(sink, job.table)
+            if stored is not None:
+                found = scope.enter_context(deletes_for(few, stored, key, job.before_place, deleted))
+                deletes[sink] = scope.enter_context(materialize(found))
+        counts = {sink: count for sink, found in deletes.items() if (count := found.count())}
+        if counts and deleted:
+            # Before the tables: once a row is gone, a batch that is repeated does not find what is to be remembered.
+            rows = reduce(lambda a, b: a.unionByName(b), [deletes[sink] for sink in counts])
+            deleted.remember(rows, key, job.marks.batch)
+        return {sink: Removed(count, sinks.delete(job, sink, deletes[sink])) for sink, count in counts.items()}

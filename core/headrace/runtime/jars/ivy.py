@@ -1,0 +1,241 @@
+"""Maven coordinates to jars with Spark's own Ivy, by a ``spark-submit`` that runs an empty program."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+from zipfile import is_zipfile
+
+from headrace.errors import ConfigError, HeadraceError, RetriableError
+from headrace.runtime.jars.artifacts import Artifact, distrust, hold_lock
+from headrace.runtime.java.installation import find_java
+from headrace.runtime.java.trust_store import trust_options, write_trust_store
+
+#: Every Spark has these in its own versions: fetching them again costs 50 MB, and with a second slf4j in front of
+#: Spark's own there is no log.
+SHIPPED = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api")
+
+NO_NETWORK = (
+    "check the network; behind a proxy set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT', for a "
+    "mirror DEFAULT_ARTIFACT_REPOSITORY or spark.jars.ivySettings; without a network run `headrace jars --download` "
+    "on a machine that has one and copy its cache folder here (HEADRACE_CACHE names it)"
+)
+
+# Spark's own settings have no timeout, so that a silent network hangs them for ever; they ask a second repository in
+# vain for each module; and they trust ~/.m2, where a .pom that Maven left without its .jar fails the whole resolve.
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="maven"/>
+  <timeout-constraints>
+    <timeout-constraint name="patient" connectionTimeout="20000" readTimeout="60000"/>
+  </timeout-constraints>
+  <resolvers><ibiblio name="maven" m2compatible="true" timeoutConstraint="patient"{root}/></resolvers>
+</ivysettings>
+"""
+
+
+def fetch(
+    coordinates: Sequence[str],
+    folder: Path,
+    *,
+    spark_version: str,
+    conf: Mapping[str, str],
+    report: Callable[[str], None],
+    lock: int,
+) -> list[Path]:
+    """The jars of ``coordinates`` and of all they need, in ``folder``/jars.
+
+    ``lock`` is the descriptor of a file lock that keeps other processes out; Ivy holds it too, should it live longer.
+    """
+    started = time.monotonic()
+    command = _command(coordinates, folder, conf)
+    # A process that was killed while it copied leaves half a jar, which Ivy takes for a newer one.
+    _drop_broken((folder / "jars").glob("*.jar"))
+
+    report(
+        f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and what they need"
+    )
+    environment = _environment(folder, spark_version)
+    output, code = _run(command, environment, lock, _IvyOutput(folder / "jars", report).read_line)
+    if code != 0:
+        raise _failure(coordinates, output, code)
+
+    _, _, classpath = output.partition("Classpath elements:\n")
+    jars = [
+        folder / "jars" / line.rsplit("/", 1)[1] for line in classpath.splitlines() if re.match(r"file:.*\.jar$", line)
+    ]
+    jars = [jar for jar in jars if jar.exists()]
+    if not jars:
+        raise _add_output(ConfigError("Spark's Ivy ended well and named no jar", where=", ".join(coordinates)), output)
+    if _drop_broken(jars):
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+        raise RetriableError(
+            "a jar came only in part and was thrown away", where=", ".join(coordinates), fix="run again"
+        )
+    size = sum(jar.stat().st_size for jar in jars) / 1e6
+    report(f"{len(jars)} jars ({size:.1f} MB) ready after {time.monotonic() - started:.0f} s")
+    return jars
+
+
+def describe_jars(
+    coordinate: str, folder: Path, *, spark_version: str, report: Callable[[str], None]
+) -> list[Artifact]:
+    """The jars of a coordinate and of all it needs, with their digests."""
+    with hold_lock(folder) as lock:
+        jars = fetch([coordinate], folder, spark_version=spark_version, conf={}, report=report, lock=lock)
+    return [_to_artifact(jar) for jar in jars]
+
+
+def spark_home() -> Path:
+    """SPARK_HOME, or the installed PySpark's folder, found without importing it."""
+    if named := os.environ.get("SPARK_HOME"):
+        return Path(named)
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("PySpark is not installed", fix="pip install 'headrace[spark]'")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) -> list[str]:
+    submit = spark_home() / "bin" / "spark-submit"
+    if not submit.is_file():
+        raise ConfigError(
+            "there is no bin/spark-submit in it", where=f"SPARK_HOME={submit.parent.parent}", fix="unset SPARK_HOME"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    program, settings = folder / "empty.py", folder / "settings.xml"
+    program.touch()
+    mirror = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")
+    settings.write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""), encoding="utf-8")
+    options = {
+        "spark.jars.ivySettings": settings.as_uri(),
+        **conf,
+        "spark.jars.ivy": str(folder),
+        "spark.jars.packages": ",".join(coordinates),
+        "spark.jars.excludes": ",".join([*SHIPPED, *filter(None, [conf.get("spark.jars.excludes")])]),
+        # Under another master, which spark-defaults.conf may name, the jars are reported elsewhere.
+        "spark.master": "local[1]",
+        "spark.submit.deployMode": "client",
+    }
+    return [
+        str(submit),
+        "--verbose",
+        *(part for item in options.items() for part in ("--conf", "=".join(item))),
+        str(program),
+    ]
+
+
+def _environment(folder: Path, spark_version: str) -> dict[str, str]:
+    java = find_java(spark_version, oldest=8)
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if java.is_bundled:
+        options = f"{trust_options(write_trust_store(folder / 'trusted.jks'))} {options}".strip()
+    return {
+        **os.environ,
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(java.home),
+        **({"SPARK_SUBMIT_OPTS": options} if options else {}),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], lock: int, read_line: Callable[[str], None]
+) -> tuple[str, int]:
+    lines: list[str] = []
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            pass_fds=[lock],
+        )
+    except OSError as error:
+        raise ConfigError(f"spark-submit does not start: {error.strerror}", where=command[0]) from error
+    with process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                read_line(line)
+        except BaseException:
+            process.kill()
+            raise
+    return "".join(lines), process.returncode
+
+
+def _to_artifact(jar: Path) -> Artifact:
+    """Of a file that Ivy called ``<group>_<artifact>-<version>.jar``."""
+    match = re.fullmatch(r"([^_]+)_(.+)-(\d.*)\.jar", jar.name)
+    assert match, jar.name
+    return Artifact(":".join(match.groups()), hashlib.sha256(jar.read_bytes()).hexdigest(), jar.stat().st_size)
+
+
+class _IvyOutput:
+    """Ivy's output, of which the user is shown one line per jar."""
+
+    def __init__(self, jars: Path, report: Callable[[str], None]) -> None:
+        self._jars, self._report, self._missing, self._started = jars, report, 0, 0
+        self._cached = {jar.name for jar in jars.glob("*.jar")}
+
+    def read_line(self, line: str) -> None:
+        if module := re.match(r"\s*found (\S+)#(\S+);(\S+) in ", line):
+            self._missing += "{}_{}-{}.jar".format(*module.groups()) not in self._cached
+        elif jar := re.match(r"downloading \S*/(\S+)\.jar \.\.\.", line):
+            if not self._started:
+                self._report(f"fetching {self._missing} jars into {self._jars}, once")
+            self._started += 1
+            self._report(f"  {self._started}/{max(self._started, self._missing)} {jar[1]}")
+
+
+def _drop_broken(jars: Iterable[Path]) -> list[Path]:
+    broken = [jar for jar in jars if not is_zipfile(jar)]
+    for jar in broken:
+        jar.unlink()
+    return broken
+
+
+def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceError:
+    names = ", ".join(coordinates)
+    missing = ", ".join(dict.fromkeys(
+        f"{group}:{name}:{version}" for group, name, version in re.findall(r":: (\S+)#(\S+);(\S+): not found", output)
+    ))  # fmt: skip
+    error: HeadraceError
+    if "PKIX path building failed" in output or "SSLHandshakeException" in output:
+        error = distrust("Java cannot trace it to one that it trusts", missing or names)
+    elif re.search(r"Server access error at url|Host \S+ not found|SERVER ERROR: ", output):
+        error = RetriableError(
+            "the Maven repository does not answer, and the jars are not here yet",
+            where=missing or names,
+            fix=NO_NETWORK,
+        )
+    elif missing:
+        error = ConfigError(
+            "no Maven repository that was asked has it",
+            where=missing,
+            fix="check name and version, and its Scala and Spark versions; for another repository set spark.jars.repositories",
+        )
+    elif "download failed" in output:
+        error = RetriableError("a jar could not be downloaded to its end", where=names, fix=NO_NETWORK)
+    else:
+        error = ConfigError(f"spark-submit ended with code {code} before the jars were there", where=names)
+    return _add_output(error, output)
+
+
+def _add_output(error: HeadraceError, output: str) -> HeadraceError:
+    last_lines = [line for line in output.splitlines() if line.strip() and not line.startswith("\tat ")]
+    error.add_note("\n".join(["the end of Ivy's output:", *last_lines[-15:]]))
+    return error

@@ -1,0 +1,150 @@
+"""Spark's JVM, started so that no command line has a setting and nobody else may read what it writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from headrace.runtime.jars.ivy import spark_home
+from headrace.runtime.java.class_archive import archive_options
+from headrace.secret_values import Secret, has_secret_name
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+SUBMIT_ARGS, FILE_OPTION = "PYSPARK_SUBMIT_ARGS", "--properties-file"
+#: The variable that names a folder for archives of classes; without it there are none.
+CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
+#: Of files and folders that the JVM makes, nothing is for others.
+UMASK = 0o077
+
+
+class PrivateFiles:
+    """Files for a process that is started, which nobody else may read and of which nothing is left, however that ends.
+
+    Where the system has files without a name they are in memory alone: the process inherits them, and reads them by number.
+    """
+
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
+        self._paths: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        for path in self._paths:
+            path.unlink()
+
+    def add(self, content: bytes) -> str:
+        """The path by which the process finds a file with this content."""
+        if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
+            descriptor = os.memfd_create("headrace")
+            path = f"/proc/self/fd/{descriptor}"
+        else:
+            descriptor, path = tempfile.mkstemp(prefix="headrace-")
+            self._paths.append(Path(path))
+        self.descriptors.append(descriptor)
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        return path
+
+
+def start_jvm(conf: Mapping[str, str]) -> None:
+    """Starts this process's JVM with ``conf``, unless there is one.
+
+    Every user of the machine can read command lines, so the settings come by files.
+    """
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to start the JVM alone
+        return
+    with PrivateFiles() as files, _submit_args(files, {**conf, **_keep_classes(conf)}):
+        popen = {"umask": UMASK, "pass_fds": files.descriptors}
+        gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+
+
+def list_class_path(conf: Mapping[str, str]) -> list[Path]:
+    """What ``spark-submit`` makes a driver's class path of, as far as it is there."""
+    first = [Path(path) for path in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if path]
+    settings = [spark_conf_home()] if spark_conf_home().exists() else []
+    others = map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"))
+    return [*first, *settings, *sorted((spark_home() / "jars").glob("*.jar")), *map(Path, filter(None, others))]
+
+
+def spark_conf_home() -> Path:
+    """The folder of Spark's own configuration files."""
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
+
+
+def read_spark_default(key: str) -> str | None:
+    """What Spark's own file of settings says of a key."""
+    file = spark_conf_home() / "spark-defaults.conf"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t=:]+(.*?)[ \t]*$", text, re.MULTILINE)
+    return re.sub(r"\\(.)", r"\1", found[1]) if found else None
+
+
+def to_properties(conf: Mapping[str, str], base: Path | None = None) -> bytes:
+    """Settings as Java's properties; what they do not say is as in ``base``."""
+    said = base.read_bytes() if base and base.is_file() else b""
+    lines = [f"{_escape(key)}={_escape(value)}\n" for key, value in conf.items()]
+    return said + b"\n\n" + "".join(lines).encode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]:
+    """PySpark's arguments for ``spark-submit``, with a file that has the settings."""
+    before = os.environ.get(SUBMIT_ARGS)
+    arguments, base = shlex.split(before or "pyspark-shell"), spark_conf_home() / "spark-defaults.conf"
+    if FILE_OPTION in arguments:  # of two, Spark reads the last alone
+        at = arguments.index(FILE_OPTION)
+        base = Path(arguments[at + 1])
+        del arguments[at : at + 2]
+    file = files.add(to_properties({**conf, **_hide_java_options(files, conf.get(JAVA_OPTIONS, ""))}, base))
+    os.environ[SUBMIT_ARGS] = shlex.join([FILE_OPTION, file, *arguments])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SUBMIT_ARGS]
+        else:
+            os.environ[SUBMIT_ARGS] = before
+
+
+def _keep_classes(conf: Mapping[str, str]) -> dict[str, str]:
+    """Java options with an archive of the driver's classes, where CLASS_ARCHIVES names a folder for them."""
+    folder, options = os.environ.get(CLASS_ARCHIVES), conf.get(JAVA_OPTIONS, "")
+    if not folder or _has_secret(options):  # Java is asked about the options, on a command line
+        return {}
+    memory = [f"-Xmx{size}" for size in [conf.get("spark.driver.memory")] if size]
+    given = [*shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", "")), *memory, *shlex.split(options)]
+    home = Path(os.environ["JAVA_HOME"])  # which ``spark-submit`` takes
+    archive = archive_options(home, list_class_path(conf), given, Path(folder).expanduser().absolute())
+    return {JAVA_OPTIONS: " ".join([options, *(f'"{option}"' for option in archive)])}
+
+
+def _has_secret(options: str) -> bool:
+    return isinstance(options, Secret) or has_secret_name(options)
+
+
+def _hide_java_options(files: PrivateFiles, options: str) -> dict[str, str]:
+    """Java options with a secret, which Spark would put into the command line, as a file that Java reads them from."""
+    if not _has_secret(options):
+        return {}
+    quoted = ['"' + re.sub(r'(["\\])', r"\\\1", option) + '"\n' for option in shlex.split(options)]
+    return {JAVA_OPTIONS: f'"@{files.add("".join(quoted).encode("utf-8", "surrogateescape"))}"'}
+
+
+def _escape(text: str) -> str:
+    """A key or a value as Java's Properties read it."""
+    codes = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
+    return re.sub(r"[\\\s=:#!]", lambda match: codes.get(match[0], "\\" + match[0]), text)

@@ -1,0 +1,121 @@
+"""What a table has to be after values and columns of many kinds were written to it, and what it was before."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from headrace.errors import ConfigError, DataError, HeadraceError
+from headrace.spark.columns import quote_name
+from headrace.testing._internal.claims import claims
+from headrace.testing._internal.tables import VALUES, Target, plain, put
+
+_PEOPLE = "id int, name string"
+
+
+class ValueConformance:
+    """Values, columns that come and change, and older versions."""
+
+    def test_values_come_back_as_they_were(self, target: Target) -> None:
+        schema = ", ".join(f"{name} {sql_type}" for name, (sql_type, *_) in VALUES.items())
+        names, rows = list(VALUES), [[value[n] for value in VALUES.values()] for n in (1, 2, 3)]
+        target.write(schema, *[put(number, *row) for number, row in enumerate(rows[:2])])
+        # The second time another row, and in mode upsert the first one's values as an update of the second.
+        target.write(schema, put(5, *rows[2]), *([put(6, rows[1][0], *rows[0][1:])] if target.mode == "upsert" else []))
+        if target.mode == "upsert":
+            rows[1] = [rows[1][0], *rows[0][1:]]
+        expected = [dict(zip(names, map(plain, row), strict=True)) for row in rows]
+        for row, stored in zip(expected, target.rows(), strict=True):
+            assert stored == row
+
+    def test_columns_of_any_name_are_kept_or_refused(self, target: Target) -> None:
+        names = ["a b", "sélect", 'x"y', "a.b", "`", "from"]
+        schema = f"id int, {', '.join(f'{quote_name(name)} string' for name in names)}"
+
+        def write(batch: int) -> HeadraceError | None:
+            values = [f"{name} {batch}" for name in names]
+            return target.refusal(lambda: target.write(schema, put(batch, 1, *values), put(batch, 2, *names)))
+
+        refusals = [write(1), write(2)]
+        for refusal in refusals:
+            if refusal is not None:
+                assert isinstance(refusal, DataError)
+                assert any(repr(name) in str(refusal) for name in names)
+        if refusals == [None, None]:
+            assert {"id": 1, **{name: f"{name} 2" for name in names}} in target.rows()
+
+    @claims("schema_evolution")
+    def test_a_new_column_is_added(self, target: Target) -> None:
+        target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
+        target.write(f"{_PEOPLE}, born date", put(3, 3, "c", date(1886, 9, 16)))
+        assert target.rows() == [
+            {"id": 1, "name": "a", "born": None},
+            {"id": 2, "name": "b", "born": None},
+            {"id": 3, "name": "c", "born": date(1886, 9, 16)},
+        ]
+
+    @claims("schema_evolution")
+    def test_a_column_that_a_batch_lacks_is_null_in_its_rows(self, target: Target) -> None:
+        target.write("id int, name string, born int", put(1, 1, "a", 1886), put(2, 2, "b", 1887))
+        target.write("born int, id int", put(3, 1888, 3))
+        assert target.rows() == [
+            {"id": 1, "name": "a", "born": 1886},
+            {"id": 2, "name": "b", "born": 1887},
+            {"id": 3, "name": None, "born": 1888},
+        ]
+
+    @claims("schema_evolution")
+    def test_a_new_field_of_a_struct_is_added(self, target: Target) -> None:
+        old, new = "a int", "a int, b string"
+        target.write(f"id int, s struct<{old}>, l array<struct<{old}>>", put(1, 1, (1,), [(1,)]))
+        target.write(f"id int, s struct<{new}>, l array<struct<{new}>>", put(2, 2, (2, "b"), [(2, "b"), None]))
+        target.write(f"id int, s struct<{old}>, l array<struct<{old}>>", put(3, 3, None, [(3,)]))
+        assert target.rows() == [
+            {"id": 1, "s": {"a": 1, "b": None}, "l": [{"a": 1, "b": None}]},
+            {"id": 2, "s": {"a": 2, "b": "b"}, "l": [{"a": 2, "b": "b"}, None]},
+            {"id": 3, "s": None, "l": [{"a": 3, "b": None}]},
+        ]
+
+    @claims("schema_evolution")
+    def test_a_wider_type_is_taken_or_refused(self, target: Target) -> None:
+        narrow, wide = "id int, size int, price decimal(5,2)", "id int, size bigint, price decimal(12,2)"
+        target.write(narrow, put(1, 1, 10, Decimal("1.50")))
+        refusal = target.refusal(lambda: target.write(wide, put(2, 2, 2**40, Decimal("1234567.25"))))
+        target.write(narrow, put(3, 3, 30, Decimal("3.50")))
+        rows = [
+            {"id": 1, "size": 10, "price": Decimal("1.50")},
+            {"id": 2, "size": 2**40, "price": Decimal("1234567.25")},
+            {"id": 3, "size": 30, "price": Decimal("3.50")},
+        ]
+        if refusal is not None:
+            assert isinstance(refusal, DataError)
+            assert any(repr(name) in str(refusal) for name in ("size", "price"))
+            del rows[1]
+        assert target.rows() == rows
+
+    @claims("schema_evolution")
+    def test_a_type_that_does_not_fit_is_taken_as_text_or_refused(self, target: Target) -> None:
+        target.write("id int, size int", put(1, 1, 10))
+        refusal = target.refusal(lambda: target.write("id int, size string", put(2, 2, "large")))
+        if refusal is None:
+            assert target.rows() == [{"id": 1, "size": "10"}, {"id": 2, "size": "large"}]
+        else:
+            assert isinstance(refusal, DataError)
+            assert "'size'" in str(refusal)
+            assert target.rows() == [{"id": 1, "size": 10}]
+
+    # Older versions
+
+    @claims("time_travel")
+    def test_older_versions_can_be_read(self, target: Target) -> None:
+        first = target.write(_PEOPLE, put(1, 1, "a"))
+        time = datetime.now(UTC)
+        second = target.write(_PEOPLE, put(2, 2, "b"))
+        zone = ZoneInfo(target.session.conf.get("spark.sql.session.timeZone") or "UTC")
+        assert first.version is not None
+        assert target.rows(first.version) == [{"id": 1, "name": "a"}]
+        assert target.rows(f"{time.astimezone(zone):%Y-%m-%d %H:%M:%S.%f}") == [{"id": 1, "name": "a"}]
+        assert target.rows(second.version) == target.rows()
+        assert isinstance(target.refusal(lambda: target.rows("1970-01-02 00:00:00")), ConfigError)
+        assert isinstance(target.refusal(lambda: target.rows("no version")), ConfigError)

@@ -1,0 +1,302 @@
+"""Maintenance of a Hudi table: log files compacted, old files cleaned, old commits archived, by Hudi's own table services.
+
+Hudi does these in its commits, unless told otherwise; here they are done beside them. Only what is to be compacted is found out
+between two batches: from then on a batch's log files belong to what the compaction leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
+from headrace_sinks.file_formats import ANCIENT_DATES
+from headrace_sinks.hudi import hudi_timeline
+from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices, make_local_context
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: An option of the user's that begins so leaves a service to Hudi's commits, and to what the option says. The table version
+#: too: before version 8 log files that are written beside a compaction may be lost to it.
+_COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.", "hoodie.write.table.version")
+_EXPIRY_OPTIONS = ("hoodie.clean", "hoodie.archive.", "hoodie.keep.", "hoodie.table.services.")
+#: To open a log file takes as long as to read so much of a base file.
+_OPEN_BYTES = 1024 * 1024
+#: Commits that are archived together, for that takes a part of a second.
+_ARCHIVED_AT_ONCE = 25
+#: Commits that may have begun before a compaction was planned, and ended after.
+_COMMITS_AT_ONCE = 10
+#: Hudi would start a hundred tasks or four, and each takes longer than to delete a file here.
+_DELETES_AT_ONCE = "8"
+#: By how much of the history the oldest version may be older before anything is expired.
+_SLACK = 1.25
+#: A process that compacts says so to others, in a file that it writes anew each minute. Only in this mode does Hudi do so.
+_HEARTBEAT = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
+
+
+def list_inline_options(options: Mapping[str, str]) -> dict[str, str]:
+    """What leaves those services out of a batch's commit that are steps here; ``options``: the user's."""
+    off: dict[str, str] = {}
+    if _is_ours(_COMPACTION_OPTIONS, options):
+        off["hoodie.compact.inline"] = "false"
+    if _is_ours(_EXPIRY_OPTIONS, options):
+        off |= {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+    return off
+
+
+@dataclass(frozen=True)
+class TableServices:
+    """Hudi's services for a table that is there. ``options``: with which it is written, and of these the user's own."""
+
+    spark: SparkSession
+    path: str
+    options: Mapping[str, str]
+    own_options: Mapping[str, str]
+
+    def plan(self, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+        """The steps that are due."""
+        finders: list[Callable[[Any, Upkeep], MaintenanceStep | None]] = []
+        if _is_ours(_COMPACTION_OPTIONS, self.own_options):
+            # What a process left that was killed is found first, and what was just planned is found last.
+            finders += [self._find_planned, self._find_logs, self._find_planned]
+        if _is_ours(_EXPIRY_OPTIONS, self.own_options):
+            finders += [self._find_old_versions, self._find_old_commits]
+        for find in finders:
+            step = find(hudi_timeline.open_table(self.spark, self.path), upkeep)
+            if step is not None:
+                yield step
+
+    def measure(self) -> TableSize | None:
+        """The size of the table; None before its first commit. Of rows that have log files nobody knows the number."""
+        table = hudi_timeline.open_table(self.spark, self.path)
+        versions = hudi_timeline.read_versions(table)
+        if versions is None:
+            return None
+        slices, last = list_file_slices(self.spark, table), hudi_timeline.find_last_compaction(table)
+        return TableSize(
+            rows=count_rows(self.spark, slices),
+            bytes=sum(item.bytes for item in slices),
+            files=sum(item.base_file is not None for item in slices),
+            delete_files=sum(item.logs for item in slices),
+            versions=versions.count,
+            oldest_version=hudi_timeline.parse_instant(self.spark, table, versions.oldest),
+            maintained=hudi_timeline.parse_instant(self.spark, table, last) if last else None,
+        )
+
+    def _find_logs(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+        if str(table.getTableType()) != "MERGE_ON_READ" or _list_planned(table):
+            return None
+        # A commit adds one to a file at most, and nothing need be listed as long as there are few.
+        since = self._hudi.common.util.CompactionUtils.getCompletedDeltaCommitsSinceLatestCompaction(
+            table.getActiveTimeline()
+        )
+        if not since.isPresent() or since.get().getLeft().countInstants() < min(upkeep.files, MARK_SEARCH_DEPTH):
+            return None
+        slices = [item for item in list_file_slices(self.spark, table) if item.logs]
+        if not _is_worth_compacting(slices, upkeep.files):
+            return None
+
+        def plan_compaction() -> str:
+            # Hudi would list the commits, and then ask the clock: what a batch of another process completes in between is older
+            # than the compaction and not part of it, and so lost. Listed anew: an instant may have been compacted since.
+            instant = hudi_timeline.next_instant(self.spark, hudi_timeline.open_table(self.spark, self.path))
+            with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
+                nothing = self._hudi.common.util.Option.empty()
+                is_planned = instant is not None and client.scheduleCompactionAtInstant(instant, nothing)
+            return "planned" if is_planned else "nothing is left"
+
+        return MaintenanceStep("compact", _describe(slices), plan_compaction, is_alone=True)
+
+    def _find_planned(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
+        """What was planned and not done: by the step before this, or by a process that was killed."""
+        if not (planned := _list_planned(table)):
+            return None
+        with self._client(_HEARTBEAT) as client:
+            instants = [instant for instant in planned if client.getHeartbeatClient().isHeartbeatExpired(instant)]
+        if not instants:
+            return None
+        plan_of = self._hudi.common.util.CompactionUtils.getCompactionPlan
+        operations = [operation for instant in instants for operation in plan_of(table, instant).getOperations()]
+        logs = sum(operation.getDeltaFilePaths().size() for operation in operations)
+
+        def compact() -> str:
+            left = _list_planned(hudi_timeline.open_table(self.spark, self.path))
+            with self._client(_HEARTBEAT) as client:
+                for instant in set(instants).intersection(left):
+                    client.compact(instant, True)
+            return f"{logs} log files into {len(operations)}"
+
+        return MaintenanceStep("compact", f"{logs} log files, as planned", compact, is_alone=self._has_metadata_table)
+
+    def _find_old_versions(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+        versions = hudi_timeline.read_versions(table)
+        if versions is None:
+            return None
+        age = upkeep.now - hudi_timeline.parse_instant(self.spark, table, versions.oldest) / 1000
+        if age < upkeep.history_seconds * _SLACK:
+            return None
+        since = hudi_timeline.format_instant(self.spark, table, round(upkeep.history_begins * 1000))
+        # The version that was the newest then is one that somebody may ask for.
+        kept = versions.count_since(since) + 1
+        options = {
+            "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
+            "hoodie.clean.commits.retained": str(kept),
+            "hoodie.clean.trigger.max.commits": "1",
+            # Else it reads which files commits changed, and archived ones are not where it looks.
+            "hoodie.clean.incremental.enabled": "false",
+            "hoodie.clean.parallelism": _DELETES_AT_ONCE,
+            "hoodie.keep.min.commits": str(kept + 1),
+            "hoodie.keep.max.commits": str(kept + 2),
+        }
+        with self._client(options) as client:
+            if self._plan_clean(client, versions) is None:
+                return None
+
+        def expire() -> str:
+            with self._client(options) as client:
+                if (plan := self._plan_clean(client, versions)) is not None:
+                    self._clean(client, plan)
+            left = hudi_timeline.read_versions(hudi_timeline.open_table(self.spark, self.path))
+            return f"{versions.count} versions, {left.count if left else 0} left"
+
+        return MaintenanceStep("expire", f"{versions.count} versions", expire, is_alone=self._has_metadata_table)
+
+    def _plan_clean(self, client: Any, versions: hudi_timeline.Versions) -> Any | None:
+        """Hudi's plan to remove the files that none of the newest versions needs; None when there are none.
+
+        As many as the client is told to retain, archived ones among them, of which Hudi by itself would know nothing.
+        """
+        context = make_local_context(self.spark, hudi_timeline.open_table(self.spark, self.path))
+        table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
+        hudi_timeline.recall(table.getMetaClient(), versions)
+        plan = table.createCleanerPlan(context, self._hudi.common.util.Option.empty())
+        return plan.get() if plan.isPresent() else None
+
+    def _clean(self, client: Any, plan: Any) -> None:
+        """Does what is planned, and what somebody planned before who was killed."""
+        table, state = (
+            hudi_timeline.open_table(self.spark, self.path),
+            self._hudi.common.table.timeline.HoodieInstant.State,
+        )
+        instant = table.createNewInstantTime(False)
+        requested = table.createNewInstant(state.REQUESTED, "clean", instant)
+        table.getActiveTimeline().saveToCleanRequested(requested, self._hudi.common.util.Option.of(plan))
+        context = client.getEngineContext()
+        self._hudi.table.HoodieSparkTable.create(client.getConfig(), context).clean(context, instant)
+
+    def _plan_no_clean(self, versions: hudi_timeline.Versions) -> Any:
+        """A plan that removes nothing, and says from which version on all can be read."""
+        model, java = self._hudi.avro.model, self.spark._jvm.java.util  # type: ignore[union-attr]  # noqa: SLF001
+        last = str(versions.commits.lastInstant().get().requestedTime())
+        oldest = model.HoodieActionInstant(versions.oldest, "commit", "COMPLETED")
+        version = self._hudi.table.action.clean.CleanPlanner.LATEST_CLEAN_PLAN_VERSION
+        maps = [java.HashMap() for _ in range(3)]
+        return model.HoodieCleanerPlan(
+            oldest, last, "KEEP_LATEST_COMMITS", maps[0], version, maps[1], java.ArrayList(), maps[2]
+        )
+
+    def _find_old_commits(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
+        """Commits that every batch and every reader would list, and need not."""
+        commits = hudi_timeline.commits_of(table)
+        if (count := commits.countInstants()) <= MARK_SEARCH_DEPTH + _ARCHIVED_AT_ONCE:
+            return None
+        # Hudi archives nothing after a savepoint's commit, or, if it is told to, does not read it right any more.
+        if table.getActiveTimeline().getSavePointTimeline().firstInstant().isPresent():
+            return None
+        # Among the commits that stay are the marks of batches, and those of the log files that are not compacted yet.
+        begin = min((item.begin for item in list_file_slices(self.spark, table) if item.logs), default=None)
+        since = commits.findInstantsAfterOrEquals(begin).countInstants() if begin else 0
+        fewest = max(since + _COMMITS_AT_ONCE, MARK_SEARCH_DEPTH)
+        most = fewest + max(_ARCHIVED_AT_ONCE, fewest // 4)
+        if count <= most:
+            return None
+        options = {
+            "hoodie.clean.commits.retained": "1",
+            "hoodie.keep.min.commits": str(fewest),
+            "hoodie.keep.max.commits": str(most),
+            "hoodie.archive.delete.parallelism": _DELETES_AT_ONCE,
+        }
+        # So much of what stays is newer that a clean of that time is not archived.
+        recent = str(commits.nthInstant(count - 1 - fewest // 2).get().requestedTime())
+
+        def archive() -> str:
+            table = hudi_timeline.open_table(self.spark, self.path)
+            with self._client(options) as client:
+                # Cleans are archived with commits, and they tell which versions there are.
+                if not hudi_timeline.has_clean_since(table, recent) and (
+                    versions := hudi_timeline.read_versions(table)
+                ):
+                    self._clean(client, self._plan_no_clean(versions))
+                client.archive()
+            left = hudi_timeline.commits_of(hudi_timeline.open_table(self.spark, self.path)).countInstants()
+            return f"{count} commits, {left} left"
+
+        return MaintenanceStep("archive", f"{count} commits", archive, is_alone=self._has_metadata_table)
+
+    @property
+    def _has_metadata_table(self) -> bool:
+        """Whether each commit also writes to the table of metadata, which has one writer at a time."""
+        return {**self.options, **self.own_options}["hoodie.metadata.enable"].lower() == "true"
+
+    @property
+    def _hudi(self) -> Any:
+        jvm: Any = self.spark._jvm  # noqa: SLF001
+        return jvm.org.apache.hudi
+
+    @contextmanager
+    def _client(self, options: Mapping[str, str]) -> Iterator[Any]:
+        """Hudi's own client; the user's options win."""
+        table = hudi_timeline.open_table(self.spark, self.path)
+        keys = ",".join(table.getTableConfig().getRecordKeyFields().orElse([]))
+        merged = {**self.options, "hoodie.datasource.write.recordkey.field": keys, **options, **self.own_options}
+        make = self._hudi.DataSourceUtils.createHoodieClient
+        client = make(self.spark._jsc, "", self.path, merged["hoodie.table.name"], merged)  # noqa: SLF001
+        with _tell_tasks(self.spark):
+            try:
+                yield client
+            finally:
+                client.close()
+
+
+@contextmanager
+def _tell_tasks(spark: SparkSession) -> Iterator[None]:
+    """Has tasks that no query starts know the session's settings by which files are read and written, as those of a query do."""
+    context: Any = spark.sparkContext
+    for key in ANCIENT_DATES:
+        context.setLocalProperty(key, spark.conf.get(key))
+    try:
+        yield
+    finally:
+        for key in ANCIENT_DATES:
+            context.setLocalProperty(key, None)
+
+
+def _is_ours(prefixes: tuple[str, ...], options: Mapping[str, str]) -> bool:
+    return not any(key.startswith(prefixes) for key in options)
+
+
+def _list_planned(table: Any) -> list[str]:
+    pending = table.getActiveTimeline().filterPendingCompactionTimeline()
+    return [str(instant.requestedTime()) for instant in pending.getInstants()]
+
+
+def _is_worth_compacting(slices: list[FileSlice], files: int) -> bool:
+    """Whether there are so many log files to a file, and to read them takes as long as to read the files that they change.
+
+    So a row is written anew as often as what is to be read doubles, and not with every so many batches.
+    """
+    logs = sum(item.logs for item in slices)
+    if not slices or logs < files * len(slices):
+        return False
+    return logs * _OPEN_BYTES + sum(item.log_bytes for item in slices) >= sum(item.base_bytes for item in slices)
+
+
+def _describe(slices: list[FileSlice]) -> str:
+    logs, size = sum(item.logs for item in slices), sum(item.log_bytes for item in slices)
+    return f"{logs} log files of {size / 1024 / 1024:.1f} MB"

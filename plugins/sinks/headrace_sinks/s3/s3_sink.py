@@ -1,0 +1,211 @@
+"""The sink ``s3``: records as objects, exactly once.
+
+A batch's rows are staged first. Those of complete objects are then written as whole files beside the topics. With the state, which
+is replaced in one step, the batch is taken: it says which files are to be moved to their places, and which rows wait. Whatever is
+interrupted after that is done before anything else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, unquote
+
+from headrace.sdk import (
+    Batch,
+    Capabilities,
+    ConfigError,
+    DataError,
+    Folder,
+    HeadraceError,
+    Plugin,
+    Sink,
+    Table,
+    WriteResult,
+    full_text,
+)
+from headrace_sinks.s3.object_formats import QUICK_COMMIT
+from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
+from headrace_sinks.s3.object_state import Staged, State, TopicPartition
+from headrace_sinks.s3.objects import OBJECTS, STAGED, move_objects, write_objects
+from headrace_sinks.s3.objects_table import ObjectsTable, find_columns
+from headrace_sinks.s3.pending_records import REFUSAL, describe_records, describe_schema, list_columns
+from headrace_sinks.s3.rotation import Span, close, is_due, next_rotation, rotate, span_of
+from headrace_sinks.s3.s3_config import S3SinkConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Beside the topics, where readers do not look.
+_WORK, _TABLE = "_headrace", "table-"
+#: A table's work is for one thread at a time: rows may come while the clock says that objects are complete.
+_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+
+class S3Sink(Sink):
+    """``s3: {path: "s3a://bucket", format: avro, flush.size: 1000}``."""
+
+    name = "s3"
+    api_version = 1
+    Config = S3SinkConfig
+    config: S3SinkConfig
+    capabilities = Capabilities(schema_evolution=True, exactly_once=True, single_pass=True, concurrent_writers=True)
+    jars: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
+        "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
+    }
+    # Databases hold dates before 1582, which Spark 3 refuses to write or read, lest Spark 2 were to do the other.
+    sql_conf: ClassVar[Mapping[str, str]] = {
+        f"spark.sql.{values}RebaseModeIn{direction}": "CORRECTED"
+        for values in ("parquet.datetime", "parquet.int96", "avro.datetime")
+        for direction in ("Write", "Read")
+    }
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        #: Table → objects that are in their places, and that a catalog may not know.
+        self._unregistered: dict[str, list[str]] = {}
+
+    def parts(self) -> Sequence[Plugin]:
+        return [self.config.sync] if self.config.sync else []
+
+    def record_columns(self) -> Collection[str]:
+        return list_columns(self.config)
+
+    def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
+        yield "sink s3", Folder(spark, self.config.path).probe()
+
+    def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
+        work = self._work(rows.sparkSession, batch.pipeline, table.name)
+        with _LOCKS[work.path]:
+            state = State.read(work)
+            moved = self._finish(rows.sparkSession, work, state)
+            if state.has(batch.id):
+                self._register(rows.sparkSession, table.name, state, moved)
+                return WriteResult(skipped=True)
+            spans = self._take(rows, batch, work, state)
+            if "/" in batch.pipeline:  # dead letters that are read again, after which no record completes an object
+                spans += self._close(state, lambda _: True)
+            if self.config.sync:
+                find_columns([*self._read_states(rows.sparkSession, table.name), state], self.config)
+            state.note_batch(batch.id)
+            moved += self._commit(rows.sparkSession, work, str(batch.id), spans, state)
+            self._register(rows.sparkSession, table.name, state, moved)
+        return WriteResult()
+
+    def tend(self, spark: SparkSession, pipeline: str) -> float | None:
+        now = self._now()
+        root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}/{quote(pipeline, safe='')}")
+        for name in root.names():
+            work = root.folder(name)
+            with _LOCKS[work.path]:
+                state = State.read(work)
+                moved = self._finish(spark, work, state)
+                spans = self._close(state, lambda partition: is_due(partition, self.config, now))
+                if spans:
+                    moved += self._commit(spark, work, f"clock-{now}", spans, state)
+                self._register(spark, unquote(name.removeprefix(_TABLE)), state, moved)
+        due = next_rotation(now, self.config)
+        return None if due is None else max(0.05, (due - now) / 1000)
+
+    def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
+        where = f"sink s3, path {self.config.path}"
+        if as_of is not None:
+            raise ConfigError("objects have no older versions", where=where, fix="leave out --as-of")
+        states = self._read_states(spark, table.name)
+        if not states:
+            raise ConfigError(
+                f"there is no table {table.name!r}", where=where, fix="run the pipeline, or correct the name"
+            )
+        return read_objects(spark, states, self.config)
+
+    def explain(self, error: BaseException) -> HeadraceError | None:
+        _, mark, rest = full_text(error).partition(REFUSAL[0])
+        if not mark:
+            return None
+        fix = "mend the record where it is made, or choose another option"
+        return DataError(rest.partition(REFUSAL[1])[0], where="sink s3", fix=fix)
+
+    def _take(self, rows: DataFrame, batch: Batch, work: Folder, state: State) -> list[Span]:
+        """Stages a batch's rows, and notes in the state what waits from now on; returns what is complete."""
+        config, now, name = self.config, self._now(), str(batch.id)
+        records = describe_records(rows, config)
+        path = f"{work.path}/{STAGED}/{name}"
+        schema = state.number_schema(*describe_schema(records))
+        if config.format != "bytes":
+            unite_schemas(load_schemas((text for _, text in state.schemas), config))
+        records.write.mode("overwrite").options(**QUICK_COMMIT).parquet(path)
+        staged = rows.sparkSession.read.schema(records.schema).parquet(path)
+        spans = self._close(state, lambda partition: is_due(partition, config, now))
+        rotations = rotate(staged, state.partitions.values(), config, schema, now)
+        for rotation in rotations:
+            spans += rotation.spans
+            state.partitions[rotation.after.topic, rotation.after.partition] = rotation.after
+        if rotations:
+            parts = [(r.after.topic, r.after.partition, r.first, r.after.last) for r in rotations]
+            state.staged[name] = Staged(schema, parts)
+        return spans
+
+    @staticmethod
+    def _close(state: State, is_complete: Callable[[TopicPartition], bool]) -> list[Span]:
+        """Closes what waits where that is complete; the spans of it."""
+        spans = []
+        for key, partition in state.partitions.items():
+            if partition.count and is_complete(partition):
+                spans.append(span_of(partition))
+                state.partitions[key] = close(partition)
+        return spans
+
+    def _commit(self, spark: SparkSession, work: Folder, name: str, spans: list[Span], state: State) -> list[str]:
+        """Writes complete objects, takes the batch with the state, and moves them; where to."""
+        if spans:
+            state.moves = write_objects(spark, work, name, spans, state, self.config)
+        state.forget_staged()
+        state.write(work)
+        return self._finish(spark, work, state)
+
+    def _finish(self, spark: SparkSession, work: Folder, state: State) -> list[str]:
+        """Does what is left of what the state says, after a crash, too; the objects that it brought to their places."""
+        moved = [target for _, target in state.moves]
+        if moved:
+            move_objects(work, Folder(spark, self.config.path), state.moves)
+            state.moves = []
+            state.write(work)
+            work.delete(OBJECTS)
+        staged = work.folder(STAGED)
+        for name in staged.names():
+            if name not in state.staged:
+                staged.delete(name)
+        return moved
+
+    def _register(self, spark: SparkSession, table: str, state: State, moved: Sequence[str]) -> None:
+        """Has a catalog know the table with objects that are new; with those, too, that it refused before."""
+        if self.config.sync and state.topics:
+            new = self._unregistered.setdefault(table, [])
+            new += moved
+            objects = ObjectsTable(spark, state.topics[0], self.config, partial(self._read_states, spark, table))
+            self.config.sync.register(table, objects.describe, objects.locate(new), objects.list_partitions)
+            new.clear()
+
+    def _read_states(self, spark: SparkSession, table: str) -> list[State]:
+        """Of all pipelines that wrote a table, and of replays."""
+        root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}")
+        states = [State.read(root.folder(f"{one}/{_folder_name(table)}")) for one in root.names()]
+        return [state for state in states if state.batches]
+
+    def _work(self, spark: SparkSession, pipeline: str, table: str) -> Folder:
+        names = [_WORK, quote(pipeline, safe=""), _folder_name(table)]
+        return Folder(spark, "/".join([self.config.path.rstrip("/"), *names]))
+
+    @staticmethod
+    def _now() -> int:
+        return round(time.time() * 1000)
+
+
+def _folder_name(table: str) -> str:
+    """The name of a table's folder; one that begins with an underscore would not be seen."""
+    return _TABLE + quote(table, safe="")

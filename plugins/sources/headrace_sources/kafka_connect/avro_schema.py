@@ -1,0 +1,205 @@
+"""Avro schemas, as Confluent's and Apicurio's converters write those of Kafka Connect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from headrace.sdk import DataError
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema, EndlessSchemaError, limit_schema
+from headrace_sources.kafka_connect.decimals import DECIMAL, MAX_PRECISION, PRECISION, SCALE
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+#: A record that is not read to its end yet.
+_OPEN = ConnectSchema()
+#: Where a schema has others. A default or a name may look like one, and stays as it is.
+_NESTED = ("type", "items", "values", "fields")
+
+
+@limit_schema
+def parse_avro_schema(text: str, *, names: bool = True) -> ConnectSchema:
+    """Parses the Avro schema of records that Spark reads with ``make_reader_schema`` of it.
+
+    Without ``names`` it is what Avro's own types say, as of a schema that Kafka Connect has not written.
+    """
+    schema = json.loads(text)
+    return _parse(schema if names else _drop_names(schema), "", {})
+
+
+def make_reader_schema(text: str) -> str:
+    """The same Avro schema for Spark's ``from_avro``: without the logical types that ``types`` converts.
+
+    Decimals stay Avro's where Spark has room for them: reading them is quickest there.
+    """
+    return json.dumps(_make_reader(json.loads(text)), ensure_ascii=False)
+
+
+def has_wide_decimal(text: str) -> bool:
+    """Whether Spark has no room for some decimal of an Avro schema, and so reads none of its records with it."""
+
+    def is_wide(schema: Any) -> bool:
+        if isinstance(schema, list):
+            return any(map(is_wide, schema))
+        if not isinstance(schema, dict):
+            return False
+        is_decimal = schema.get("logicalType") == "decimal"
+        return (is_decimal and int(schema["precision"]) > MAX_PRECISION) or any(is_wide(schema.get(k)) for k in _NESTED)
+
+    return is_wide(json.loads(text))
+
+
+def _drop_names(schema: Any) -> Any:
+    """The schema without what Kafka Connect's converters add to Avro."""
+    if isinstance(schema, list):
+        return [_drop_names(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = {key: value for key, value in schema.items() if not key.startswith("connect.")}
+    return {key: _drop_names(value) if key in _NESTED else value for key, value in own.items()}
+
+
+def _parse(schema: Any, namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
+    """``named``: the types that have a name, by it; an Avro schema defines each once and refers to it afterwards."""
+    if isinstance(schema, list):
+        return _parse_union(schema, namespace, named)
+    if isinstance(schema, str):
+        leaf = _leaf_types().get(schema)
+        return ConnectSchema(leaf) if leaf else _resolve_name(schema, namespace, named)
+    avro_type, connect_name = schema["type"], schema.get("connect.name")
+    if avro_type == "array":
+        return ConnectSchema(element=_parse(schema["items"], namespace, named), name=connect_name)
+    if avro_type == "map":
+        return ConnectSchema(value=_parse(schema["values"], namespace, named), name=connect_name)
+    if isinstance(avro_type, str) and (avro_type in ("record", "error") or avro_type in _leaf_types()):
+        return _define(schema, namespace, named)
+    return _parse(avro_type, namespace, named)
+
+
+def _define(schema: Mapping[str, Any], namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
+    """A record or a leaf, which ``named`` has from now on."""
+    avro_type, full_name = schema["type"], _full_name(schema.get("name", ""), schema.get("namespace", namespace))
+    if avro_type in ("record", "error", "enum", "fixed") and full_name in named:
+        fix = "give one of them another name, or a namespace, where the events are made"
+        raise DataError(f"the Avro schema has two types called {full_name!r}", fix=fix)
+    if avro_type not in ("record", "error"):
+        named[full_name] = _parse_leaf(schema)
+    else:
+        named[full_name] = _OPEN
+        inner = full_name.rpartition(".")[0]
+        fields = {item["name"]: _parse(item["type"], inner, named) for item in schema["fields"]}
+        parameters = schema.get("connect.parameters") or {}
+        named[full_name] = ConnectSchema(fields=fields, name=schema.get("connect.name"), parameters=parameters)
+    return named[full_name]
+
+
+def _resolve_name(name: str, namespace: str, named: Mapping[str, ConnectSchema]) -> ConnectSchema:
+    schema = named.get(_full_name(name, namespace))
+    if schema is None:
+        fix = "give the schema together with those that it refers to"
+        raise DataError(f"the Avro schema speaks of {name!r}, which is not in it", fix=fix)
+    if schema is _OPEN:
+        fix = "leave the topic out, or the field where the events are made"
+        raise EndlessSchemaError(f"the Avro schema has a {name!r} inside a {name!r}, which no table can hold", fix=fix)
+    return schema
+
+
+def _parse_union(members: list[Any], namespace: str, named: dict[str, ConnectSchema]) -> ConnectSchema:
+    """What Spark reads for a union: the one type that is not null, a wider number, else a struct of all."""
+    from pyspark.sql import types as T
+
+    schemas = [_parse(member, namespace, named) for member in members if member != "null"]
+    if len(schemas) == 1:
+        return schemas[0]
+    classes = {type(schema.data_type) for schema in schemas}
+    for pair, wide in (({T.IntegerType, T.LongType}, T.LongType()), ({T.FloatType, T.DoubleType}, T.DoubleType())):
+        if classes == pair:
+            return ConnectSchema(wide)
+    return ConnectSchema(fields={f"member{i}": schema for i, schema in enumerate(schemas)})
+
+
+def _parse_leaf(schema: Mapping[str, Any]) -> ConnectSchema:
+    from pyspark.sql import types as T
+
+    name, logical = schema.get("connect.name"), _native_logical_type(schema)
+    parameters = {key: str(value) for key, value in (schema.get("connect.parameters") or {}).items()}
+    if logical == "decimal":
+        precision, scale = min(int(schema["precision"]), MAX_PRECISION), int(schema.get("scale", 0))
+        return ConnectSchema(T.DecimalType(precision, scale))
+    if schema.get("logicalType") == "decimal":
+        parameters = {SCALE: str(schema.get("scale", 0)), PRECISION: str(schema["precision"]), **parameters}
+        return ConnectSchema(T.BinaryType(), DECIMAL, parameters)
+    data_type = _native_logical_types().get(logical) if logical else None
+    if data_type is not None:
+        return ConnectSchema(data_type)
+    return ConnectSchema(_leaf_types()[schema["type"]], name or schema.get("connect.type"), parameters)
+
+
+def _native_logical_type(schema: Mapping[str, Any]) -> str | None:
+    """The logical type that Spark is to read by itself."""
+    logical: str | None = schema.get("logicalType")
+    if logical == "decimal":
+        declared = (schema.get("connect.parameters") or {}).get(PRECISION)
+        # A converter that is not told the precision writes 64.
+        is_unknown = declared is None and schema.get("connect.name") == DECIMAL
+        precision = MAX_PRECISION if is_unknown else int(declared or schema["precision"])
+        return logical if precision <= MAX_PRECISION and 0 <= int(schema.get("scale", 0)) <= precision else None
+    # By Connect's name it is a wall clock's time, and by Avro's an instant. Of a day it may be infinite.
+    return None if str(schema.get("connect.name", "")).endswith((".Timestamp", ".Date")) else logical
+
+
+def _make_reader(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_make_reader(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "name" not in schema and isinstance(schema.get("type"), dict | list):
+        # A schema around a schema: Avro's libraries in other languages take it, and Java's does not.
+        return _make_reader(schema["type"])
+    reader = {key: _make_reader(value) if key in _NESTED else value for key, value in schema.items()}
+    if "logicalType" in schema:
+        if _native_logical_type(schema) is None:
+            del reader["logicalType"]
+        elif schema["logicalType"] == "decimal":
+            reader["precision"] = min(int(schema["precision"]), MAX_PRECISION)
+    return reader
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+@cache
+def _leaf_types() -> dict[str, DataType]:
+    from pyspark.sql import types as T
+
+    return {
+        "null": T.NullType(),
+        "int": T.IntegerType(),
+        "long": T.LongType(),
+        "float": T.FloatType(),
+        "double": T.DoubleType(),
+        "boolean": T.BooleanType(),
+        "string": T.StringType(),
+        "bytes": T.BinaryType(),
+        "enum": T.StringType(),
+        "fixed": T.BinaryType(),
+    }
+
+
+@cache
+def _native_logical_types() -> dict[str, DataType]:
+    """Avro's logical types that Spark reads by itself."""
+    from pyspark.sql import types as T
+
+    timestamp, timestamp_ntz = T.TimestampType(), T.TimestampNTZType()
+    return {
+        "date": T.DateType(),
+        "timestamp-millis": timestamp,
+        "timestamp-micros": timestamp,
+        "local-timestamp-millis": timestamp_ntz,
+        "local-timestamp-micros": timestamp_ntz,
+    }

@@ -1,0 +1,258 @@
+"""Decimals of Connect and Debezium.
+
+They are the bytes of a whole number, two's complement, the highest first; in JSON they may be numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from headrace_sources.kafka_connect.connect_schema import ConnectSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType, DecimalType
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+#: Names that are headrace's own: Connect's Decimal as a number of JSON, and a decimal of Spark's in JSON.
+NUMERIC_DECIMAL, JSON_DECIMAL = "decimal.format=NUMERIC", "a decimal of JSON"
+#: Connect's parameters of a decimal.
+SCALE, PRECISION = "scale", "connect.decimal.precision"
+#: Spark's widest decimal.
+MAX_PRECISION = 38
+#: Every number of so many digits has 64 bits at most.
+_LONG_PLACES = 18
+
+
+def decimal_type(schema: ConnectSchema) -> DataType:
+    """DECIMAL where Spark has room for the schema's precision and scale, else STRING."""
+    from pyspark.sql.types import DecimalType, StringType
+
+    fits = _precision(schema) <= MAX_PRECISION and _scale(schema) >= 0
+    return DecimalType(_precision(schema), _scale(schema)) if fits else StringType()
+
+
+def parse_type(precision: int, scale: int) -> DecimalType:
+    """What decimals of JSON are parsed with: all the places there is room for, as Spark rounds what has more."""
+    from pyspark.sql.types import DecimalType
+
+    return DecimalType(MAX_PRECISION, MAX_PRECISION - precision + scale)
+
+
+def with_numeric_decimals(schema: ConnectSchema) -> ConnectSchema | None:
+    """The schema of JSON that was written with ``decimal.format=NUMERIC``; None when there is no decimal in it."""
+    changed = schema.map_leaves(_make_numeric)
+    return None if changed == schema else changed
+
+
+def decimal_from_bytes(number: Column, schema: ConnectSchema) -> Column:
+    """A whole number's bytes in the schema's ``decimal_type``; null where they do not fit."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    data_type, scale = decimal_type(schema), _scale(schema)
+    if isinstance(data_type, StringType):
+        return _let(number, lambda number: _format_plain(number, F.lit(scale)))
+    size = F.length(number)
+    # Most have a schema of 18 places at most, and then their numbers have 64 bits at most.
+    if _precision(schema) <= _LONG_PLACES:
+        return F.when(size.between(1, 8), _from_long(number, scale).cast(data_type))
+    any_length = _let(
+        number,
+        lambda number: F.concat(_sign(number), _magnitude(number).cast("string"), F.lit(f"E-{scale}")).cast(data_type),
+    )
+    any_length = F.when(size.between(1, 16), any_length)
+    # Of the others most numbers do, and then they cost a sixth. Beyond 18 places the product would be rounded.
+    if scale > _LONG_PLACES:
+        return any_length
+    return F.when(size.between(1, 8), _from_long(number, scale).cast(data_type)).otherwise(any_length)
+
+
+def _from_long(number: Column, scale: int) -> Column:
+    """The decimal of a number of 1 to 8 bytes, with as many places as that."""
+    from pyspark.sql import functions as F
+
+    digits = F.hex(number)
+    sign = F.translate(F.substring(digits, 1, 1), "0123456789ABCDEF", "00000000FFFFFFFF")
+    whole = F.conv(F.call_function("lpad", digits, F.lit(16), sign), 16, -10).cast("bigint").cast("decimal(19,0)")
+    return whole * F.lit(Decimal(1).scaleb(-scale)) if scale else whole
+
+
+def decimal_from_number(number: Column, schema: ConnectSchema) -> Column:
+    """A number of JSON in the schema's ``decimal_type``; null where it has more places."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(decimal_type(schema), DecimalType):
+        return exact_decimal(number, schema)
+    # Spark's own cast to text writes small ones with an exponent.
+    return F.translate(F.format_number(number, max(_scale(schema), 0)), ",", "")
+
+
+def exact_decimal(number: Column, schema: ConnectSchema) -> Column:
+    """A decimal in the schema's ``decimal_type``; null where it would be rounded."""
+    from pyspark.sql import functions as F
+
+    result = number.cast(decimal_type(schema))
+    return F.when(result == number, result)
+
+
+def text_from_variable_scale(struct: Column, _: ConnectSchema) -> Column:
+    """A VariableScaleDecimal, which has its scale beside its bytes, as text."""
+    return _let(struct, lambda struct: _format_plain(struct.getField("value"), struct.getField("scale")))
+
+
+def _make_numeric(leaf: ConnectSchema) -> ConnectSchema:
+    from pyspark.sql.types import BinaryType
+
+    is_decimal = leaf.name == DECIMAL and isinstance(leaf.data_type, BinaryType)
+    if not is_decimal or not 0 <= _scale(leaf) <= MAX_PRECISION:
+        return leaf
+    data_type = parse_type(min(_precision(leaf), MAX_PRECISION), _scale(leaf))
+    return replace(leaf, data_type=data_type, name=NUMERIC_DECIMAL)
+
+
+def _scale(schema: ConnectSchema) -> int:
+    return int(schema.parameters.get(SCALE) or 0)
+
+
+def _precision(schema: ConnectSchema) -> int:
+    # Left out for money and the like, which have fewer digits than Spark has room for.
+    return max(int(schema.parameters.get(PRECISION) or MAX_PRECISION), _scale(schema))
+
+
+def _let(value: Column, use: Callable[[Column], Column]) -> Column:
+    """``use(value)`` with the value written and counted once: expressions grow as fast as they repeat."""
+    from pyspark.sql import functions as F
+
+    return F.transform(F.array(value), use).getItem(0)
+
+
+# As text.
+
+
+def _format_plain(number: Column, scale: Column) -> Column:
+    """All digits as text, without an exponent."""
+    from pyspark.sql import functions as F
+
+    zero = F.lit(0)
+    magnitude = F.when(F.length(number) <= 15, _magnitude(number).cast("string")).otherwise(_long_magnitude(number))
+    places = F.greatest(scale, zero)
+
+    def pad(digits: Column) -> Column:
+        # A scale below 0 counts zeros at the end.
+        trailing = F.when(digits == F.lit("0"), zero).otherwise(F.greatest(-scale, zero))
+        leading = F.greatest(places + 1 - F.length(digits), zero)
+        return F.concat(_zeros(leading), digits, _zeros(trailing))
+
+    def insert_point(digits: Column) -> Column:
+        whole = F.length(digits) - places
+        text = F.concat(digits.substr(F.lit(1), whole), F.lit("."), digits.substr(whole + 1, places))
+        return F.when(places > 0, text).otherwise(digits)
+
+    text = _let(_let(magnitude, pad), insert_point)
+    return F.when(F.length(number) > 0, F.concat(_sign(number), text))
+
+
+def _sign(number: Column) -> Column:
+    """Put in front as text: Spark 4.0 rounds a decimal that it negates to 34 digits."""
+    from pyspark.sql import functions as F
+
+    return F.when(_is_negative(number), "-").otherwise("")
+
+
+def _zeros(count: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.call_function("repeat", F.lit("0"), count)
+
+
+# Numbers without their sign.
+
+
+def _magnitude(number: Column) -> Column:
+    """The number without its sign, of up to 16 bytes, as DECIMAL(38,0); null when it has more digits."""
+    from pyspark.sql import functions as F
+
+    def add_halves(digits: Column) -> Column:
+        high = F.conv(F.substring(digits, 1, 16), 16, 10).cast("decimal(19,0)")
+        low = F.conv(F.substring(digits, 17, 16), 16, 10).cast("decimal(20,0)")
+        return high * F.lit(Decimal(2**64)) + low
+
+    return _let(F.lpad(_positive_hex(number), 32, "0"), add_halves) + _one_if_negative(number)
+
+
+def _is_negative(number: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.hex(number) >= F.lit("8")
+
+
+def _positive_hex(number: Column) -> Column:
+    """Hexadecimal digits of the number, or of -1 minus it, whichever is not negative."""
+    from pyspark.sql import functions as F
+
+    digits = F.hex(number)
+    complement = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
+    return F.when(_is_negative(number), complement).otherwise(digits)
+
+
+def _one_if_negative(number: Column) -> Column:
+    """What ``_positive_hex`` lacks."""
+    from pyspark.sql import functions as F
+
+    return F.when(_is_negative(number), 1).otherwise(0)
+
+
+#: Numbers beyond DECIMAL(38) are counted in groups of 18 digits, the lowest first; 14 hexadecimal digits come in a
+#: time.
+_GROUP_DIGITS, _HEX_DIGITS = 18, 14
+_GROUP_TYPE = f"decimal({_GROUP_DIGITS},0)"
+
+
+def _long_magnitude(number: Column) -> Column:
+    """The digits of a number of any length, without its sign."""
+    from pyspark.sql import functions as F
+
+    def groups_from_hex(digits: Column) -> Column:
+        steps = F.ceil(F.length(digits) / F.lit(_HEX_DIGITS)).cast("int")
+        padded = F.concat(_zeros(steps * _HEX_DIGITS - F.length(digits)), digits)
+        parts = _let(
+            padded,
+            lambda padded: F.transform(
+                F.sequence(F.lit(0), steps - 1),
+                lambda i: F.conv(padded.substr(i * _HEX_DIGITS + 1, F.lit(_HEX_DIGITS)), 16, 10).cast(_GROUP_TYPE),
+            ),
+        )
+        zero = F.array(F.lit(0).cast(_GROUP_TYPE))
+        return F.aggregate(parts, zero, lambda groups, part: _multiply_add(groups, 16**_HEX_DIGITS, part))
+
+    groups = _multiply_add(_let(_positive_hex(number), groups_from_hex), 1, _one_if_negative(number).cast(_GROUP_TYPE))
+    texts = F.transform(groups, lambda group: F.lpad(group.cast("string"), _GROUP_DIGITS, "0"))
+    return F.regexp_replace(F.concat_ws("", F.reverse(texts)), "^0+(?=.)", "")
+
+
+def _multiply_add(groups: Column, factor: int, addend: Column) -> Column:
+    """``groups`` times a factor and plus an addend, both less than a group holds."""
+    from pyspark.sql import functions as F
+
+    limit = F.lit(Decimal(10**_GROUP_DIGITS))
+
+    def add_group(state: Column, group: Column) -> Column:
+        def split(total: Column) -> Column:
+            done = F.concat(state.getField("groups"), F.array((total % limit).cast(_GROUP_TYPE)))
+            carry = F.call_function("div", total, limit).cast(_GROUP_TYPE)
+            return F.struct(done.alias("groups"), carry.alias("carry"))
+
+        return _let(group * F.lit(Decimal(factor)) + state.getField("carry"), split)
+
+    def append_carry(state: Column) -> Column:
+        done, carry = state.getField("groups"), state.getField("carry")
+        return F.when(carry > 0, F.concat(done, F.array(carry))).otherwise(done)
+
+    start = F.struct(F.array().cast(f"array<{_GROUP_TYPE}>").alias("groups"), addend.alias("carry"))
+    return F.aggregate(groups, start, add_group, append_carry)

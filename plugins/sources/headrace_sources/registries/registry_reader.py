@@ -1,0 +1,274 @@
+"""Records in front of which, or in whose headers, is the id of their writer's schema: read in one plan for all schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.sdk import RecordReader, RejectReason, Subject, barrier, fail_on_unknown_schema, quote_name, reuse_columns
+from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
+from headrace_sources.registries import framing
+from headrace_sources.registries.payload import PayloadParser, PayloadReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_PAYLOAD, _FRAME, _NUMBER = "_headrace_body", "_headrace_frame", "_headrace_number"
+_WIRE, _PART, _TABLE = "_headrace_wire", "_headrace_part", "_headrace_table"
+
+
+#: What to do about keys that cannot be read.
+KEY_FIX = (
+    "name key columns of the value, `tables: - {source: …, key: [id]}`; or write beside `value:` how the keys are written, "
+    "or `key: none`"
+)
+
+
+class EmptyReader(RecordReader):
+    """The reader of records that hold no columns: tombstones, or keys that are a single value."""
+
+    def __init__(self) -> None:
+        from pyspark.sql.types import StructType
+
+        self.schema = StructType([])
+
+    def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        others = [frame[quote_name(name)] for name in frame.columns if name != column]
+        return frame.select(*others, F.lit(None).cast(schema).alias(column), F.lit(None).cast("string").alias(error))
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A schema that records are written with, by its id, and the ways to read their payloads."""
+
+    id: str
+    readers: tuple[PayloadReader, ...]
+
+    @property
+    def table_type(self) -> DataType:
+        """The Spark type of its records in a table."""
+        return table_type(self.readers[0].tree)
+
+
+class KnownFrames:
+    """The frames that a plan knows. A record's frame number is the place of its frame among them."""
+
+    def __init__(self, frames: Mapping[str, Sequence[bytes]]) -> None:
+        """``frames``: id → the frames it may come in."""
+        self.frames = [frame for frames_of_id in frames.values() for frame in frames_of_id]
+        self._numbers = {id_: [self.frames.index(frame) for frame in frames[id_]] for id_ in frames}
+
+    def numbers(self, *ids: str) -> list[int]:
+        """The numbers of the frames of some ids."""
+        return [number for id_ in ids for number in self._numbers[id_]]
+
+
+@dataclass(frozen=True)
+class RegistryReader(RecordReader):
+    """Reads records by the ids of their writers' schemas."""
+
+    schema: StructType
+    subject: Subject
+    parser: PayloadParser
+    writers: tuple[WriterSchema, ...]
+    #: Id → why records of that schema are dead letters.
+    rejected: Mapping[str, RejectReason]
+    known: KnownFrames
+    #: Whether ids are looked for in headers, too. That path's code is many times that of the fast one, which sees what is in
+    #: front of a record alone; and a plan's size is its speed: Java compiles what is small.
+    header_path: bool
+    #: The name by which failed tasks say that a schema is unknown.
+    decoder: str
+
+    def decode(self, frame: DataFrame, column: str, schema: StructType, error: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        # Not by `F.col`, which asks the JVM three times for each.
+        others = [frame[quote_name(name)] for name in frame.columns if name != column]
+        frame = self._number_frames(frame, column, others)
+        frame, value, parts = self._read_payloads(frame, schema)
+        reason = F.when(F.col(_NUMBER).isNotNull() & value.isNull(), self._reject_reason(frame))
+        return frame.select(*others, F.coalesce(value, *parts).alias(column), barrier(reason).alias(error))
+
+    def _number_frames(self, frame: DataFrame, column: str, others: Sequence[Column]) -> DataFrame:
+        """The records with their frame's number: null where there is no record, -1 where the plan does not know its frame."""
+        from pyspark.sql import functions as F
+
+        payload, part, known = F.col(column).alias(_PAYLOAD), self.subject.part, self.known.frames
+        if not self.header_path:
+            number = framing.front_number(frame, column, part, known)
+            return frame.select(*others, payload, barrier(number).alias(_NUMBER))
+        frame_column = framing.frame_column(frame, column, part, texts=self.parser.texts)
+        frame = frame.select("*", barrier(frame_column).alias(_FRAME))
+        number = framing.frame_number(F.col(_FRAME), known)
+        return frame.select(*others, F.col(_FRAME), payload, barrier(number).alias(_NUMBER))
+
+    def _read_payloads(self, frame: DataFrame, schema: StructType) -> tuple[DataFrame, Column, list[Column]]:
+        """The frame with the steps of all payload readers; each record's struct, of the first that could read it; and what
+        those that may fail for a value have of the others.
+        """
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        writers = [writer for writer in self.writers if isinstance(writer.table_type, StructType)]
+        values: dict[tuple[int, int], Column] = {}
+        parts: list[Column] = []
+        for turn in range(max(len(writer.readers) for writer in writers)):
+            plans = {
+                (i, turn): _PayloadPlan(
+                    f"{i}_{turn}",
+                    writer.readers[turn],
+                    schema,
+                    self._payload(frame, writer.id, values.get((i, turn - 1))),
+                )
+                for i, writer in enumerate(writers)
+                if turn < len(writer.readers)
+            }
+            frame = _read_side_by_side(frame, list(plans.values()))
+            values |= {place: plan.value for place, plan in plans.items()}
+            parts += [plan.table for plan in plans.values() if plan.may_fail]
+        return frame, F.coalesce(*values.values()), parts
+
+    def _payload(self, frame: DataFrame, id_: str, before: Column | None) -> Column:
+        """What a record of a writer schema holds behind its frame; null where the reader ``before`` could read it."""
+        from pyspark.sql import functions as F
+
+        numbers = self.known.numbers(id_)
+        is_left = F.col(_NUMBER).isin(numbers)
+        if before is not None:
+            is_left &= before.isNull()
+        return F.when(is_left, framing.payload(frame, F.col(_PAYLOAD), F.col(_NUMBER), self.known.frames, numbers))
+
+    def _reject_reason(self, frame: DataFrame) -> Column:
+        """Why a record without a struct is a dead letter; fails the task where its schema has yet to be looked up."""
+        from pyspark.sql import functions as F
+
+        number, known = F.col(_NUMBER), self.known.frames
+        if self.header_path:
+            id_, may_have_id = F.hex(F.col(_FRAME)), framing.is_frame(F.col(_FRAME))
+        else:
+            id_, may_have_id = F.lit(""), F.lit(True)
+        fail = fail_on_unknown_schema(self.decoder, self.subject, id_).cast("string")
+        reason = F.when((number < 0) & may_have_id, fail)
+        if self.parser.null_payload is not None:
+            payload = framing.payload(frame, F.col(_PAYLOAD), number, known, range(len(known)))
+            is_null = payload == F.lit(self.parser.null_payload)
+            reason = reason.when((number >= 0) & is_null, F.lit(None).cast("string"))
+        for name in sorted(set(self.rejected.values())):
+            ids = [id_ for id_ in self.rejected if self.rejected[id_] == name]
+            reason = reason.when(number.isin(self.known.numbers(*ids)), F.lit(name))
+        return reason.otherwise(F.lit(RejectReason.UNDECODABLE))
+
+
+class _PayloadPlan:
+    """One payload reader's columns in a plan, step by step from payload to table. Their names end in the plan's own."""
+
+    def __init__(self, name: str, reader: PayloadReader, schema: StructType, payload: Column) -> None:
+        self._name, self._schema = name, schema
+        self._tree = reader.tree.project(schema)
+        self._is_part = self._tree != reader.tree
+        self._steps = reader.steps(self._tree)
+        self._wire, self._wire_name = payload, ""
+        #: Field → the column that has it, as a struct of its own.
+        self._structs: dict[str, str] = {}
+
+    @property
+    def depth(self) -> int:
+        """How many steps it takes to parse a payload."""
+        return len(self._steps)
+
+    def parse(self, step: int) -> Column:
+        """The next step from payload to struct."""
+        return self._add(f"{_WIRE}{self._name}_{step}", self._steps[step](self._wire))
+
+    def split(self) -> list[Column]:
+        """A column of each struct in the struct: to get at a value through all that is around it takes code for each value."""
+        columns = []
+        for i, (field, inner) in enumerate((self._tree.fields or {}).items()):
+            if inner.fields is not None:
+                name = f"{_PART}{self._name}_{i}"
+                columns.append(barrier(self._wire.getField(field)).alias(name))
+                self._structs[field] = name
+        return columns
+
+    def convert(self) -> Column:
+        """The struct as a table has it."""
+        # Nothing is converted, and a parser of whole records gives the other fields, too.
+        if self._is_part and self._schema == wire_type(self._tree):
+            column = _narrow_column(self._wire_name, self._schema)
+        else:
+            column, _ = self._conversion
+        return barrier(column).alias(self._table_name)
+
+    @property
+    def value(self) -> Column:
+        """The struct as a table has it; null where the table's types cannot hold it."""
+        from pyspark.sql import functions as F
+
+        failed = self._has_failed
+        return self.table if failed is None else F.when(~failed, self.table)
+
+    @property
+    def table(self) -> Column:
+        """The same with null for each value that the table's types cannot hold."""
+        from pyspark.sql import functions as F
+
+        return F.col(self._table_name)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether there are values that the table's types cannot hold."""
+        return self._has_failed is not None
+
+    @property
+    def _has_failed(self) -> Column | None:
+        _, failed = self._conversion
+        return failed
+
+    @property
+    def _conversion(self) -> tuple[Column, Column | None]:
+        parts = tuple(self._structs.items())
+        return convert_column(self._wire_name, self._table_name, self._tree, self._schema, parts)
+
+    @property
+    def _table_name(self) -> str:
+        return f"{_TABLE}{self._name}"
+
+    def _add(self, name: str, column: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        self._wire, self._wire_name = F.col(name), name
+        return barrier(column).alias(name)
+
+
+@reuse_columns
+def _narrow_column(name: str, data_type: DataType) -> Column:
+    from pyspark.sql import functions as F
+
+    return _narrow(F.col(name), data_type)
+
+
+def _narrow(column: Column, data_type: DataType) -> Column:
+    """A value with those of its fields alone that a type has."""
+    from pyspark.sql import functions as F
+
+    fields = getattr(data_type, "fields", None)
+    if fields is None:
+        return column
+    cells = [_narrow(column.getField(field.name), field.dataType).alias(field.name) for field in fields]
+    return F.when(column.isNotNull(), F.struct(*cells))
+
+
+def _read_side_by_side(frame: DataFrame, plans: Sequence[_PayloadPlan]) -> DataFrame:
+    """The frame with the columns of all plans; what they do at the same time is one step of it."""
+    (depth,) = {plan.depth for plan in plans}
+    for step in range(depth):
+        frame = frame.select("*", *[plan.parse(step) for plan in plans])
+    structs = [column for plan in plans for column in plan.split()]
+    if structs:
+        frame = frame.select("*", *structs)
+    return frame.select("*", *[plan.convert() for plan in plans])

@@ -60,6 +60,9 @@ class KinesisSource(RangedSource):
         self._cached: list[DataFrame] = []
         self._idle_until = self._subscribe_at = 0.0
 
+    def extras(self) -> Sequence[str]:
+        return ("aws",)
+
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         client = self._stream.make_client()
         summary = read_summary(self._stream, client)

@@ -33,7 +33,7 @@ from headrace.sdk.sink import Batch, Capabilities, Sink, Table, WriteResult
 from headrace_sinks import FilesSink, IcebergSink
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.transports.kafka import KafkaSource
-from headrace_stack import Kafka, Registry
+from headrace_stack import Kafka, SchemaRegistry
 from headrace_transforms import Unwrap
 
 TOPIC, BATCH = "bench.public.orders", 1_000_000
@@ -87,7 +87,7 @@ def main() -> None:
         return
     arguments.work.mkdir(parents=True, exist_ok=True)
     times: dict[str, list[list[float]]] = {name: [] for name in VARIANTS if arguments.only.search(name)}
-    with Kafka() as kafka, Registry() as registry:
+    with Kafka() as kafka, SchemaRegistry() as registry:
         _produce(kafka, registry, arguments.records)
         for _ in range(arguments.repeat):
             for variant, rounds in times.items():
@@ -122,7 +122,7 @@ def _rate(batches: list[float], window: str) -> float:
     return (len(batches) - skipped) * BATCH / (batches[-1] - batches[skipped - 1])
 
 
-def _produce(kafka: Kafka, registry: Registry, records: int) -> None:
+def _produce(kafka: Kafka, registry: SchemaRegistry, records: int) -> None:
     kafka.create_topic(TOPIC, partitions=2)
     writers = {}
     for part, schema in (("key", KEY), ("value", SCHEMA)):

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import Pipeline
-from headrace_stack import Connect, Kafka, Metastore, Postgres, Registry
+from headrace_stack import Connect, Kafka, Metastore, Postgres, SchemaRegistry
 from headrace_stack.servers.json_http import request
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Torture:
         work.mkdir(parents=True)
         self.result, self._sinks = Result(), sinks
         self._kafka, self._postgres = stack.enter_context(Kafka()), stack.enter_context(Postgres())
-        self._registry = stack.enter_context(Registry())
+        self._registry = stack.enter_context(SchemaRegistry())
         self._connect = stack.enter_context(Connect(self._kafka))
         self.servers: dict[str, Server] = {
             "Kafka": self._kafka,

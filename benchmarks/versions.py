@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.runtime.session.session_builder import build_session
-from headrace.sdk import Batch, Sink, Table, Upkeep
+from headrace.sdk import Batch, MaintenancePolicy, Sink, Table
 from headrace.sdk.changes import DELETED, POSITION
 from headrace.spark.sessions import Sessions
 from headrace_sinks.hudi import HudiSink
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UPDATES = 200
 TABLE = Table("shop.orders", ("id",))
-ALL = Upkeep(history_seconds=0, files=1)
+ALL = MaintenancePolicy(history_seconds=0, files=1)
 
 
 class Orders:

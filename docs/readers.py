@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.iceberg import iceberg_readers
-from headrace_sinks.reader_support import NAME_RULES, Fact, Reads
+from headrace_sinks.reader_support import NAME_RULES, Reads, Support
 
 #: Mark in the page → the table that is behind it.
 TABLES = ("iceberg", "hudi", "names")
@@ -38,7 +38,7 @@ def _names() -> str:
     return _table(["reader", "names of columns"], rows)
 
 
-def _tell(fact: Fact) -> str:
+def _tell(fact: Support) -> str:
     reads = f"**{fact.reads}**" if fact.reads is Reads.IGNORES else str(fact.reads)
     source = f" ({fact.source})" if fact.source else ""
     return reads + source + (f": {fact.note}" if fact.note else "")

@@ -25,7 +25,7 @@ from headrace.engine.commands import preflight
 from headrace.engine.commands.preflight import CheckItem
 from headrace.engine.commands.resync import Resync, resync
 from headrace.engine.plan.dialect_choice import choose_dialects
-from headrace.engine.plan.error_translation import say_errors, translate
+from headrace.engine.plan.error_translation import redacted_errors, translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.run.query import Query, RunOptions
@@ -46,7 +46,7 @@ from headrace.sdk.plugins import registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
-from headrace.secret_values import find_secrets, mark_secrets
+from headrace.secret_values import find_secrets, wrap_secrets
 from headrace.spark.columns import quote_name
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
@@ -95,8 +95,8 @@ class Pipeline:
                 fix="add `value: {json: {}}` beside it",
             )
         formats = [one for one in (self.value, self.key) if isinstance(one, Format)]
-        dialects, strangers = choose_dialects(registry(), self.dialects, [self.source, *formats])
-        spark, self.spark = self.spark, mark_secrets(self.spark)
+        dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
+        spark, self.spark = self.spark, wrap_secrets(self.spark)
         key = self.key or (self.value if self.source.yields_records else None)
         plan = Plan(
             name=self.name,
@@ -107,7 +107,7 @@ class Pipeline:
                 [rule if isinstance(rule, TableRule) else TableRule.model_validate(rule) for rule in self.tables]
             ),
             dialects=dialects,
-            strangers=strangers,
+            fallback_dialects=fallback_dialects,
             transforms=tuple(self.transforms),
             value_format=self.value,
             key_format=None if key == NO_FORMAT else key,
@@ -158,7 +158,7 @@ class Pipeline:
         ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
         folder gets a file for a moment.
         """
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             check_capabilities(self.plan)
             items = [preflight.list_plugins(self.plan)]
             spark = self._session(spark)
@@ -209,7 +209,7 @@ class Pipeline:
 
     def session(self, reporter: Reporter | None = None) -> SparkSession:
         """A SparkSession that fits. ``reporter`` shows what is done until it has started; without one nobody is told."""
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             make = build_submitted_session if is_submitted() else build_session
             return make(self.plan.plugins, self.plan.spark_conf, reporter)
 
@@ -228,7 +228,7 @@ class Pipeline:
             if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
             return dead_letters
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             return self._read(self._session(spark), table, as_of=as_of, sink=sink, own_columns=own_columns)
 
     def _read(
@@ -250,7 +250,7 @@ class Pipeline:
 
     def read_dead_letters(self, spark: SparkSession | None = None) -> DataFrame | None:
         """The records that could not become a row; None when there are none."""
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             spark = self._session(spark)
             folder = Folder(spark, self.checkpoint).folder("dead_letters")
             letters = file_store.read(self._session_for_reads(spark), folder, self.plan.dead_letter_table)
@@ -267,7 +267,7 @@ class Pipeline:
 
         Stop the pipeline before. ConfigError when it has never run.
         """
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             spark = self._session(spark)
             if not Folder(spark, self.checkpoint).exists():
                 raise ConfigError(
@@ -284,7 +284,7 @@ class Pipeline:
         ``now``: even if the snapshot has not come to its end, or has dead letters. Stop the pipeline before. ConfigError when
         no snapshot has come by.
         """
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             spark = self._session(spark)
             if not Folder(spark, self.checkpoint).exists():
                 raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
@@ -292,7 +292,7 @@ class Pipeline:
 
     def measure(self, spark: SparkSession | None = None) -> list[MeasuredTable]:
         """The tables that it has written, in each sink that can tell their size."""
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             spark = self._session(spark)
             return list(measure(self.plan, spark, find_tables(Folder(spark, self.checkpoint))))
 
@@ -303,7 +303,7 @@ class Pipeline:
 
         A run may go on meanwhile: of two commits the later one is refused, and tried again. ``dry_run``: only says what is due. A step that fails is given with its ``error``.
         """
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             spark = self._session(spark)
             known = find_tables(Folder(spark, self.checkpoint))
             for table in tables:
@@ -312,7 +312,7 @@ class Pipeline:
             yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
 
     def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:
-        with say_errors(self.plan):
+        with redacted_errors(self.plan):
             check_capabilities(self.plan)
             spark = self._session(spark)
             try:

@@ -35,7 +35,7 @@ class Secret(str):
         return str(self), self.written
 
 
-def keep_secrecy(text: str, *parts: Any) -> str:
+def propagate_secret(text: str, *parts: Any) -> str:
     """``text``, as a secret when one is in what it was made of."""
     secrets = [secret for _, secret in find_secrets({"": parts})]
     return secrets[0] if text in secrets else Secret(text) if secrets else text
@@ -53,26 +53,26 @@ def show_value(key: str, value: str) -> str:
     return HIDDEN if has_secret_name(key) else value
 
 
-def mark_secrets(value: Any, key: str = "") -> Any:
+def wrap_secrets(value: Any, key: str = "") -> Any:
     """``value`` with secrets for the texts of which a key's name says that they are some."""
     if isinstance(value, Mapping):
-        return {name: mark_secrets(item, str(name)) for name, item in value.items()}
+        return {name: wrap_secrets(item, str(name)) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        items = [mark_secrets(item, key) for item in value]
+        items = [wrap_secrets(item, key) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     is_open = isinstance(value, str) and not isinstance(value, Secret)
     return Secret(value) if is_open and has_secret_name(key) else value
 
 
-def keep_secrets(value: Any, given: Any) -> Any:
+def restore_secrets(value: Any, given: Any) -> Any:
     """``value`` with secrets for the texts that were secrets in what it was made from: models make plain texts of them."""
     if isinstance(given, Secret):
         return Secret(value, given.written) if type(value) is str else value
     if isinstance(given, Mapping) and isinstance(value, dict):
-        kept = {name: keep_secrets(item, given.get(name)) for name, item in value.items()}
+        kept = {name: restore_secrets(item, given.get(name)) for name, item in value.items()}
         return kept if any(kept[name] is not item for name, item in value.items()) else value
     if isinstance(given, list | tuple) and isinstance(value, list | tuple) and len(given) == len(value):
-        items = [keep_secrets(item, one) for item, one in zip(value, given, strict=True)]
+        items = [restore_secrets(item, one) for item, one in zip(value, given, strict=True)]
         return type(value)(items) if any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value
 
@@ -109,11 +109,11 @@ class SecretsModel(BaseModel):
         if isinstance(data, Mapping):
             for name, field in cls.model_fields.items():
                 given = data.get(field.alias or name, data.get(name))
-                made.__dict__[name] = keep_secrets(made.__dict__[name], given)
+                made.__dict__[name] = restore_secrets(made.__dict__[name], given)
         return made
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        return [(name, mark_secrets(value, name or "")) for name, value in super().__repr_args__()]
+        return [(name, wrap_secrets(value, name or "")) for name, value in super().__repr_args__()]
 
     def secrets(self) -> list[tuple[str, str]]:
         """The secrets of the block, at any depth, with their keys."""

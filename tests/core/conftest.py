@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headrace.sdk import plugins as registries
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugins import PluginRegistry
 
 DATA = Path(__file__).parents[1] / "data/msk_demo/envelope"
 
@@ -67,9 +67,9 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def plugins(monkeypatch: pytest.MonkeyPatch) -> Registry:
+def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """An empty registry in place of what is installed."""
-    made = Registry()
+    made = PluginRegistry()
     monkeypatch.setattr(registries, "registry", lambda: made)
     return made
 

@@ -102,9 +102,9 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source that docs/plugins.md writes and the plugins under examples/, as if they were installed."""
     from headrace.config import loader as build
-    from headrace.sdk.plugins import Registry
+    from headrace.sdk.plugins import PluginRegistry
 
-    plugins = Registry.from_entry_points()
+    plugins = PluginRegistry.from_entry_points()
     examples = [path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists()]
     for folder in (ROOT / "tests/packaging/headrace_acme", *examples):
         monkeypatch.syspath_prepend(folder)

@@ -13,7 +13,7 @@ from tests.support.waiting import until_tables
 from headrace import Pipeline
 from headrace.engine.run.query import Query
 from headrace_sources.formats.avro import AvroFormat
-from headrace_stack import Connect, Kafka, Postgres, Registry
+from headrace_stack import Connect, Kafka, Postgres, SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def test_tables_follow_a_database(
     postgres: Postgres,
     connect: Connect,
     kafka: Kafka,
-    registry: Registry,
+    registry: SchemaRegistry,
     wire: str,
     sink: str,
 ) -> None:
@@ -114,7 +114,7 @@ def test_large_values_that_an_update_leaves_alone_stay(
     postgres: Postgres,
     connect: Connect,
     kafka: Kafka,
-    registry: Registry,
+    registry: SchemaRegistry,
 ) -> None:
     name = "toast"
     table = f"{name}.documents"
@@ -184,7 +184,7 @@ def lake_documents(pipeline: Pipeline, spark: SparkSession, table: str) -> list[
     return [tuple(row) for row in frame.orderBy("id").selectExpr("id", "rev", *sizes, text, pairs).collect()]
 
 
-def way(wire: str, registry: Registry) -> tuple[dict[str, str], dict[str, Any]]:
+def way(wire: str, registry: SchemaRegistry) -> tuple[dict[str, str], dict[str, Any]]:
     """How the connector writes records, and how they are read."""
     if wire == "avro":
         return registry.avro_converter(), {"avro": {"registry": registry.ccompat_url}}
@@ -194,7 +194,7 @@ def way(wire: str, registry: Registry) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])
-def test_a_registry_that_answers(registry: Registry, spark: SparkSession, path: str) -> None:
+def test_a_registry_that_answers(registry: SchemaRegistry, spark: SparkSession, path: str) -> None:
     address = registry.ccompat_url.replace("/apis/ccompat/v7", path)
     [(what, found)] = AvroFormat(registry=address).connect(spark)
     assert what == f"registry {address}"

@@ -12,7 +12,7 @@ from tests.support import pipelines
 from tests.support.waiting import stop_at_end, until_tables
 
 from headrace import ConfigError
-from headrace_stack import Connect, Kafka, Postgres, Registry
+from headrace_stack import Connect, Kafka, Postgres, SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ def row(*values: Any, **others: Any) -> dict[str, Any]:
 
 
 def test_tables_that_change_while_they_are_followed(
-    tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka, registry: Registry
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     postgres.execute(
         f"create schema {NAME}; create table {TABLE} (id int primary key, number int, ratio real, price numeric(6,2), "

@@ -15,7 +15,7 @@ from tests.support.waiting import until_tables
 from headrace import Pipeline
 from headrace.engine.run.query import Query as Running
 from headrace_demo.live import pagila
-from headrace_stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def shop(postgres: Postgres) -> Iterator[Query]:
 
 
 def test_pagila_and_tickit_in_iceberg(
-    tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka, registry: Registry
+    tmp_path: Path, spark: SparkSession, postgres: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     with shop(postgres) as query:
         tables = {

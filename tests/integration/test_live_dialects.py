@@ -15,7 +15,7 @@ from tests.support.waiting import until_tables
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.run.query import Query
-from headrace_stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def lake(
     mysql: MariaDb,
     connect: Connect,
     kafka: Kafka,
-    registry: Registry,
+    registry: SchemaRegistry,
 ) -> Iterator[Lake]:
     """All databases with three connectors each, after the first rows arrived and then were changed."""
     servers: dict[str, Postgres | MariaDb] = {"postgres": postgres, "mariadb": mariadb, "mysql": mysql}
@@ -167,7 +167,7 @@ def _prepare(server: Postgres | MariaDb) -> None:
     server.execute(FIRST.format(s=RUN))
 
 
-def _pipeline(folder: Path, kafka: Kafka, registry: Registry) -> Pipeline:
+def _pipeline(folder: Path, kafka: Kafka, registry: SchemaRegistry) -> Pipeline:
     block = {
         "bootstrap.servers": kafka.bootstrap_servers,
         # All but the connectors' own memory of schemas, which is JSON whatever the converter.

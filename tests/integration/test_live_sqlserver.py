@@ -13,7 +13,7 @@ from tests.support.waiting import until_tables
 
 from headrace import ConfigError, Pipeline
 from headrace.engine.run.query import Query
-from headrace_stack import Connect, Kafka, Registry, SqlServer
+from headrace_stack import Connect, Kafka, SchemaRegistry, SqlServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,7 +72,7 @@ def feed(
     sqlserver: SqlServer,
     connect: Connect,
     kafka: Kafka,
-    registry: Registry,
+    registry: SchemaRegistry,
 ) -> Iterator[Callable[[str], Feed]]:
     """Starts a connector that reads one table, and gives its pipeline."""
     # What comes after the format is the same.

@@ -14,7 +14,7 @@ from tests.support import pipelines, types_mysql, types_postgres
 from tests.support.spark_conf import compile_plans
 from tests.support.types import Modes, TypeTable, same
 
-from headrace_stack import Connect, Kafka, MariaDb, Postgres, Registry
+from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +103,7 @@ FEEDS = [
 ]
 
 
-def converter(wire: str, registry: Registry) -> Mapping[str, str]:
+def converter(wire: str, registry: SchemaRegistry) -> Mapping[str, str]:
     if wire == "avro":
         return registry.avro_converter()
     halves = ("key", "value")
@@ -114,7 +114,7 @@ def converter(wire: str, registry: Registry) -> Mapping[str, str]:
     }
 
 
-def config(feed: Feed, server: Postgres | MariaDb, kafka: Kafka, registry: Registry) -> dict[str, str]:
+def config(feed: Feed, server: Postgres | MariaDb, kafka: Kafka, registry: SchemaRegistry) -> dict[str, str]:
     if isinstance(server, Postgres):
         base = {**server.debezium(feed.prefix), "schema.include.list": SCHEMA}
     else:
@@ -139,7 +139,7 @@ def tables(
     mysql: MariaDb,
     connect: Connect,
     kafka: Kafka,
-    registry: Registry,
+    registry: SchemaRegistry,
 ) -> dict[Feed, DataFrame]:
     """The table of each connector, after a snapshot and a stream."""
     servers: dict[str, Postgres | MariaDb] = {"postgres": postgres, "mariadb": mariadb, "mysql": mysql}
@@ -160,7 +160,9 @@ def tables(
     }
 
 
-def capture(servers: Mapping[str, Postgres | MariaDb], connect: Connect, kafka: Kafka, registry: Registry) -> None:
+def capture(
+    servers: Mapping[str, Postgres | MariaDb], connect: Connect, kafka: Kafka, registry: SchemaRegistry
+) -> None:
     """All rows into Kafka, by all connectors: some by the snapshot, some by the stream."""
     for name, server in servers.items():
         prepare(server, _types(name))

@@ -14,7 +14,7 @@ from tests.support.site import Site
 from headrace import Pipeline
 from headrace.config import loader
 from headrace.sdk import API_VERSION, OLDEST_API_VERSION, plugins as registries
-from headrace.sdk.plugins import KINDS, Registry
+from headrace.sdk.plugins import KINDS, PluginRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,14 +25,14 @@ DIGEST = "1718933e477836374ad2470d5f65c0f8373442f32106eb0731e9cf4635aba6cb"
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """With the distribution installed beside what is there."""
     site = Site(tmp_path / "site")
     package = f"headrace_api_{OLDEST_API_VERSION}"
     site.install(f"api_{OLDEST_API_VERSION}", "", points=f"old = {package}")
     monkeypatch.syspath_prepend(PROJECT)
     monkeypatch.syspath_prepend(site.folder)
-    found = Registry.from_entry_points()
+    found = PluginRegistry.from_entry_points()
     for module in (loader, registries):
         monkeypatch.setattr(module, "registry", lambda: found)
     return found
@@ -48,7 +48,7 @@ def test_the_oldest_is_at_most_one_older() -> None:
     assert API_VERSION - OLDEST_API_VERSION in (0, 1)
 
 
-def test_there_is_one_of_each_kind_and_each_can_be_used(registry: Registry) -> None:
+def test_there_is_one_of_each_kind_and_each_can_be_used(registry: PluginRegistry) -> None:
     old = [item for item in registry.registrations() if item.distribution_name == f"headrace-api_{OLDEST_API_VERSION}"]
     assert [item.kind for item in old] == [kind for kind in KINDS if kind != "command"]
     for item in old:
@@ -69,7 +69,7 @@ def write_log(file: Path, *values: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.one_spark
 def test_they_run_in_a_pipeline(
-    registry: Registry, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    registry: PluginRegistry, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Source, dialect, transform, sink and secrets in one; format and catalog in another."""
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))

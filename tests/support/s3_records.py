@@ -72,8 +72,8 @@ class Orders:
         rows = frame(self.session, self.schema, records, sink)
         return sink.write(Table("orders"), rows, Batch(self.pipeline, batch, "append"))
 
-    def tend(self) -> float | None:
-        return self.sink.tend(self.session, self.pipeline)
+    def on_idle(self) -> float | None:
+        return self.sink.on_idle(self.session, self.pipeline)
 
     def read_back(self) -> DataFrame:
         return self.sink.read_back(self.session, Table("orders"))

@@ -49,7 +49,7 @@ class RowStore:
 
     def of(self, batch: int) -> list[str]:
         """The folders that a batch wrote to their end."""
-        return [name for name in self.names if int(name.split("-")[1]) == batch and self._folder.is_whole(name)]
+        return [name for name in self.names if int(name.split("-")[1]) == batch and self._folder.is_complete(name)]
 
     def read(self, session: SparkSession, schema: StructType, names: Sequence[str]) -> DataFrame:
         """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
@@ -60,7 +60,7 @@ class RowStore:
         alike: dict[str, list[str]] = {}
         for name in names:
             types = name.split("-", 3)[-1]
-            if types not in self._schemas and not self._folder.is_whole(name):
+            if types not in self._schemas and not self._folder.is_complete(name):
                 types = wanted  # A kill left no file in it, from which it could be seen what it holds.
             alike.setdefault(types, []).append(f"{self._folder.path}/{name}")
         frames = {types: self._read(session, types, paths) for types, paths in alike.items()}
@@ -90,7 +90,7 @@ class RowStore:
     def _write(self, rows: DataFrame, level: int, batch: int, newest: int) -> None:
         names, name = self.names, f"{level}-{batch}-{newest}-{_types_id(rows.schema)}"
         rows.write.parquet(f"{self._folder.path}/{name}")
-        self._folder.note_whole(name)
+        self._folder.mark_complete(name)
         self._names = [*names, name]
 
     def _expire(self, names: list[str]) -> None:

@@ -32,10 +32,10 @@ class LazyCommand(click.Command):
 
 
 def _summary(target: Any) -> str:
-    from headrace.sdk.plugins import contain
+    from headrace.sdk.plugins import as_plugin_error
 
     if isinstance(target, str):
         return target.partition("|")[2]
-    with suppress(PluginError), contain("its help cannot be read"):
+    with suppress(PluginError), as_plugin_error("its help cannot be read"):
         return str(target.get_short_help_str()) if isinstance(target, click.Command) else ""
     return ""

@@ -75,13 +75,13 @@ def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]
 
     The session ends with the command, so that what the block has read can be printed before.
     """
-    from headrace.engine.plan.error_translation import say_errors
+    from headrace.engine.plan.error_translation import redacted_errors
 
     with Spinner() as spinner:
         pipeline = load_pipeline(file)
         spark = start_session(pipeline, spinner)
         spinner.step(step)
-        with say_errors(pipeline.plan):
+        with redacted_errors(pipeline.plan):
             yield pipeline, spark
     click.get_current_context().call_on_close(spark.stop)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError, PluginError
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import GROUP, Registry, normalize_name
+from headrace.sdk.plugins import GROUP, PluginRegistry, normalize_name
 
 #: Distribution → its extras that are wanted.
 Wanted = Mapping[str, AbstractSet[str]]
@@ -24,7 +24,7 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)""")
 _METADATA = ("entry_points.txt", "top_level.txt")
 
 
-def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wanted:
+def find_wanted(registry: PluginRegistry, plugins: Iterable[Plugin], text: str) -> Wanted:
     """headrace, and the distributions that bring these plugins and the secret providers that a file's text refers to.
 
     An extra is wanted that is called like the entry point of the plugin's package, and by a file system none, for it is Java's; and
@@ -36,7 +36,7 @@ def find_wanted(registry: Registry, plugins: Iterable[Plugin], text: str) -> Wan
         asked.setdefault(type(plugin), set()).update(plugin.extras())
     for item in registry.registrations():
         is_named = item.kind == "secret" and f"${{{item.name}:" in text
-        target = registry.load(item) if is_named else item.peek()
+        target = registry.load(item) if is_named else item.known_schemas()
         if is_named or (isinstance(target, type) and target in asked):
             name = item.distribution_name
             extras = wanted.setdefault(name, set())

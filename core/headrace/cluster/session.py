@@ -26,7 +26,7 @@ from headrace.runtime.session.session_builder import (
 )
 from headrace.runtime.session.session_check import check_session, find_missing
 from headrace.sdk.plugin import Plugin
-from headrace.secret_values import keep_secrecy
+from headrace.secret_values import propagate_secret
 from headrace.spark.jvm_cache import cache_jvm_lookups
 from headrace.spark.sessions import has_class
 
@@ -84,7 +84,7 @@ def complete_submitted_conf(
     }
     asked = {**defaults, **merge_session_conf(plugins)}
     options = [part for part in (one.get(EXECUTOR_JAVA_OPTIONS) for one in (given, asked, conf)) if part]
-    merged = {**asked, **conf, EXECUTOR_JAVA_OPTIONS: keep_secrecy(with_huge_methods(" ".join(options)), *options)}
+    merged = {**asked, **conf, EXECUTOR_JAVA_OPTIONS: propagate_secret(with_huge_methods(" ".join(options)), *options)}
     if EXTENSIONS in given:
         names = [*given[EXTENSIONS].split(","), *merged.get(EXTENSIONS, "").split(",")]
         merged[EXTENSIONS] = ",".join(dict.fromkeys(filter(None, names)))

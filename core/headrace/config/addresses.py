@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from headrace.sdk.file_system import FileSystem
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugins import PluginRegistry
 
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 
 
-def find_file_systems(registry: Registry, *said: Any) -> tuple[FileSystem, ...]:
+def find_file_systems(registry: PluginRegistry, *said: Any) -> tuple[FileSystem, ...]:
     """The file systems of all addresses in models, mappings, lists and texts; none for a scheme that no plugin knows."""
     schemes = {scheme.lower() for text in _find_texts(said) if (scheme := _scheme_of(text))}
     return tuple(registry.get("filesystem", name)() for name in registry.names("filesystem") if name in schemes)

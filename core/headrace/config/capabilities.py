@@ -61,8 +61,12 @@ CAPABILITIES = {
         ("ranged", _derives(RangedSource), "headrace writes down each range before it is read"),
         ("records", _says("yields_records"), "it gives bytes, and `value:` says how they are read"),
         ("replay", _brings("replay_range"), "a table that fails alone catches up, while the others go on"),
-        ("sample", _brings("sample"), "columns are looked for in records that are there, before the first batch"),
-        ("peek", _brings("peek"), "columns are known before it starts"),
+        (
+            "sample_records",
+            _brings("sample_records"),
+            "columns are looked for in records that are there, before the first batch",
+        ),
+        ("known_schemas", _brings("known_schemas"), "columns are known before it starts"),
         ("lag", _brings("lag", "lag_ms"), "how many records wait, or how late the table is"),
     ),
     "format": _make(

@@ -16,7 +16,7 @@ from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.errors import PluginError
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import Registration, Registry, contain
+from headrace.sdk.plugins import PluginRegistry, Registration, as_plugin_error
 
 Schema = dict[str, Any]
 
@@ -28,7 +28,7 @@ _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:
 _OPTION: Schema = {"type": ["string", "number", "boolean"]}
 
 
-def pipeline_schema(registry: Registry) -> Schema:
+def pipeline_schema(registry: PluginRegistry) -> Schema:
     """The schema of a pipeline file. Plugins that are broken have no part in it.
 
     A field of a plugin's config that holds another plugin says so by ``json_schema_extra={"x-plugin-block": kind}``.
@@ -58,7 +58,7 @@ def pipeline_schema(registry: Registry) -> Schema:
 
 def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:
     """The schema of a plugin's block. PluginError when its options make none."""
-    with contain(f"{item} has options that no JSON Schema can say"):
+    with as_plugin_error(f"{item} has options that no JSON Schema can say"):
         made = config_schema(plugin.Config)
         json.dumps(made)
     return made
@@ -145,7 +145,7 @@ def _read_own_comments(cls: type) -> dict[str, str]:
     return comments
 
 
-def _collect_schemas(registry: Registry, kind: str) -> dict[str, Schema]:
+def _collect_schemas(registry: PluginRegistry, kind: str) -> dict[str, Schema]:
     """Those of all plugins of a kind that work, by name."""
     found = {}
     for name, plugin in registry.all(kind):

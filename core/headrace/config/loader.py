@@ -13,7 +13,7 @@ from headrace.config.model import NO_FORMAT, Block, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
 from headrace.errors import ConfigError, HeadraceError, PluginError
-from headrace.sdk.plugins import Registry, contain, registry
+from headrace.sdk.plugins import PluginRegistry, as_plugin_error, registry
 from headrace.sdk.secrets import SecretProvider, forget_answers
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class _Builder:
             if config.get(key) is not None:
                 config[key] = self._inner(inner, config[key], (*loc, name, key))
         try:
-            with contain(f"{registration} cannot be built", ValidationError, HeadraceError):
+            with as_plugin_error(f"{registration} cannot be built", ValidationError, HeadraceError):
                 return plugin(plugin.Config.model_validate(config))
         except ValidationError as error:
             raise self._document.invalid(error, (*loc, name)) from None
@@ -136,7 +136,7 @@ class _Builder:
 class _Providers(Mapping[str, SecretProvider]):
     """Those that are always there, and those of plugins, which are imported when a reference names them."""
 
-    def __init__(self, plugins: Registry) -> None:
+    def __init__(self, plugins: PluginRegistry) -> None:
         self._plugins = plugins
         self._names = dict.fromkeys([*PROVIDERS, *plugins.names("secret")])
 

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from headrace.sdk.config import Config
 from headrace.sdk.interval import Interval, seconds_of
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 
 _DAY = 86400.0
 
@@ -32,5 +32,5 @@ class Maintenance(Config):
         return interval
 
     @property
-    def upkeep(self) -> Upkeep:
-        return Upkeep(seconds_of(self.history), self.files, seconds_of(self.orphans))
+    def policy(self) -> MaintenancePolicy:
+        return MaintenancePolicy(seconds_of(self.history), self.files, seconds_of(self.orphans))

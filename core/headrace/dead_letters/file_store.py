@@ -23,12 +23,12 @@ def save(dead_letters: DataFrame, folder: Folder, batch: int, table: str, replay
     from pyspark.sql import functions as F
 
     name = f"{batch:010d}/{quote(table, safe='')}" + (f"+{replay.name}" if replay else "")
-    if folder.is_whole(name):
+    if folder.is_complete(name):
         older = dead_letters.sparkSession.read.load(f"{folder.path}/{name}")
         if (seen := first_seen(older)) is not None:
             dead_letters = dead_letters.withColumn("seen", F.timestamp_micros(F.lit(seen)))
     dead_letters.coalesce(1).write.mode("overwrite").save(f"{folder.path}/{name}")
-    folder.note_whole(name)
+    folder.mark_complete(name)
 
 
 def read(spark: SparkSession, folder: Folder, table: DeadLetterTable | None) -> DataFrame | None:

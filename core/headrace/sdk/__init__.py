@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from headrace.sdk.hookspecs import hookimpl as hookimpl
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
     from headrace.sdk.maintenance import (
+        MaintenancePolicy as MaintenancePolicy,
         MaintenanceStep as MaintenanceStep,
         TableSize as TableSize,
-        Upkeep as Upkeep,
     )
     from headrace.sdk.plugin import (
         API_VERSION as API_VERSION,
@@ -145,7 +145,7 @@ _NAMES = {
     "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
     "sdk.hookspecs": "hookimpl",
     "sdk.interval": "Interval seconds_of",
-    "sdk.maintenance": "MaintenanceStep TableSize Upkeep",
+    "sdk.maintenance": "MaintenanceStep TableSize MaintenancePolicy",
     "sdk.plugin": "API_VERSION OLDEST_API_VERSION Plugin",
     "sdk.plugins": "registry",
     "sdk.positions": "PLACE_ORDER SORTABLE position sortable tombstone_position",

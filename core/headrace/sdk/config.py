@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
-from headrace.secret_values import SecretsModel, keep_secrecy
+from headrace.secret_values import SecretsModel, propagate_secret
 
 
 class Config(SecretsModel):
@@ -72,7 +72,7 @@ def option_text(value: Any) -> str:
     A mapping becomes JSON. What has a secret in it becomes one.
     """
     if isinstance(value, Mapping):
-        return keep_secrecy(json.dumps(value), value)
+        return propagate_secret(json.dumps(value), value)
     if isinstance(value, list | tuple):
-        return keep_secrecy(",".join(option_text(item) for item in value), value)
-    return str(value).lower() if isinstance(value, bool) else keep_secrecy(str(value), value)
+        return propagate_secret(",".join(option_text(item) for item in value), value)
+    return str(value).lower() if isinstance(value, bool) else propagate_secret(str(value), value)

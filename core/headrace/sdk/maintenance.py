@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class MaintenancePolicy:
     """What the pipeline's file says of maintenance, in words that hold for every table format.
 
     ``history_seconds``: how long older versions of a table can be read; ``files``: how many files more than it needs a table may
@@ -43,7 +43,7 @@ class MaintenanceStep:
     what: str
     run: Callable[[], str]
     #: A batch that is written meanwhile would make it void, so the engine lets the table's next batch wait. It is short.
-    is_alone: bool = False
+    exclusive: bool = False
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Registration:
         """Whether a file or a command line could say its name."""
         return self.name.replace("-", "_").replace(".", "_").isidentifier()
 
-    def peek(self) -> Any:
+    def known_schemas(self) -> Any:
         """The object itself, where its module is imported already; else None."""
         if not isinstance(self.target, str):
             return self.target
@@ -101,7 +101,7 @@ class Disabled:
     distribution: str
 
 
-class Registry:
+class PluginRegistry:
     """All registrations of this process. ``disable``: names of plugins and distributions that are turned off."""
 
     def __init__(self, disable: Collection[str] = ()) -> None:
@@ -111,7 +111,7 @@ class Registry:
         self.disabled: list[Disabled] = []
 
     @classmethod
-    def from_entry_points(cls) -> Registry:
+    def from_entry_points(cls) -> PluginRegistry:
         """Everything installed. One distribution that fails does not hide the others."""
         registry = cls([name for name in os.environ.get(DISABLE, "").split(",") if name.strip()])
         for entry_point in sorted(entry_points(group=GROUP), key=lambda e: (_distribution(e), e.name)):
@@ -182,15 +182,15 @@ class Registry:
         target = item.target
         if isinstance(target, str):
             module, _, attribute = _split_path(target)
-            with contain(f"{item} cannot be imported"):
+            with as_plugin_error(f"{item} cannot be imported"):
                 target = getattr(importlib.import_module(module), attribute)
-        with contain(f"{item} cannot be looked at", PluginError):
+        with as_plugin_error(f"{item} cannot be looked at", PluginError):
             check_target(item, target)
         return target
 
     def distribution_of(self, plugin: Plugin) -> str | None:
         """The name of the distribution that registered a plugin's class; None when none did."""
-        return next((r.distribution_name for r in self._registrations if r.peek() is type(plugin)), None)
+        return next((r.distribution_name for r in self._registrations if r.known_schemas() is type(plugin)), None)
 
     def _claims(self, kind: str, name: str) -> list[Registration]:
         """All who registered a name, headrace itself first."""
@@ -226,13 +226,13 @@ class Registry:
 
 
 @cache
-def registry() -> Registry:
+def registry() -> PluginRegistry:
     """The registry of this process, read from the entry points once."""
-    return Registry.from_entry_points()
+    return PluginRegistry.from_entry_points()
 
 
 @contextmanager
-def contain(what: str, *but: type[BaseException]) -> Iterator[None]:
+def as_plugin_error(what: str, *but: type[BaseException]) -> Iterator[None]:
     """Whatever a plugin raises inside becomes a PluginError that begins with ``what``; ``but``: what stays as it is.
 
     So does a user's Ctrl-C. An exit is none: a plugin may not end the program that looks at it.
@@ -265,7 +265,7 @@ def try_construction(item: Registration, plugin: type[Plugin]) -> None:
     """Builds a plugin as its block would without options: nothing runs at construction. PluginError for what it raises."""
     from pydantic import ValidationError
 
-    with contain(f"{item} cannot be built"):
+    with as_plugin_error(f"{item} cannot be built"):
         try:
             config = plugin.Config()
         except ValidationError:  # some have to be given

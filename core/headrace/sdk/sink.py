@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
+    from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 
 #: What a sink is asked to do with a batch.
 Mode = Literal["upsert", "append"]
@@ -129,14 +129,16 @@ class Sink(Plugin, ABC):
         """
         return ()
 
-    def tend(self, spark: SparkSession, pipeline: str) -> float | None:
+    def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
         """Does what is due without new rows; the seconds until it wants to be asked again, None for never.
 
         Asked when a run begins and, as often as it says, between the batches of one that goes on. ``pipeline``: as in ``Batch``.
         """
         return None
 
-    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+    def plan_maintenance(
+        self, spark: SparkSession, table: Table, policy: MaintenancePolicy
+    ) -> Iterator[MaintenanceStep]:
         """The steps that are due for a table, each looked for when the one before it was done, or was left out.
 
         Asked between batches, by one thread for all tables of a pipeline; also by another process beside a run: of two commits

@@ -76,7 +76,7 @@ class Source(Plugin, ABC):
         """
         return None
 
-    def place_origin(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
+    def offset_epoch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
         """Topic → from where the places of its records are counted, as a text that is another when they begin anew.
 
         Asked for topics whose changes are ordered by place, before a batch is applied. Empty: they never begin anew.
@@ -91,11 +91,11 @@ class Source(Plugin, ABC):
         """Topic → milliseconds by which the batch is behind the newest record. Asked as ``lag`` is, for sources that know this instead."""
         return {}
 
-    def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+    def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         """Each topic that is there now, and what reads a few of its records: like ``records``, before there is a batch."""
         return {}
 
-    def peek(self, context: SourceContext) -> Sequence[Events]:
+    def known_schemas(self, context: SourceContext) -> Sequence[Events]:
         """What is known of the topics before the stream starts; empty when nothing is."""
         return ()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AT_ONCE = getattr(socket, "TCP_QUICKACK", None)
 
 
-class PromptReader(io.RawIOBase):
+class QuickAckReader(io.RawIOBase):
     """A connection's bytes, each piece acknowledged as soon as it is read."""
 
     def __init__(self, connection: socket.socket, raw: io.RawIOBase) -> None:
@@ -40,7 +40,7 @@ class PromptReader(io.RawIOBase):
         super().close()
 
 
-class _PromptOpener:
+class _QuickAckOpener:
     """What opens PySpark's connections to its JVM, a thread's each, and has them read promptly."""
 
     def __init__(self, open_connection: Callable[[], Any]) -> None:
@@ -49,13 +49,13 @@ class _PromptOpener:
     def __call__(self) -> Any:
         connection = self._open()
         if connection.socket.family == socket.AF_INET and isinstance(connection.stream, io.BufferedReader):
-            connection.stream = io.BufferedReader(PromptReader(connection.socket, connection.stream.detach()))
+            connection.stream = io.BufferedReader(QuickAckReader(connection.socket, connection.stream.detach()))
         return connection
 
 
-def acknowledge_at_once(spark: SparkSession) -> None:
+def enable_tcp_quickack(spark: SparkSession) -> None:
     """Has connections to a session's JVM acknowledge at once what they read; those of threads that ask it nothing yet."""
     client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]  # noqa: SLF001
     open_connection = getattr(client, "_create_new_connection", None)  # not where threads share connections
-    if _AT_ONCE is not None and open_connection is not None and not isinstance(open_connection, _PromptOpener):
-        client._create_new_connection = _PromptOpener(open_connection)  # noqa: SLF001
+    if _AT_ONCE is not None and open_connection is not None and not isinstance(open_connection, _QuickAckOpener):
+        client._create_new_connection = _QuickAckOpener(open_connection)  # noqa: SLF001

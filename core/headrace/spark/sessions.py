@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.jvm_cache import cache_jvm_lookups
-from headrace.spark.py4j_quickack import acknowledge_at_once
+from headrace.spark.py4j_quickack import enable_tcp_quickack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Sessions:
         self.spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
         cache_jvm_lookups(spark)
-        acknowledge_at_once(spark)
+        enable_tcp_quickack(spark)
         self._lock = threading.Lock()
 
     def of(self, name: str) -> SparkSession:

@@ -145,11 +145,11 @@ class Folder:
         path = self._path(name)
         return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
 
-    def note_whole(self, name: str) -> None:
+    def mark_complete(self, name: str) -> None:
         """Notes that a folder in it was written to its end."""
         self.write(f"{name}/{_WHOLE}", "")
 
-    def is_whole(self, name: str) -> bool:
+    def is_complete(self, name: str) -> bool:
         """Whether a folder in it was written to its end."""
         return any(self.read(f"{name}/{note}") is not None for note in (_WHOLE, _SUCCESS))
 

@@ -32,7 +32,7 @@ from headrace.config.yaml_document import Document
 from headrace.errors import ConfigError
 from headrace.sdk.plugin import Plugin
 from headrace.sdk.plugin_checks import BASES
-from headrace.sdk.plugins import Registration, Registry, registry, try_construction
+from headrace.sdk.plugins import PluginRegistry, Registration, registry, try_construction
 from headrace.secret_values import has_secret_name
 from headrace.testing._internal.claims import collect_what_applies
 
@@ -82,7 +82,7 @@ class PluginConformance(ABC):
 
     def test_it_says_what_it_is(self) -> None:
         item = self._registration()
-        Registry().load(item)
+        PluginRegistry().load(item)
         try_construction(item, self.plugin_class)
         if item.name in registry().names(item.kind):
             assert registry().get(item.kind, item.name) is self.plugin_class, "another plugin has its name"

@@ -36,7 +36,7 @@ from headrace.sdk.sink import Sink
 from headrace.sdk.transform import Transform
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.claims import claims, lacks
-from headrace.testing._internal.environment import SurroundingsConformance
+from headrace.testing._internal.environment import EnvironmentTests
 from headrace.testing._internal.fault_injection import InterruptionConformance
 from headrace.testing._internal.histories import HistoryConformance
 from headrace.testing._internal.tables import Target, put, remove
@@ -52,7 +52,7 @@ _PEOPLE = "id int, name string"
 
 
 class SinkConformance(
-    PluginConformance, HistoryConformance, InterruptionConformance, SurroundingsConformance, ValueConformance
+    PluginConformance, HistoryConformance, InterruptionConformance, EnvironmentTests, ValueConformance
 ):
     """Subclass it, and pytest collects what applies to ``plugin_class``."""
 

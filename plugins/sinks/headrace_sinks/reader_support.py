@@ -39,7 +39,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Fact:
+class Support:
     """What an engine does with something, and where that is known from."""
 
     reads: Reads
@@ -53,12 +53,12 @@ class Fact:
 
 
 #: Nothing was found.
-NOT_KNOWN = Fact(Reads.UNKNOWN)
+NOT_KNOWN = Support(Reads.UNKNOWN)
 
 
-def yes(source: Source, note: str = "") -> Fact:
+def yes(source: Source, note: str = "") -> Support:
     """That it reads it."""
-    return Fact(Reads.YES, source, note)
+    return Support(Reads.YES, source, note)
 
 
 def trial(what: str) -> Source:
@@ -134,24 +134,24 @@ def list_names(data_type: DataType) -> Iterator[str]:
         yield from list_names(data_type.valueType)
 
 
-def contrary(facts: Mapping[str, Fact]) -> list[str]:
+def incompatible_readers(facts: Mapping[str, Support]) -> list[str]:
     """The readers that are known not to show the right rows."""
     return [reader for reader, fact in facts.items() if fact.is_contrary]
 
 
-def unknown(facts: Mapping[str, Fact]) -> list[str]:
+def unknown(facts: Mapping[str, Support]) -> list[str]:
     """The readers of which it is not known whether they do."""
     return [reader for reader, fact in facts.items() if fact.reads is Reads.UNKNOWN]
 
 
-def all_read(facts: Mapping[str, Fact]) -> bool:
+def all_read(facts: Mapping[str, Support]) -> bool:
     """Whether all are known to show the right rows."""
     return all(fact.reads is Reads.YES for fact in facts.values())
 
 
-def tell(facts: Mapping[str, Fact], what: str) -> str:
+def tell(facts: Mapping[str, Support], what: str) -> str:
     """Those that are known not to read it, as a sentence: ``databricks ignores position deletes``."""
-    return join([f"{reader} {facts[reader].reads} {what}" for reader in contrary(facts)])
+    return join([f"{reader} {facts[reader].reads} {what}" for reader in incompatible_readers(facts)])
 
 
 def join(words: Iterable[str]) -> str:

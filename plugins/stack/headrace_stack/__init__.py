@@ -14,7 +14,7 @@ for a person. What they are made of is fetched from Maven Central and npm, or bu
 from headrace_stack.kinesis import Kinesis
 from headrace_stack.msk import Msk
 from headrace_stack.s3 import S3
-from headrace_stack.servers.apicurio import Registry
+from headrace_stack.servers.apicurio import SchemaRegistry
 from headrace_stack.servers.kafka import Kafka, Record, Sasl, Transaction
 from headrace_stack.servers.kafka_connect import Connect
 from headrace_stack.servers.mariadb import MariaDb
@@ -33,8 +33,8 @@ __all__ = [
     "Msk",
     "Postgres",
     "Record",
-    "Registry",
     "Sasl",
+    "SchemaRegistry",
     "Server",
     "SqlServer",
     "Transaction",

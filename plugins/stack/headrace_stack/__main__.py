@@ -18,7 +18,7 @@ import click
 
 from headrace.errors import HeadraceError
 from headrace.runtime.jars.resolution import cache_home
-from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Registry, Server, SqlServer
+from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, SchemaRegistry, Server, SqlServer
 from headrace_stack.download import artifact_lock, artifacts
 from headrace_stack.servers.server import is_alive
 
@@ -34,7 +34,7 @@ _SERVERS: dict[str, Callable[[], Server]] = {
     "sqlserver": SqlServer,
     "kinesis": Kinesis,
     "s3": S3,
-    "registry": Registry,
+    "registry": SchemaRegistry,
     "metastore": Metastore,
 }
 _NAMES = [*_SERVERS, "connect"]

@@ -15,7 +15,7 @@ import pytest
 from headrace_stack.kinesis import Kinesis
 from headrace_stack.msk import Msk
 from headrace_stack.s3 import S3
-from headrace_stack.servers.apicurio import Registry
+from headrace_stack.servers.apicurio import SchemaRegistry
 from headrace_stack.servers.kafka import Kafka
 from headrace_stack.servers.kafka_connect import CONNECTORS, Connect
 from headrace_stack.servers.mariadb import MariaDb
@@ -99,9 +99,9 @@ def s3(pytestconfig: pytest.Config) -> Iterator[S3]:
 
 
 @pytest.fixture(scope="session")
-def registry(pytestconfig: pytest.Config) -> Iterator[Registry]:
+def registry(pytestconfig: pytest.Config) -> Iterator[SchemaRegistry]:
     """An empty registry of schemas."""
-    with _start(Registry(), pytestconfig) as server:
+    with _start(SchemaRegistry(), pytestconfig) as server:
         yield server
 
 

@@ -16,7 +16,7 @@ from tests.core.conftest import Headrace
 from headrace.runtime.jars import ivy
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Broken, Registry
+from headrace.sdk.plugins import Broken, PluginRegistry
 from headrace.sdk.transform import Transform
 
 LINE = ".".join(pyspark.__version__.split(".")[:2])
@@ -41,7 +41,7 @@ def transforms(**targets: Any) -> SimpleNamespace:
 
 
 @pytest.fixture
-def acme(plugins: Registry) -> Registry:
+def acme(plugins: PluginRegistry) -> PluginRegistry:
     plugins.register(transforms(upper=Upper, old=Old, twice=Upper, gone="acme.nowhere:Gone"), "acme 1.0")
     plugins.register(transforms(twice=Upper), "rival 0.9")
     plugins.broken.append(Broken("sinks", "wreck 2.0", ImportError("no module named 'rudder'")))
@@ -53,12 +53,12 @@ def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
     assert lines[0] == ["kind", "name", "from", "API", "can", "state"]
-    assert ["source", "files", "headrace", "0.1.0", "1", "native,", "replay,", "peek", "ok"] in lines
+    assert ["source", "files", "headrace", "0.1.0", "1", "native,", "replay,", "known_schemas", "ok"] in lines
     assert ["transform", "rename", "headrace", "0.1.0", "1", "–", "ok"] in lines
     assert all(line[-1] == "ok" for line in lines[1:])
 
 
-def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: Registry) -> None:
+def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: PluginRegistry) -> None:
     result = headrace("plugins")
     assert result.exit_code == 0
     (_, gone, old, twice, rivals, upper, wreck) = [" ".join(line.split()) for line in result.output.splitlines()]
@@ -72,7 +72,7 @@ def test_what_is_broken_is_listed_with_the_reason(headrace: Headrace, acme: Regi
     assert wreck == "– sinks wreck 2.0 – – not loaded: ImportError: no module named 'rudder'"
 
 
-def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: Registry) -> None:
+def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(transforms(**{"a\x1b[31mb": Upper, "[red]x": Upper}), "acme 1.0")
     output = headrace("plugins").output
     assert "\x1b" not in output
@@ -81,7 +81,7 @@ def test_a_hostile_name_is_listed_as_text(headrace: Headrace, plugins: Registry)
     assert "has no name that a file could say" in " ".join(output.split())
 
 
-def test_plugins_as_json(headrace: Headrace, acme: Registry) -> None:
+def test_plugins_as_json(headrace: Headrace, acme: PluginRegistry) -> None:
     found = {(item["name"], item["distribution"]): item for item in json.loads(headrace("plugins", "--json").output)}
     assert found["upper", "acme 1.0"] == {
         "kind": "transform",
@@ -110,7 +110,7 @@ def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
     assert (found["kind"], found["state"]) == ("secret", "ok")
 
 
-def test_plugins_of_one_name_are_all_shown(headrace: Headrace, acme: Registry) -> None:
+def test_plugins_of_one_name_are_all_shown(headrace: Headrace, acme: PluginRegistry) -> None:
     """Of what is broken, why; of what works, also what it has for options."""
     said = " ".join(headrace("plugins", "twice").output.split())
     assert said.count("registered twice, by acme 1.0 and rival 0.9") == 2
@@ -121,7 +121,7 @@ def test_plugins_of_one_name_are_all_shown(headrace: Headrace, acme: Registry) -
     assert "there is no plugin 'uper'\n  fix: did you mean 'upper'?" in refused.stderr
 
 
-def test_a_plugin_that_cannot_be_described(headrace: Headrace, plugins: Registry) -> None:
+def test_a_plugin_that_cannot_be_described(headrace: Headrace, plugins: PluginRegistry) -> None:
     class Odd(Upper):
         """Of which only the text is odd."""
 
@@ -137,13 +137,13 @@ def test_a_distribution_that_cannot_be_loaded(headrace: Headrace, monkeypatch: p
 
     entry_point = EntryPoint("sinks", "acme_that_is_not_there", "headrace")
     monkeypatch.setattr(registries, "entry_points", lambda group: [entry_point])
-    found = Registry.from_entry_points()
+    found = PluginRegistry.from_entry_points()
     monkeypatch.setattr(registries, "registry", lambda: found)
     assert "not loaded: ModuleNotFoundError: No module named 'acme_that_is_not_there'" in headrace("plugins").output
 
 
 def test_jars_are_shown_and_fetched(
-    headrace: Headrace, acme: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headrace: Headrace, acme: PluginRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
 
@@ -175,5 +175,5 @@ def test_jars_of_a_file(headrace: Headrace, sample: Path) -> None:
     assert "hudi" not in said
 
 
-def test_no_jars(headrace: Headrace, plugins: Registry) -> None:
+def test_no_jars(headrace: Headrace, plugins: PluginRegistry) -> None:
     assert headrace("jars").output == f"no jars are needed on Spark {pyspark.__version__}\n"

@@ -14,7 +14,7 @@ from tests.core.conftest import Headrace
 
 from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugins import PluginRegistry
 
 BUILT_IN = [
     *("run", "check", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync"),
@@ -58,7 +58,7 @@ def test_help_lists_every_command_quickly_and_imports_nothing_large() -> None:
 
 
 def test_a_plugins_command_is_imported_when_it_is_called(
-    headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch
+    headrace: Headrace, plugins: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins.register(commands(compact="acme.compact:command|Make small files large."), "acme 1.0")
     assert "compact       Make small files large." in headrace("--help").output
@@ -77,7 +77,7 @@ def test_a_plugins_command_is_imported_when_it_is_called(
     assert "--traceback" in said
 
 
-def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: Registry) -> None:
+def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(
         commands(hello=click.Command("hello", callback=lambda: click.echo("hello"), help="Greet.")), "acme 1.0"
     )
@@ -86,7 +86,7 @@ def test_a_command_that_is_registered_as_an_object(headrace: Headrace, plugins: 
 
 
 def test_a_broken_command_of_a_plugin_hurts_nobody_else(
-    headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch
+    headrace: Headrace, plugins: PluginRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module(monkeypatch, "acme.number", 7)
     plugins.register(commands(gone="acme.nowhere:command", number="acme.number:command"), "acme 1.0")
@@ -97,7 +97,7 @@ def test_a_broken_command_of_a_plugin_hurts_nobody_else(
     assert "error: the command 'number' of acme 1.0 is no click command" in headrace("number").stderr
 
 
-def test_a_plugin_does_not_replace_a_built_in_command(headrace: Headrace, plugins: Registry) -> None:
+def test_a_plugin_does_not_replace_a_built_in_command(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(commands(run="acme.nowhere:command|Something else."), "acme 1.0")
     assert "Something else." not in headrace("--help").output
     assert "Apply changes until it is told to end." in headrace("run", "--help").output
@@ -113,7 +113,7 @@ def test_a_misspelt_command(headrace: Headrace) -> None:
     ("kind", "code"), [(ConfigError, 2), (PluginError, 3), (DataError, 4), (RetriableError, 5), (FatalError, 6)]
 )
 def test_an_error_says_what_where_and_the_fix(
-    headrace: Headrace, plugins: Registry, kind: type[HeadraceError], code: int
+    headrace: Headrace, plugins: PluginRegistry, kind: type[HeadraceError], code: int
 ) -> None:
     plugins.register(
         commands(fail=command_that_raises(kind("it broke\nin two", where="here:3", fix="mend it"))), "acme 1.0"
@@ -124,7 +124,9 @@ def test_an_error_says_what_where_and_the_fix(
     assert result.stderr == "error: it broke\n       in two\nwhere: here:3\n  fix: mend it\n"
 
 
-def test_the_error_is_red_on_a_terminal(headrace: Headrace, plugins: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_is_red_on_a_terminal(
+    headrace: Headrace, plugins: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plugins.register(commands(fail=command_that_raises(ConfigError("it broke"))), "acme 1.0")
     assert headrace("fail", color=True).stderr == "\x1b[31m\x1b[1merror:\x1b[0m \x1b[31mit broke\x1b[0m\n"
     monkeypatch.setenv("NO_COLOR", "1")
@@ -132,7 +134,7 @@ def test_the_error_is_red_on_a_terminal(headrace: Headrace, plugins: Registry, m
 
 
 def test_control_characters_of_others_are_shown_by_their_codes_in_errors_and_tracebacks(
-    headrace: Headrace, plugins: Registry
+    headrace: Headrace, plugins: PluginRegistry
 ) -> None:
     hostile = ConfigError("no topic a\x1b[2J\x9b31m\u202eb", where="c\x1b]0;d\x07", fix="e\x1b[1m")
     plugins.register(commands(fail=command_that_raises(hostile)), "acme 1.0")
@@ -144,7 +146,7 @@ def test_control_characters_of_others_are_shown_by_their_codes_in_errors_and_tra
 
 @pytest.mark.parametrize("arguments", [("--traceback", "fail"), ("fail", "--traceback")])
 def test_traceback_on_either_side_of_the_command(
-    headrace: Headrace, plugins: Registry, arguments: tuple[str, str]
+    headrace: Headrace, plugins: PluginRegistry, arguments: tuple[str, str]
 ) -> None:
     plugins.register(commands(fail=command_that_raises(ConfigError("it broke"))), "acme 1.0")
     result = headrace(*arguments)
@@ -153,7 +155,7 @@ def test_traceback_on_either_side_of_the_command(
     assert result.stderr.endswith("\nerror: it broke\n")
 
 
-def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: Registry) -> None:
+def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(
         commands(fail=command_that_raises(ZeroDivisionError("\n  division by zero\nat many places"))), "acme 1.0"
     )
@@ -165,7 +167,7 @@ def test_an_unexpected_exception_is_one_line(headrace: Headrace, plugins: Regist
     assert "in command\n" in headrace("fail", "--traceback").stderr
 
 
-def test_ctrl_c_is_quiet(headrace: Headrace, plugins: Registry) -> None:
+def test_ctrl_c_is_quiet(headrace: Headrace, plugins: PluginRegistry) -> None:
     plugins.register(commands(wait=command_that_raises(KeyboardInterrupt())), "acme 1.0")
     result = headrace("wait")
     assert (result.exit_code, result.output) == (130, "")

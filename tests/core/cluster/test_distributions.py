@@ -14,7 +14,7 @@ import pytest
 from headrace import ConfigError, Pipeline, PluginError
 from headrace.cluster.distributions import Wanted, find_distributions, find_wanted, list_files
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Registry, registry
+from headrace.sdk.plugins import PluginRegistry, registry
 from headrace_sinks.console import ConsoleSink
 
 FILES = {"files": {"path": "bronze", "format": "json"}}
@@ -89,7 +89,7 @@ def test_an_extra_that_a_distribution_has_not_is_refused(site: Path) -> None:
             return "fast"
 
     install(site, "acme", {"acme.py": ""}, requires=('quick; extra == "fast"',))
-    known = Registry()
+    known = PluginRegistry()
     known.register(SimpleNamespace(headrace_sinks=hookimpl(lambda: {"acme": AcmeSink})), "acme 1.0")
     with pytest.raises(PluginError, match="asks for the extra 'a', and acme has none"):
         find_wanted(known, [AcmeSink()], "")
@@ -108,7 +108,7 @@ def test_a_third_partys_plugin_brings_its_distribution() -> None:
     class AcmeSink(ConsoleSink):
         name = "acme"
 
-    known = Registry()
+    known = PluginRegistry()
     known.register(SimpleNamespace(headrace_sinks=hookimpl(lambda: {"acme": AcmeSink})), "headrace-acme 1.0")
     assert find_wanted(known, [AcmeSink()], "") == {"headrace": set(), "headrace-acme": set()}
 

@@ -19,7 +19,7 @@ from headrace.sdk.auth import Auth, AuthProvider
 from headrace.sdk.changes import Changes
 from headrace.sdk.config import Config
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugins import PluginRegistry
 from headrace.sdk.transform import Transform
 
 ROOT = Path(__file__).parents[3]
@@ -149,7 +149,7 @@ class OddTransform(Transform):
         return changes
 
 
-def test_a_plugins_own_types_options_and_plugins_within_it(plugins: Registry) -> None:
+def test_a_plugins_own_types_options_and_plugins_within_it(plugins: PluginRegistry) -> None:
     package = SimpleNamespace(
         headrace_transforms=hookimpl(lambda: {"odd": OddTransform, "gone": "acme.nowhere:Gone"}),
         headrace_auth_providers=hookimpl(lambda: {"bearer": Bearer}),

@@ -16,7 +16,7 @@ from headrace.errors import DataError, HeadraceError, PluginError
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugins import PluginRegistry
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.json.json_format import JsonFormat
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOPIC = "shop.orders"
-Install = Callable[..., Registry]
+Install = Callable[..., PluginRegistry]
 
 
 class Greedy(FlatDialect):
@@ -68,8 +68,8 @@ class Lines(JsonFormat):
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Registers dialects, and a format, as a distribution beside headrace's own."""
 
-    def register(distribution: str, *dialects: type[Dialect], off: str = "", **hooks: Any) -> Registry:
-        made = known.get(off) or Registry.from_entry_points()
+    def register(distribution: str, *dialects: type[Dialect], off: str = "", **hooks: Any) -> PluginRegistry:
+        made = known.get(off) or PluginRegistry.from_entry_points()
         known[off] = made
         hooks["headrace_dialects"] = {one.name: one for one in dialects}
         module = SimpleNamespace(**{name: hookimpl(lambda found=found: found) for name, found in hooks.items()})
@@ -78,7 +78,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
             monkeypatch.setattr(room, "registry", lambda: made)
         return made
 
-    known: dict[str, Registry] = {}
+    known: dict[str, PluginRegistry] = {}
     return register
 
 

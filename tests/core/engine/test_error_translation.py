@@ -15,7 +15,7 @@ from headrace.engine.plan.routing import Routes
 from headrace.errors import DataError, HeadraceError, RetriableError
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Registry
+from headrace.sdk.plugins import PluginRegistry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
@@ -142,7 +142,7 @@ def test_the_plugin_that_raises_what_nobody_explains_is_named(monkeypatch: pytes
         ("acme 1.0", "'stumbles' of acme raises KeyError: "),
         ("headrace 0.1.0", "'no such key'"),
     ):
-        known = Registry()
+        known = PluginRegistry()
         known.register(hooks, distribution)
         monkeypatch.setattr(error_translation, "registry", lambda known=known: known)
         assert explain_mistake(sink).startswith(said)

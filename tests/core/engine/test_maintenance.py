@@ -17,7 +17,7 @@ from headrace.engine.batch.maintainer import BATCHES_BETWEEN_LOOKS, Maintained, 
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.errors import RetriableError
-from headrace.sdk.maintenance import MaintenanceStep, Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace_sources import FilesSource
@@ -38,14 +38,16 @@ class KeptSink(MemorySink):
         self.steps, self.looks = steps, list[str]()
         self.looked = threading.Semaphore(0)
 
-    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+    def plan_maintenance(
+        self, spark: SparkSession, table: Table, policy: MaintenancePolicy
+    ) -> Iterator[MaintenanceStep]:
         self.looks.append(table.name)
         yield from self.steps
         self.looked.release()
 
 
-def step(run: Callable[[], str], *, is_alone: bool = False) -> MaintenanceStep:
-    return MaintenanceStep("compact", "9 files", run, is_alone)
+def step(run: Callable[[], str], *, exclusive: bool = False) -> MaintenanceStep:
+    return MaintenanceStep("compact", "9 files", run, exclusive)
 
 
 def fail(error: Exception) -> Callable[[], str]:
@@ -102,8 +104,8 @@ def test_no_run_looks_where_the_file_says_so(spark: SparkSession) -> None:
     assert sink.looks == []
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
-def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: SparkSession, is_alone: bool) -> None:
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: SparkSession, exclusive: bool) -> None:
     under_way, may_end, order = threading.Event(), threading.Event(), list[str]()
 
     def compact() -> str:
@@ -112,7 +114,7 @@ def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: S
         order.append("step")
         return "done"
 
-    run = Run(spark, KeptSink(step(compact, is_alone=is_alone)))
+    run = Run(spark, KeptSink(step(compact, exclusive=exclusive)))
 
     def apply_batch(table: str) -> None:
         with run.maintainer.hold(table):
@@ -123,11 +125,11 @@ def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: S
     apply_batch("shop.b")
     batch = threading.Thread(target=apply_batch, args=("shop.a",))
     batch.start()
-    batch.join(0.2 if is_alone else 30)
+    batch.join(0.2 if exclusive else 30)
     may_end.set()
     batch.join()
     run.maintainer.finish()
-    assert order == (["shop.b", "step", "shop.a"] if is_alone else ["shop.b", "shop.a", "step"])
+    assert order == (["shop.b", "step", "shop.a"] if exclusive else ["shop.b", "shop.a", "step"])
 
 
 def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_others_are_not(spark: SparkSession) -> None:
@@ -149,9 +151,11 @@ def test_a_table_whose_maintenance_fails_is_left_alone_for_a_while_and_the_other
 
 def test_looks_count_into_the_time_for_which_a_table_is_left_alone(spark: SparkSession) -> None:
     class SlowToLook(KeptSink):
-        def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+        def plan_maintenance(
+            self, spark: SparkSession, table: Table, policy: MaintenancePolicy
+        ) -> Iterator[MaintenanceStep]:
             time.sleep(2)  # and nothing is due
-            yield from super().plan_maintenance(spark, table, upkeep)
+            yield from super().plan_maintenance(spark, table, policy)
 
     sink = SlowToLook()
     run = Run(spark, sink)

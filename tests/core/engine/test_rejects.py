@@ -17,7 +17,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.write.rejects import Rejected, Rejects
 from headrace.engine.write.sink_writer import SinkWriter
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import RuleError
 from headrace.sdk.changes import Changes
 from headrace.sdk.dialect import Dialect
@@ -96,7 +96,7 @@ class Room:
         changes = Changes(self.spark.createDataFrame(rows, CHANGES), envelope=False)
         sinks = (self.sink,) if truncates else ()
         modes: dict[Sink, TableMode] = {self.sink: "upsert", **(others or {})}
-        job = TableBatch(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
+        job = TablePlan(TABLE, BatchMarks("checkpoint", 7), modes, ("id", "name"), truncated_sinks=sinks)
         events = Events("shop.orders", changes.frame.schema, lambda session, _: session.range(0))
         return self.rejects.handle(changes, job, events, self.marker)
 

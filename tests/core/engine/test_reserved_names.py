@@ -12,7 +12,7 @@ from headrace.config.settings import Settings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.read.reserved_names import refuse_own_names, refuse_reserved_names
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import DataError
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Sink
@@ -22,12 +22,12 @@ from headrace_sources import FilesSource
 ICEBERG, HUDI = IcebergSink(warehouse="lake"), HudiSink(path="lake")
 
 
-def decide(column: str, *sinks: Sink) -> TableBatch:
+def decide(column: str, *sinks: Sink) -> TablePlan:
     schema = T.StructType().add("id", T.IntegerType()).add(column, T.StringType())
     frame = cast("Any", SimpleNamespace(columns=schema.names, schema=schema))
     source = FilesSource(path="x", format="json")
     plan = Plan("shop", source, sinks, "checkpoint", Routes([]), (), settings=Settings())
-    return TableBatch.decide(plan, "shop.orders", Changes(frame, envelope=False), BatchMarks("checkpoint", 7))
+    return TablePlan.decide(plan, "shop.orders", Changes(frame, envelope=False), BatchMarks("checkpoint", 7))
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class TendedSink(MemorySink):
         super().__init__(**options)
         self.answers, self.asked = answers, list[str]()
 
-    def tend(self, spark: SparkSession, pipeline: str) -> float | None:
+    def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
         self.asked.append(pipeline)
         return self.answers(len(self.asked))
 

@@ -13,7 +13,7 @@ from headrace.config.settings import Settings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.write.sink_writer import SinkWriter
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import RetriableError
 from headrace.sdk.sink import Batch, Sink, Table, TableMode, WriteResult
 from headrace.spark.sessions import Sessions
@@ -54,9 +54,9 @@ def writer(spark: SparkSession, *sinks: Sink, is_maintained: bool = True) -> Sin
     return SinkWriter(Plan("shop", source, sinks, "checkpoint", Routes([]), (), settings=settings), Sessions(spark))
 
 
-def job(modes: dict[Sink, TableMode], **changed: Any) -> TableBatch:
+def job(modes: dict[Sink, TableMode], **changed: Any) -> TablePlan:
     values: dict[str, Any] = {"table": TABLE, "marks": BatchMarks("checkpoint", 7), "columns": ("id", "name")}
-    return TableBatch(modes=modes, **{**values, **changed})
+    return TablePlan(modes=modes, **{**values, **changed})
 
 
 class NotingSink(MemorySink):

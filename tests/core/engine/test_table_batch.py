@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from headrace.config.settings import Settings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
-from headrace.engine.write.table_plan import KEYLESS, BatchMarks, TableBatch, check_capabilities
+from headrace.engine.write.table_plan import KEYLESS, BatchMarks, TablePlan, check_capabilities
 from headrace.errors import ConfigError, DataError
 from headrace.sdk import changes as C
 from headrace.sdk.changes import Changes
@@ -47,8 +47,8 @@ def plan(*sinks: Sink, transforms: Any = (), **settings: Any) -> Plan:
     return Plan("shop", source, sinks, "checkpoint", Routes([]), (), transforms, settings=Settings(**settings))
 
 
-def decide(changes: Changes, *sinks: Sink, **settings: Any) -> TableBatch:
-    return TableBatch.decide(plan(*sinks, **settings), "shop.orders", changes, MARKS)
+def decide(changes: Changes, *sinks: Sink, **settings: Any) -> TablePlan:
+    return TablePlan.decide(plan(*sinks, **settings), "shop.orders", changes, MARKS)
 
 
 def files(**options: Any) -> FilesSink:
@@ -106,8 +106,8 @@ def test_a_truncate_empties_only_where_deletes_remove_rows() -> None:
     sink = ConsoleSink()
     removes = plan(sink, transforms=(Unwrap(),))
     keeps = plan(sink, transforms=(Unwrap({"delete.tombstone.handling.mode": "rewrite"}),))
-    assert TableBatch.decide(removes, "t", changes("id"), MARKS).truncated_sinks == (sink,)
-    assert TableBatch.decide(keeps, "t", changes("id"), MARKS).truncated_sinks == ()
+    assert TablePlan.decide(removes, "t", changes("id"), MARKS).truncated_sinks == (sink,)
+    assert TablePlan.decide(keeps, "t", changes("id"), MARKS).truncated_sinks == ()
 
 
 def test_a_sink_that_cannot_is_refused_before_the_start() -> None:

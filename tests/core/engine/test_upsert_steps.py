@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.engine.write import upsert_steps
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.sdk.sink import Capabilities, Sink, Table, TableMode, WriteResult
 from headrace.spark.storage import Folder
 from headrace.upsert.table_state import TableState
@@ -37,7 +37,7 @@ class Nowhere(Sink):
         raise NotImplementedError
 
 
-def job(mode: TableMode = "upsert", **changed: Any) -> TableBatch:
+def job(mode: TableMode = "upsert", **changed: Any) -> TablePlan:
     values: dict[str, Any] = {
         "table": Table("shop.orders", ("id",)),
         "marks": BatchMarks("checkpoint", 7),
@@ -45,7 +45,7 @@ def job(mode: TableMode = "upsert", **changed: Any) -> TableBatch:
         "columns": ("id", "name"),
         **changed,
     }
-    return TableBatch(**values)
+    return TablePlan(**values)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from py4j.java_gateway import GatewayClient
 from pyspark.sql import types as T
 
 from headrace.engine.write import upsert_steps
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.sdk import SchemaLog, Subject, project, select_texts
 from headrace.sdk.changes import Changes
 from headrace.sdk.sink import Table
@@ -61,8 +61,8 @@ def number_names(width: int) -> list[str]:
     return [f"c{i}" for i in range(width)]
 
 
-def job_of(names: list[str]) -> TableBatch:
-    return TableBatch(Table("shop.wide", ("id",)), BatchMarks("checkpoint", 1), {}, ("id", *names))
+def job_of(names: list[str]) -> TablePlan:
+    return TablePlan(Table("shop.wide", ("id",)), BatchMarks("checkpoint", 1), {}, ("id", *names))
 
 
 def flat(spark: SparkSession, names: list[str]) -> DataFrame:

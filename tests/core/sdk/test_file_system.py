@@ -8,7 +8,7 @@ import pytest
 from tests.support.pages import find_block
 
 from headrace import ConfigError, Pipeline, PluginError
-from headrace.engine.plan.error_translation import say_errors, translate
+from headrace.engine.plan.error_translation import redacted_errors, translate
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.plugins import registry
 
@@ -54,10 +54,10 @@ def test_its_options_stand_back() -> None:
 def test_it_explains_what_others_met() -> None:
     plan = make("gs://lake/checkpoint").plan
     assert "Google lets nobody in" in str(translate(DENIED, plan))
-    with pytest.raises(ConfigError, match="Google lets nobody in") as raised, say_errors(plan):
+    with pytest.raises(ConfigError, match="Google lets nobody in") as raised, redacted_errors(plan):
         raise DENIED
     assert raised.value.__cause__ is DENIED
-    with pytest.raises(RuntimeError, match="another"), say_errors(plan):
+    with pytest.raises(RuntimeError, match="another"), redacted_errors(plan):
         raise RuntimeError("another")
 
 

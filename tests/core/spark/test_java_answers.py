@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.py4j_quickack import PromptReader
+from headrace.spark.py4j_quickack import QuickAckReader
 from headrace.spark.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def test_what_is_read_is_acknowledged_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as reader:
         sender, _ = server.accept()
         with sender, reader.makefile("rb", buffering=0) as raw:
-            answers = io.BufferedReader(PromptReader(reader, raw), _PIECE)
+            answers = io.BufferedReader(QuickAckReader(reader, raw), _PIECE)
             for _ in range(20):
                 reader.sendall(b"?")
                 assert sender.recv(1) == b"?"
@@ -58,7 +58,7 @@ def test_a_thread_reads_answers_of_any_length(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as pool:
         found, raw = pool.submit(read).result()
     assert found == names
-    assert isinstance(raw, PromptReader)
+    assert isinstance(raw, QuickAckReader)
 
 
 def test_threads_that_ended_leave_no_connection(spark: SparkSession) -> None:

@@ -15,7 +15,7 @@ from tests.support.memory_sink import MemorySink
 
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.fault_injection import InterruptionConformance, Rehearsal
+from headrace.testing._internal.fault_injection import FaultInjection, InterruptionConformance
 from headrace.testing._internal.histories import HistoryConformance
 from headrace.testing._internal.stream import Stream
 from headrace.testing._internal.tables import Target
@@ -127,7 +127,7 @@ class Asked:
             "session": self._session,
             "target": Target(sink, self._session),
             "stream": Stream(sink, self._spark, folder),
-            "rehearsal": Rehearsal(kit, self._spark, folder),
+            "rehearsal": FaultInjection(kit, self._spark, folder),
             "headrace_spark": self._spark,
             "tmp_path": folder,
         }

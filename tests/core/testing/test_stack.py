@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from pg8000.native import Connection, DatabaseError
 
 from headrace.errors import ConfigError, FatalError
-from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, Registry, Server
+from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, SchemaRegistry, Server
 from headrace_stack.servers.json_http import request
 
 pytest_plugins = ["headrace_stack.fixtures"]
@@ -39,7 +39,7 @@ def thrift(metastore: Metastore, method: bytes) -> bytes:
         return client.recv(65536)
 
 
-def put_schema(registry: Registry) -> None:
+def put_schema(registry: SchemaRegistry) -> None:
     schema = {"schema": json.dumps({"type": "string"})}
     assert request("POST", f"{registry.ccompat_url}/subjects/names/versions", schema) == (200, {"id": 1})
 
@@ -59,7 +59,7 @@ KEEPS: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object]
     Postgres: (lambda db: db.execute(TABLE), lambda db: db.query("select * from artists"), [(1, "Arp")]),
     S3: (put_object, lambda s3: s3.read("lake", "artists/1"), b"Arp"),
     MariaDb: (lambda db: db.execute(TABLE), lambda db: db.query("select * from artists"), [(1, "Arp")]),
-    Registry: (put_schema, lambda registry: request("GET", f"{registry.ccompat_url}/subjects"), (200, ["names"])),
+    SchemaRegistry: (put_schema, lambda registry: request("GET", f"{registry.ccompat_url}/subjects"), (200, ["names"])),
     Metastore: (
         lambda metastore: None,
         lambda metastore: b"default" in thrift(metastore, b"get_all_databases"),
@@ -239,7 +239,7 @@ def test_a_change_in_postgres_arrives_as_json(artists: Postgres, connect: Connec
 
 
 def test_a_change_in_postgres_arrives_as_confluents_avro(
-    artists: Postgres, connect: Connect, kafka: Kafka, registry: Registry
+    artists: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     connect.put("as-avro", {**artists.debezium("avro"), **registry.avro_converter()})
     (record,) = kafka.read("avro.public.artists", 1)
@@ -254,7 +254,7 @@ def test_a_change_in_postgres_arrives_as_confluents_avro(
 
 
 def test_a_change_in_postgres_arrives_as_json_whose_schema_is_in_the_registry(
-    artists: Postgres, connect: Connect, kafka: Kafka, registry: Registry
+    artists: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
     connect.put("as-registered", {**artists.debezium("registered"), **registry.json_converter()})
     (record,) = kafka.read("registered.public.artists", 1)

@@ -119,7 +119,7 @@ def test_what_the_clock_writes_is_registered(bucket: OpenBucket, glue: Glue, dat
     orders = bucket(**{"rotate.schedule.interval.ms": 1})
     orders.write(order(0))
     assert glue.partitions(database, NAME) == {}
-    orders.tend()
+    orders.on_idle()
     assert glue.partitions(database, NAME).keys() == {("0",)}
 
 
@@ -142,7 +142,7 @@ def test_what_glue_refused_is_registered_later(
     if again == "batch":
         assert orders.write(*records).skipped
     else:
-        orders.tend()
+        orders.on_idle()
     assert glue.partitions(database, NAME).keys() == {("0",), ("1",)}
 
 
@@ -151,7 +151,7 @@ def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) 
     orders.write(order(0), order(1), order(0, partition=1), order(1, partition=1))
     glue.client().delete_table(DatabaseName=database, Name=NAME)
     shutil.rmtree(orders.folder / f"topics/{TOPIC}/partition=1")
-    bucket().tend()
+    bucket().on_idle()
     assert glue.partitions(database, NAME).keys() == {("0",)}
 
 
@@ -175,7 +175,7 @@ def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket
 )
 def test_what_is_no_table_is_refused(bucket: OpenBucket, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=text):
-        bucket(**options).tend()
+        bucket(**options).on_idle()
 
 
 def test_a_column_that_the_path_has_is_refused_before_anything_is_taken(

@@ -179,13 +179,13 @@ def test_the_clock_completes_what_waits_though_nothing_comes(
     table = orders(**{"rotate.schedule.interval.ms": HOUR})
     table.write(order(0), order(1), order(0, partition=1))
     clock[0] += 29 * 60_000
-    assert table.tend() == 60  # until eleven
+    assert table.on_idle() == 60  # until eleven
     table.write(order(2))
     assert ids(table) == {}
     clock[0] += 60_000
-    assert table.tend() == 3600
+    assert table.on_idle() == 3600
     assert ids(table) == {"partition=0 0": [0, 1, 2], "partition=1 0": [0]}
-    assert table.tend() == 3600  # nothing waits, and no empty object is made
+    assert table.on_idle() == 3600  # nothing waits, and no empty object is made
     # what comes after an hour has passed begins the next object
     table.write(order(3))
     clock[0] += HOUR
@@ -194,12 +194,12 @@ def test_the_clock_completes_what_waits_though_nothing_comes(
     # another interval is of what waits, too: the next multiple of it after that began to wait
     table.options["rotate.schedule.interval.ms"] = 6 * HOUR
     clock[0] = LATE + 4 * HOUR  # half past two
-    table.tend()
+    table.on_idle()
     assert "partition=0 4" not in ids(table)
     table.options["rotate.schedule.interval.ms"] = -1
-    assert table.tend() is None
+    assert table.on_idle() is None
     table.options["rotate.schedule.interval.ms"] = 2 * HOUR
-    table.tend()
+    table.on_idle()
     assert ids(table)["partition=0 4"] == [4]
 
 

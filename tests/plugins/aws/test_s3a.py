@@ -32,7 +32,7 @@ from headrace.config.addresses import find_file_systems
 from headrace.engine.commands.replay import replay
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.sdk.plugins import registry
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
@@ -196,15 +196,15 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
     key = f"{target.name.replace('.', '/')}/data/left.parquet"
     s3.put("kept", key, b"left")
 
-    def maintain(upkeep: Upkeep) -> dict[str, str]:
-        return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, upkeep)}
+    def maintain(policy: MaintenancePolicy) -> dict[str, str]:
+        return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, policy)}
 
     def rows() -> dict[int, str]:
         return {row.id: row.name for row in target.sink.read_back(target.session, target.table).collect()}
 
-    assert maintain(Upkeep(history_seconds=3600, files=2))["compact"].endswith(" files into 1")
+    assert maintain(MaintenancePolicy(history_seconds=3600, files=2))["compact"].endswith(" files into 1")
     assert rows() == expected
-    later = Upkeep(history_seconds=10 * day, files=1000, clock=lambda: time.time() + 4 * day)
+    later = MaintenancePolicy(history_seconds=10 * day, files=1000, clock=lambda: time.time() + 4 * day)
     # S3 answers a request that deletes many at once with an error for each, this one with one for all.
     proxy.fail(Fault(403, "AccessDenied", "You may not."), times=1_000_000, methods="DELETE POST")
     refusal = target.refusal(lambda: maintain(later))
@@ -375,7 +375,9 @@ class TestFaults:
         target.write("id int, name string", *[put(0, number, "old") for number in range(4)])
         for at in range(1, 4):
             target.write("id int, name string", put(at, at, f"n{at}"), remove(at, at - 1, ""))
-        steps = list(target.sink.plan_maintenance(target.session, target.table, Upkeep(history_seconds=0, files=2)))
+        steps = list(
+            target.sink.plan_maintenance(target.session, target.table, MaintenancePolicy(history_seconds=0, files=2))
+        )
         assert "compact" in {step.name for step in steps}
         for step in steps:
             step.run()

@@ -16,7 +16,7 @@ from tests.support.hudi import services_of
 from tests.support.reading import plan_reading
 
 from headrace import ConfigError
-from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
@@ -32,9 +32,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 MODULE = "headrace_sinks.hudi.hudi_table_services"
 PEOPLE = "id int, name string"
 #: All that can be done, and nothing that is older than an hour.
-ALL = Upkeep(history_seconds=3600, files=2)
-NO_HISTORY = Upkeep(history_seconds=0, files=1000)
-NO_MORE = Upkeep(history_seconds=3600, files=1000)
+ALL = MaintenancePolicy(history_seconds=3600, files=2)
+NO_HISTORY = MaintenancePolicy(history_seconds=0, files=1000)
+NO_MORE = MaintenancePolicy(history_seconds=3600, files=1000)
 
 
 class MaintainedTarget(Target):
@@ -46,11 +46,11 @@ class MaintainedTarget(Target):
         self.batch += 1
         return result
 
-    def plan(self, upkeep: Upkeep = ALL) -> Iterator[MaintenanceStep]:
-        return self.sink.plan_maintenance(self.session, self.table, upkeep)
+    def plan(self, policy: MaintenancePolicy = ALL) -> Iterator[MaintenanceStep]:
+        return self.sink.plan_maintenance(self.session, self.table, policy)
 
-    def maintain(self, upkeep: Upkeep = ALL) -> list[str]:
-        return [f"{step.name}: {step.run()}" for step in self.plan(upkeep)]
+    def maintain(self, policy: MaintenancePolicy = ALL) -> list[str]:
+        return [f"{step.name}: {step.run()}" for step in self.plan(policy)]
 
     def measure(self) -> TableSize:
         size = self.sink.measure_table(self.session, self.table)
@@ -114,7 +114,7 @@ def test_nothing_is_due_of_few_log_files_or_of_no_table(target: MaintainedTarget
     assert target.sink.measure_table(target.session, target.table) is None
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
-    assert target.maintain(Upkeep(history_seconds=3600, files=32)) == []
+    assert target.maintain(MaintenancePolicy(history_seconds=3600, files=32)) == []
 
 
 def test_a_reader_that_began_before_reads_its_version_to_the_end(target: MaintainedTarget) -> None:
@@ -150,14 +150,14 @@ def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
     for at in range(6):
         versions.append(target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new")).version)
         if at in (1, 3):
-            target.maintain(Upkeep(history_seconds=3600, files=1))
+            target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
             began = time.time()
     before, count = count_files(tmp_path), target.measure().versions
     assert target.maintain(NO_MORE) == []
     # The newest before that time stays, and the two after it.
     now = time.time()
-    upkeep = Upkeep(history_seconds=now - began, files=1000, clock=lambda: now)
-    assert target.maintain(upkeep) == [f"expire: {count} versions, 3 left"]
+    policy = MaintenancePolicy(history_seconds=now - began, files=1000, clock=lambda: now)
+    assert target.maintain(policy) == [f"expire: {count} versions, 3 left"]
     assert target.measure().versions == 3
     assert count_files(tmp_path) < before
     assert target.names(versions[4]) == {1: "n4", **{at + 10: "new" for at in range(5)}}
@@ -165,7 +165,7 @@ def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
     with pytest.raises(ConfigError, match=r"(?s)keeps no version as old as .*a longer `history` under `maintenance:`"):
         target.names(versions[1])
     assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
-    assert target.maintain(upkeep) == []
+    assert target.maintain(policy) == []
 
 
 def set_limits(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
@@ -198,7 +198,7 @@ def test_archived_commits_are_versions_like_others(
         versions.append(result.version)
         contents.append(target.names())
         if at in (2, 5, 8, 11):
-            done += target.maintain(Upkeep(history_seconds=3600, files=1))
+            done += target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
             began = time.time() if at == 5 else began
     assert any(text.startswith("archive: ") for text in done)
     assert not any(text.startswith("expire: ") for text in done)
@@ -209,8 +209,8 @@ def test_archived_commits_are_versions_like_others(
     assert target.measure().versions == 13 + compactions
 
     before, now = count_files(tmp_path), time.time()
-    upkeep = Upkeep(history_seconds=now - began, files=1000, clock=lambda: now)
-    (expired,) = [text for text in target.maintain(upkeep) if not text.startswith("archive: ")]
+    policy = MaintenancePolicy(history_seconds=now - began, files=1000, clock=lambda: now)
+    (expired,) = [text for text in target.maintain(policy) if not text.startswith("archive: ")]
     left = target.measure().versions
     assert expired == f"expire: {13 + compactions} versions, {left} left"
     assert left == 8 + compactions // 2
@@ -221,11 +221,11 @@ def test_archived_commits_are_versions_like_others(
     with pytest.raises(ConfigError, match="keeps no version as old as"):
         target.names(versions[4])
     assert target.write_again(PEOPLE, put(99, 9, "not read")).skipped
-    assert target.maintain(upkeep) == []
+    assert target.maintain(policy) == []
     newest = []
     for at in range(99, 105):
         target.write(PEOPLE, put(at, 1, f"n{at}"), put(0, 2, "late"))
-        newest += target.maintain(Upkeep(history_seconds=3600, files=1))
+        newest += target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
     assert any(text.startswith("archive: ") for text in newest)
     assert target.names() == {**contents[-1], 1: "n104"}
     assert target.measure().versions == left + 6 + sum("log files into" in text for text in newest)
@@ -246,10 +246,10 @@ def test_nothing_is_archived_while_there_is_a_savepoint(
             with services_of(target)._client({}) as client:
                 client.savepoint("somebody", "to keep")
         if at % 2:
-            done = target.maintain(Upkeep(history_seconds=3600, files=1))
+            done = target.maintain(MaintenancePolicy(history_seconds=3600, files=1))
             assert not any(text.startswith("archive: ") for text in done)
     assert [target.names(version) for version in versions] == contents
-    assert any(text.startswith("expire: ") for text in target.maintain(Upkeep(history_seconds=0, files=1)))
+    assert any(text.startswith("expire: ") for text in target.maintain(MaintenancePolicy(history_seconds=0, files=1)))
     instants = [file.stem.split("_")[-1] for file in tmp_path.glob("kit/*/*.parquet")]
     assert any(instant <= str(versions[2]) for instant in instants), instants  # the savepoint's
     assert target.names() == contents[-1]
@@ -264,7 +264,7 @@ def test_commits_of_log_files_that_are_not_compacted_are_not_archived(
     for at in range(7):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
     assert target.maintain(NO_MORE) == []
-    target.maintain(Upkeep(history_seconds=3600, files=2))
+    target.maintain(MaintenancePolicy(history_seconds=3600, files=2))
     target.write(PEOPLE, put(7, 1, "n7"))
     assert target.maintain(NO_MORE) == []  # the compaction and the batch
     assert timeline(tmp_path, target).count("deltacommit") == 2  # Hudi keeps one from before
@@ -298,7 +298,7 @@ def plan_clean(target: MaintainedTarget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("die", "upkeep", "done"),
+    ("die", "policy", "done"),
     [
         (plan_compaction, NO_MORE, ["compact: 3 log files into 1"]),
         (half_compact, NO_MORE, ["compact: 3 log files into 1"]),
@@ -309,7 +309,7 @@ def test_what_a_process_left_that_was_killed_is_done_by_the_next(
     tmp_path: Path,
     target: MaintainedTarget,
     die: Callable[[MaintainedTarget], None],
-    upkeep: Upkeep,
+    policy: MaintenancePolicy,
     done: list[str],
 ) -> None:
     for at in range(4):
@@ -320,7 +320,7 @@ def test_what_a_process_left_that_was_killed_is_done_by_the_next(
     assert target.names() == rows
     for heartbeat in tmp_path.rglob(".heartbeat/*"):
         os.utime(heartbeat, (0, 0))
-    assert target.maintain(upkeep) == done
+    assert target.maintain(policy) == done
     assert target.names() == rows
     target.write(PEOPLE, put(8, 1, "n8"))
     assert target.maintain(NO_MORE) == []
@@ -355,8 +355,8 @@ def test_with_the_table_of_metadata_no_commit_is_beside_another(tmp_path: Path, 
     alone = []
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"), put(at, at + 10, "new"))
-        for step in target.plan(Upkeep(history_seconds=0, files=1)):
-            alone.append((step.name, step.is_alone))
+        for step in target.plan(MaintenancePolicy(history_seconds=0, files=1)):
+            alone.append((step.name, step.exclusive))
             step.run()
     assert set(alone) == {("compact", True), ("expire", True)}
     assert target.names() == {1: "n2", 10: "new", 11: "new", 12: "new"}
@@ -394,7 +394,7 @@ def test_batches_and_the_maintenance_of_another_process_at_once(
 
     def keep_maintaining() -> None:
         while not ends.is_set():
-            done.extend(other.maintain(Upkeep(history_seconds=0, files=2)))
+            done.extend(other.maintain(MaintenancePolicy(history_seconds=0, files=2)))
 
     target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
     with ThreadPoolExecutor(1) as pool:

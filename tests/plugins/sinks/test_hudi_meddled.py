@@ -11,7 +11,7 @@ import pytest
 from tests.support.hudi import services_of
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
@@ -20,7 +20,7 @@ from headrace_sinks.hudi.hudi_timeline import open_table
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 PEOPLE = "id int, name string"
-ALL = Upkeep(history_seconds=0, files=2)
+ALL = MaintenancePolicy(history_seconds=0, files=2)
 #: What headrace leaves out, and Hudi's own tools do not.
 TOOLS = {"hoodie.metadata.enable": "true", "hoodie.datasource.write.recordkey.field": "id"}
 PARTITIONED = {"hoodie.datasource.write.partitionpath.field": "name"}

@@ -10,7 +10,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 from headrace import ConfigError
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
-EVERYTHING = Upkeep(history_seconds=3600, files=2)
+EVERYTHING = MaintenancePolicy(history_seconds=3600, files=2)
 COMPACTED = ["planned", "2 log files into 1"]
 
 

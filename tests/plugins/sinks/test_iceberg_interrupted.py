@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.iceberg import java_table, name_of
 
-from headrace.sdk.maintenance import MaintenanceStep, Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.faults import Calls, Fault, LostError
@@ -77,7 +77,7 @@ def leave_files(shop: Shop) -> None:
         stage_files(shop.target.session, name_of(shop.target), java, shop.target.session.table(name_of(shop.target)))
 
 
-def find_step(shop: Shop, name: str, upkeep: Upkeep) -> MaintenanceStep:
+def find_step(shop: Shop, name: str, upkeep: MaintenancePolicy) -> MaintenanceStep:
     steps: Iterator[MaintenanceStep] = shop.target.sink.plan_maintenance(shop.target.session, shop.target.table, upkeep)
     return next(step for step in steps if step.name == name)
 
@@ -85,12 +85,12 @@ def find_step(shop: Shop, name: str, upkeep: Upkeep) -> MaintenanceStep:
 @pytest.mark.parametrize(
     ("name", "age", "upkeep", "readers", "largest"),
     [
-        ("compact", write_small_files, Upkeep(3600, 2), (), None),
-        ("compact", write_small_files, Upkeep(3600, 2), ("spark",), None),
-        ("convert-deletes", write_small_files, Upkeep(3600, 2), ("spark",), 1),
-        ("rewrite-deletes", remove_rows, Upkeep(3600, 2), (), 1),
-        ("expire", add_versions, Upkeep(0, 1000), (), None),
-        ("remove-orphans", leave_files, Upkeep(3600, 1000, clock=lambda: time.time() + 4 * DAY), (), None),
+        ("compact", write_small_files, MaintenancePolicy(3600, 2), (), None),
+        ("compact", write_small_files, MaintenancePolicy(3600, 2), ("spark",), None),
+        ("convert-deletes", write_small_files, MaintenancePolicy(3600, 2), ("spark",), 1),
+        ("rewrite-deletes", remove_rows, MaintenancePolicy(3600, 2), (), 1),
+        ("expire", add_versions, MaintenancePolicy(0, 1000), (), None),
+        ("remove-orphans", leave_files, MaintenancePolicy(3600, 1000, clock=lambda: time.time() + 4 * DAY), (), None),
     ],
 )
 def test_a_step_that_is_cut_off(
@@ -99,7 +99,7 @@ def test_a_step_that_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     age: Callable[[Shop], None],
-    upkeep: Upkeep,
+    upkeep: MaintenancePolicy,
     readers: tuple[str, ...],
     largest: int | None,
 ) -> None:

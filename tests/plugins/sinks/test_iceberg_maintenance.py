@@ -14,20 +14,20 @@ from tests.support.reading import plan_reading
 
 from headrace.engine.plan.retry import retry
 from headrace.errors import HeadraceError, RetriableError
-from headrace.sdk.maintenance import MaintenanceStep, Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.compaction import MOST_BYTES, TINY_BYTES, count_mergeable, find_mergeable
+from headrace_sinks.iceberg.compaction import MOST_BYTES, TINY_BYTES, count_small_files, select_small_files
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES
 
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
 #: All that can be done, and nothing that is older than an hour.
-ALL = Upkeep(history_seconds=3600, files=2)
-NO_HISTORY = Upkeep(history_seconds=0, files=1000)
+ALL = MaintenancePolicy(history_seconds=3600, files=2)
+NO_HISTORY = MaintenancePolicy(history_seconds=0, files=1000)
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def target(tmp_path: Path, clones: Sessions) -> Target:
     return Target(IcebergSink(warehouse=str(tmp_path)), clones.of("one"))
 
 
-def plan(target: Target, upkeep: Upkeep = ALL) -> Iterator[MaintenanceStep]:
-    return target.sink.plan_maintenance(target.session, target.table, upkeep)
+def plan(target: Target, policy: MaintenancePolicy = ALL) -> Iterator[MaintenanceStep]:
+    return target.sink.plan_maintenance(target.session, target.table, policy)
 
 
-def maintain(target: Target, upkeep: Upkeep = ALL) -> dict[str, str]:
-    return {step.name: step.run() for step in plan(target, upkeep)}
+def maintain(target: Target, policy: MaintenancePolicy = ALL) -> dict[str, str]:
+    return {step.name: step.run() for step in plan(target, policy)}
 
 
 def rows(target: Target) -> dict[int, str]:
@@ -115,7 +115,7 @@ def test_nothing_is_due_of_few_files_or_of_no_table(target: Target) -> None:
     assert target.sink.measure_table(target.session, target.table) is None
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
-    assert maintain(target, Upkeep(history_seconds=3600, files=32)) == {}
+    assert maintain(target, MaintenancePolicy(history_seconds=3600, files=32)) == {}
 
 
 @pytest.mark.one_spark
@@ -144,7 +144,7 @@ def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tag
     for _ in range(MARK_SEARCH_DEPTH + 5):
         java.newAppend().commit()
     target.write(PEOPLE, put(1, 1, "last"))
-    assert maintain(target, Upkeep(history_seconds=3600, files=1000)) == {}
+    assert maintain(target, MaintenancePolicy(history_seconds=3600, files=1000)) == {}
     assert maintain(target, NO_HISTORY) == {"expire": f"57 versions, {MARK_SEARCH_DEPTH + 1} left"}
     assert rows(target) == {1: "last"}
     # What has a tag makes nothing due for ever.
@@ -175,22 +175,22 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MOST_BYTES", 2000)
     target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
-    upkeep = Upkeep(history_seconds=3600, files=2)
+    policy = MaintenancePolicy(history_seconds=3600, files=2)
     if readers:
-        assert next(plan(target, upkeep)).run()  # deletes by key become positions
+        assert next(plan(target, policy)).run()  # deletes by key become positions
     kept = dict.fromkeys([*range(3, 10), *range(14, 20), *range(21, 30)], "old")
     found = []
     for count in (6, 7):
-        (step,) = [step for step in plan(target, upkeep) if step.name == "compact"]
+        (step,) = [step for step in plan(target, policy) if step.name == "compact"]
         found.append(step.what)
-        assert step.is_alone is not bool(readers)
+        assert step.exclusive is not bool(readers)
         if readers:
             target.write(PEOPLE, put(40 + count, 20, f"n{count}"))  # a batch beside it
             kept[20] = f"n{count}"
         assert step.run() == f"{count} of 10 rows kept"
         assert rows(target) == kept
     assert [what.split(", ")[1] for what in found] == ["40% of its rows are gone", "30% of its rows are gone"]
-    assert [step.name for step in plan(target, upkeep) if step.name == "compact"] == []
+    assert [step.name for step in plan(target, policy) if step.name == "compact"] == []
 
 
 @pytest.mark.one_spark
@@ -268,7 +268,7 @@ def _explain(target: Target, error: Exception) -> HeadraceError:
 @given(st.lists(st.integers(1, 10**9), max_size=60))
 def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
     sizes, merges = sorted(found), 0
-    while (count := count_mergeable(sizes, 10**8)) > 1:
+    while (count := count_small_files(sizes, 10**8)) > 1:
         assert sum(sizes[:count]) <= MOST_BYTES
         assert all(size <= max(sum(sizes[:i]), TINY_BYTES) for i, size in enumerate(sizes[:count]))
         sizes, merges = sorted([sum(sizes[:count]), *sizes[count:]]), merges + 1
@@ -280,9 +280,9 @@ def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
 @given(st.lists(st.lists(st.integers(1, 10**9), min_size=1, max_size=8), max_size=12))
 def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -> None:
     partitions, merges = [sorted(sizes) for sizes in found], 0
-    while (small := find_mergeable(partitions, 10**8)).files:
+    while (small := select_small_files(partitions, 10**8)).files:
         assert small.surplus >= 1
-        fewest = min(sizes[1] for sizes in partitions if count_mergeable(sizes, 10**8))
+        fewest = min(sizes[1] for sizes in partitions if count_small_files(sizes, 10**8))
         assert small.bytes <= MOST_BYTES or small.largest == fewest
         merged = [[size for size in sizes if size <= small.largest] for sizes in partitions]
         assert (small.files, small.partitions) == (
@@ -301,5 +301,5 @@ def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -
 def test_one_large_partition_does_not_have_the_files_of_all_others_written_anew() -> None:
     large = [60 * 2**20] * 2
     partitions = [[1000, 60 * 2**20] for _ in range(100)] + [[1000, 1000], [TINY_BYTES] * 70 + large]
-    small = find_mergeable(partitions, 128 * 2**20)
+    small = select_small_files(partitions, 128 * 2**20)
     assert (small.files, small.largest) == (72, TINY_BYTES)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.iceberg import java_table, name_of
 
 from headrace.errors import RetriableError
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
@@ -19,7 +19,7 @@ from headrace_sinks.iceberg import IcebergSink
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 PEOPLE = "id int, name string"
-ALL = Upkeep(history_seconds=3600, files=2)
+ALL = MaintenancePolicy(history_seconds=3600, files=2)
 
 
 @pytest.fixture(params=[(), ("spark",)], ids=["merged", "by key"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.iceberg import java_table, name_of
 
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 PEOPLE = "id int, name string"
 DAY = 86400.0
 #: In four days nothing else is due of a few files.
-LATER = Upkeep(history_seconds=10 * DAY, files=1000, clock=lambda: time.time() + 4 * DAY)
+LATER = MaintenancePolicy(history_seconds=10 * DAY, files=1000, clock=lambda: time.time() + 4 * DAY)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def target(tmp_path: Path, clones: Sessions) -> Target:
     return target
 
 
-def maintain(target: Target, upkeep: Upkeep = LATER) -> dict[str, str]:
+def maintain(target: Target, upkeep: MaintenancePolicy = LATER) -> dict[str, str]:
     return {step.name: step.run() for step in target.sink.plan_maintenance(target.session, target.table, upkeep)}
 
 
@@ -132,7 +132,7 @@ def test_files_that_a_killed_writer_left(target: Target, tmp_path: Path) -> None
             target.sink.read_back(target.session, target.table),
         )
     before = rows(target)
-    assert maintain(target, Upkeep(history_seconds=10 * DAY, files=1000)) == {}
+    assert maintain(target, MaintenancePolicy(history_seconds=10 * DAY, files=1000)) == {}
     assert maintain(target) == {"remove-orphans": f"{len(left)} files"}
     assert rows(target) == before
 

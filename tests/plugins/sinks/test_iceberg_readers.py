@@ -13,7 +13,7 @@ from tests.support import pipelines
 from tests.support.bronze import Bronze
 
 from headrace import ConfigError, DataError
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
-EVERYTHING = Upkeep(history_seconds=3600, files=2)
+EVERYTHING = MaintenancePolicy(history_seconds=3600, files=2)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 from headrace.errors import RetriableError
 from headrace.sdk.changes import POSITION
-from headrace.sdk.maintenance import Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.sdk.sink import Batch
 from headrace.spark.observation import Observation
 from headrace.spark.sessions import Sessions
@@ -29,7 +29,7 @@ from headrace_sinks.iceberg.staging import stage_files
 pytestmark = pytest.mark.spark
 
 PEOPLE = "id int, name string"
-ALL = Upkeep(history_seconds=3600, files=2)
+ALL = MaintenancePolicy(history_seconds=3600, files=2)
 #: What the files of a table contain, in Iceberg's numbers.
 KINDS = {0: "rows", 1: "positions", 2: "keys"}
 
@@ -335,7 +335,7 @@ def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, mo
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 7, f"n{at}"))
     (step, *_) = target.sink.plan_maintenance(target.session, target.table, ALL)
-    assert (step.name, step.is_alone) == ("compact", False)
+    assert (step.name, step.exclusive) == ("compact", False)
     java = java_table(target)
     # What Iceberg's action does, with a batch in the middle.
     start, scan = java.currentSnapshot(), java.newScan().planFiles().iterator()

@@ -14,7 +14,7 @@ from headrace_sinks import HudiSink, IcebergSink
 from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.hudi.hudi_table_services import list_inline_options
 from headrace_sinks.iceberg import iceberg_readers
-from headrace_sinks.reader_support import NAME_RULES, Fact, Reads, check_reader_names, list_names
+from headrace_sinks.reader_support import NAME_RULES, Reads, Support, check_reader_names, list_names
 
 #: The readers of whom all is known to be right, and those who do not see rows removed.
 KNOWING, IGNORANT = ["spark", "duckdb"], ["spark", "databricks"]
@@ -315,16 +315,16 @@ def test_all_that_is_headraces_own_has_a_name_that_every_reader_takes() -> None:
 # The tables of what is known
 
 
-def facts() -> list[tuple[str, Fact]]:
+def facts() -> list[tuple[str, Support]]:
     found = []
     for table in (iceberg_readers.READERS, hudi_readers.READERS):
         for name, reader in table.items():
-            found += [(f"{name} {key}", value) for key, value in vars(reader).items() if isinstance(value, Fact)]
+            found += [(f"{name} {key}", value) for key, value in vars(reader).items() if isinstance(value, Support)]
     return found
 
 
 @pytest.mark.parametrize(("what", "fact"), facts())
-def test_what_is_said_of_a_reader_has_a_source_and_a_day(what: str, fact: Fact) -> None:
+def test_what_is_said_of_a_reader_has_a_source_and_a_day(what: str, fact: Support) -> None:
     assert fact.reads is Reads.UNKNOWN or fact.source, what
     if fact.source:
         assert fact.source.where.startswith(("https://", "tried: ")), what

@@ -142,7 +142,7 @@ class TestPaths:
             numbers(bronze / name / f"part [0]-{name}.{kind}", n)
         source = FilesSource(path=str(tmp_path / "bronze*"), format=kind)
         source.check(spark)
-        assert {e.topic for e in source.peek(SourceContext(spark, SchemaLog()))} == set(self.NAMES)
+        assert {e.topic for e in source.known_schemas(SourceContext(spark, SchemaLog()))} == set(self.NAMES)
         found: dict[str, list[int]] = {}
 
         def apply(frame: DataFrame, batch: int) -> None:
@@ -202,7 +202,7 @@ class TestStream:
         numbers(tmp_path / "t" / "a.avro", 1)
         (tmp_path / "t" / "README.txt").write_text("not a bronze file")
         source = FilesSource(path=str(tmp_path), format="avro", pathGlobFilter="*.avro")
-        [events] = source.peek(SourceContext(spark, SchemaLog()))
+        [events] = source.known_schemas(SourceContext(spark, SchemaLog()))
         assert in_order(spark, events, "n") == [1]
 
 
@@ -222,13 +222,13 @@ class TestCheck:
     def test_an_empty_folder_is_a_beginning(self, spark: SparkSession, tmp_path: Path) -> None:
         source = FilesSource(path=str(tmp_path), format="avro")
         source.check(spark)
-        assert source.peek(SourceContext(spark, SchemaLog())) == []
+        assert source.known_schemas(SourceContext(spark, SchemaLog())) == []
 
     def test_one_file_of_each_topic_is_looked_at(self, spark: SparkSession, tmp_path: Path) -> None:
         for name in ("a/a+0+0.avro", "a/a+0+9.avro", "b/b+0+0.avro"):
             numbers(tmp_path / name, 1)
         (tmp_path / "a" / "a+0+0.avro").write_bytes(b"not read")
-        events = FilesSource(path=str(tmp_path), format="avro").peek(SourceContext(spark, SchemaLog()))
+        events = FilesSource(path=str(tmp_path), format="avro").known_schemas(SourceContext(spark, SchemaLog()))
         assert [(e.topic, e.schema.names) for e in events] == [("a", ["n"]), ("b", ["n"])]
 
 

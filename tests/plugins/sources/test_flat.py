@@ -158,7 +158,7 @@ def test_what_extractnewrecordstate_left(spark: SparkSession) -> None:
 
 def test_real_files(spark: SparkSession) -> None:
     source = FilesSource(path=str(REAL), format="avro")
-    artists, artworks = source.peek(SourceContext(spark, SchemaLog()))
+    artists, artworks = source.known_schemas(SourceContext(spark, SchemaLog()))
     assert (artists.topic, artworks.topic) == ("moma.public.artists", "moma.public.artworks")
     found = FlatDialect().changes(artists, artists.load(spark, artists.schema), ["artist_id"])
     [first, *_] = rows_of(found, OP, DELETED, KEY, POSITION, COMMITTED, ERROR)

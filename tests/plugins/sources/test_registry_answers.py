@@ -14,7 +14,7 @@ import pytest
 
 from headrace.errors import ConfigError, DataError, RetriableError
 from headrace_sources.registries import registry_client as client
-from headrace_sources.registries.registry_client import Registry
+from headrace_sources.registries.registry_client import SchemaRegistryClient
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -107,7 +107,7 @@ class TestRedirects:
         server.answers["/schemas/ids/1"] = redirect(f"{stranger.url}/schemas/ids/1", status)
         stranger.answers["/schemas/ids/1"] = schema("string")
         with pytest.raises(ConfigError) as raised:
-            Registry(server.url, login="me:secret").avro("1")
+            SchemaRegistryClient(server.url, login="me:secret").avro("1")
         assert stranger.asked == []
         assert str(raised.value) == (
             f"{server.url}/schemas/ids/1: the schema registry redirects to {stranger.url}\n"
@@ -117,22 +117,22 @@ class TestRedirects:
     def test_no_other_scheme_of_the_host_gets_the_login(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect(f"{server.url.replace('http', 'https')}/schemas/ids/1")
         with pytest.raises(ConfigError, match=r"redirects to https://127\.0\.0\.1:\d+\n"):
-            Registry(server.url, token="secret").avro("1")
+            SchemaRegistryClient(server.url, token="secret").avro("1")
 
     def test_a_redirect_on_the_host_is_followed_with_the_login(self, server: Server) -> None:
         server.answers |= {"/schemas/ids/1": redirect("/v2/schemas/ids/1"), "/v2/schemas/ids/1": schema("string")}
-        assert Registry(server.url, token="secret").avro("1") == '"string"'
+        assert SchemaRegistryClient(server.url, token="secret").avro("1") == '"string"'
         assert server.asked == [("/schemas/ids/1", "Bearer secret"), ("/v2/schemas/ids/1", "Bearer secret")]
 
     def test_a_circle_of_redirects_ends(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect("/schemas/ids/1")
         with pytest.raises(RetriableError, match="answers 302"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
 
     def test_what_a_stranger_is_called_is_shown_without_a_login_or_control_characters(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = redirect("http://me:secret@a\x07b/")
         with pytest.raises(ConfigError, match=r"redirects to http://a%07b:80\n"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
 
 
 class TestBounds:
@@ -140,12 +140,12 @@ class TestBounds:
         body = json.dumps(schema("string")).encode()
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\n\r\n" + body)
         with pytest.raises(RetriableError, match="the schema registry does not answer: the answer did not end in time"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
 
     def test_headers_that_drip_are_given_up(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\nX: " + b"x" * 60 + b'\r\n\r\n{"schema": "string"}')
         with pytest.raises(RetriableError, match="the schema registry does not answer: the answer did not end in time"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
 
     @pytest.mark.parametrize("status", [200, 500])
     def test_an_answer_without_end_is_given_up(
@@ -160,7 +160,7 @@ class TestBounds:
         monkeypatch.setattr(client, "MOST_BYTES", 1_000_000)
         server.answers["/schemas/ids/1"] = answer
         with pytest.raises(ConfigError, match="no schema registry: it sends more than 1,000,000 bytes"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
 
     def test_an_answer_that_breaks_off_is_asked_for_again(self, server: Server) -> None:
         def answer(handler: BaseHTTPRequestHandler) -> None:
@@ -171,7 +171,7 @@ class TestBounds:
 
         server.answers["/schemas/ids/1"] = answer
         with pytest.raises(RetriableError, match="does not answer: IncompleteRead"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
 
 
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "n", "type": "int"}]}
@@ -185,7 +185,7 @@ class TestReferences:
             "/subjects/b/versions/1": schema(NODE, "a"),
         }
         with pytest.raises(DataError) as raised:
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")
         assert str(raised.value) == (
             f"{server.url}: a schema cannot be put together: subjects/a/versions/1 refers to itself, or to one that refers "
             "to it\n  fix: register the schema without that reference, or leave the topic out"
@@ -198,7 +198,7 @@ class TestReferences:
             deeper = () if i == 9 else (f"a{i + 1}", f"b{i + 1}")
             for letter in "ab":
                 server.answers[f"/subjects/{letter}{i}/versions/1"] = schema(NODE, *deeper)
-        assert json.loads(Registry(server.url).avro("1")) == NODE
+        assert json.loads(SchemaRegistryClient(server.url).avro("1")) == NODE
         assert len(server.asked) == 21
 
     def test_references_without_end_are_a_sentence(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,4 +207,4 @@ class TestReferences:
         server.answers |= {f"/subjects/a{i}/versions/1": schema(NODE, f"a{i + 1}") for i in range(30)}
         server.answers["/subjects/a30/versions/1"] = schema(NODE)
         with pytest.raises(DataError, match="it refers to more than 20 others"):
-            Registry(server.url).avro("1")
+            SchemaRegistryClient(server.url).avro("1")

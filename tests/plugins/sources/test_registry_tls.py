@@ -25,7 +25,7 @@ from tests.plugins.sources.test_avro_records import ROW, body, make_topic, read,
 from headrace.errors import ConfigError, RetriableError
 from headrace_sources.formats.avro import AvroFormat
 from headrace_sources.registries import registry_client
-from headrace_stack import Registry
+from headrace_stack import SchemaRegistry
 from headrace_stack.servers import key_stores
 from headrace_stack.servers.json_http import request
 
@@ -95,7 +95,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
     """The address of a registry whose only schema, 1, is ROW."""
-    with Registry() as server:
+    with SchemaRegistry() as server:
         schema = {"schema": json.dumps(ROW)}
         assert request("POST", f"{server.ccompat_url}/subjects/rows/versions", schema) == (200, {"id": 1})
         yield server.url

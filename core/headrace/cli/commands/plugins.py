@@ -13,7 +13,7 @@ from headrace.cli.formatting import UNKNOWN, escape_controls, format_json
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:
-    from headrace.sdk.plugins import Registration, Registry
+    from headrace.sdk.plugins import PluginRegistry, Registration
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
     With NAME: the plugins of that name, with their options.
     """
     from headrace.config.references import PROVIDERS
-    from headrace.sdk.plugins import DISABLE, contain, registry
+    from headrace.sdk.plugins import DISABLE, as_plugin_error, registry
 
     known = registry()
     program = ctx.find_root().command
@@ -54,7 +54,7 @@ def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
     _show(listed)
     for item in listed if name is not None else ():
         if item.kind is not None and item.state == "ok":
-            with contain(f"the {item.kind} {item.name!r} of {item.distribution} cannot be described"):
+            with as_plugin_error(f"the {item.kind} {item.name!r} of {item.distribution} cannot be described"):
                 describe_plugin(item.kind, known.get(item.kind, item.name))
 
 
@@ -72,14 +72,14 @@ def _show(listed: Collection[_ListedPlugin]) -> None:
     put(make_console(), table)
 
 
-def _refuse(name: str, known: Registry) -> NoReturn:
+def _refuse(name: str, known: PluginRegistry) -> NoReturn:
     from headrace.suggestions import did_you_mean
 
     names = {item.name for item in known.registrations()}
     raise PluginError(f"there is no plugin {name!r}", fix=did_you_mean(name, sorted(names)))
 
 
-def _list_plugins(known: Registry, reserved: Mapping[str, Collection[str]]) -> Iterator[_ListedPlugin]:
+def _list_plugins(known: PluginRegistry, reserved: Mapping[str, Collection[str]]) -> Iterator[_ListedPlugin]:
     """``reserved``: kind → the names that headrace has without registering them."""
     from headrace.sdk.plugins import DISABLE, describe_error
 
@@ -98,12 +98,12 @@ def _list_plugins(known: Registry, reserved: Mapping[str, Collection[str]]) -> I
         yield _ListedPlugin(None, broken.entry_point, broken.distribution, None, [], reason, "broken")
 
 
-def _try_out(known: Registry, item: Registration, reserved: Collection[str]) -> tuple[int | None, list[str]]:
+def _try_out(known: PluginRegistry, item: Registration, reserved: Collection[str]) -> tuple[int | None, list[str]]:
     """API version and capabilities of a plugin that can be imported, built and described; PluginError for one that cannot."""
     from headrace.config.capabilities import list_capabilities
     from headrace.config.json_schema import plugin_schema
     from headrace.sdk.plugin_checks import BASES
-    from headrace.sdk.plugins import contain, try_construction
+    from headrace.sdk.plugins import as_plugin_error, try_construction
 
     if item.name in reserved:
         raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
@@ -112,5 +112,5 @@ def _try_out(known: Registry, item: Registration, reserved: Collection[str]) -> 
         return None, []
     try_construction(item, plugin)
     plugin_schema(item, plugin)
-    with contain(f"{item} cannot be looked at"):
+    with as_plugin_error(f"{item} cannot be looked at"):
         return plugin.api_version, list_capabilities(item.kind, plugin)

@@ -12,7 +12,7 @@ from headrace.checkpoint.backlog import BacklogEntry
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.policy import DeadLetterCounter
 from headrace.engine.batch.catch_up import CatchUp
-from headrace.engine.batch.credential_rotation import has_other_logins
+from headrace.engine.batch.credential_rotation import has_rotated_credentials
 from headrace.engine.batch.failure_policy import error_that_stops
 from headrace.engine.batch.maintainer import Maintainer
 from headrace.engine.batch.order_watch import OrderWatch
@@ -169,7 +169,7 @@ class BatchRunner:
         if is_stopped(context.spark):  # no fault of the tables
             return spark_stopped()
         # The batch is planned again, with what is another source by now.
-        refused = next((e for e in errors.values() if self._has_other_logins(e)), None)
+        refused = next((e for e in errors.values() if self._has_rotated_credentials(e)), None)
         error = refused or error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
         if error is not None:
             return error
@@ -181,8 +181,8 @@ class BatchRunner:
             self.catch_up.set_aside(name, batch, ranges[name], failure, self._plan.redact(str(failure)))
         return None
 
-    def _has_other_logins(self, error: HeadraceError) -> bool:
-        return has_other_logins(self._plan, self._context.spark, error)
+    def _has_rotated_credentials(self, error: HeadraceError) -> bool:
+        return has_rotated_credentials(self._plan, self._context.spark, error)
 
     def _replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
         """Where a table's records of a batch lie, to be read again; None when the source cannot."""
@@ -210,7 +210,7 @@ class BatchRunner:
             raise
         except Exception as raised:
             translated = translate(raised, self._plan)
-            self._has_other_logins(translated)  # then the next try is with these
+            self._has_rotated_credentials(translated)  # then the next try is with these
             raise translated from raised
 
     def _apply_missed(self, table: str, entry: BacklogEntry) -> tuple[TableProgress, ...]:

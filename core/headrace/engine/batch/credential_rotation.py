@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 60.0, 1.0, 10.0
 
 
-def await_other_logins(
+def wait_for_rotated_credentials(
     plan: Plan, session: SparkSession, refused: LoginError, wait: Callable[[float], bool], *, is_patient: bool
 ) -> bool:
     """Whether the plan's references say something else, now or, if it ``is_patient``, in a while; else the error says so.
@@ -45,7 +45,7 @@ def await_other_logins(
             return False
 
 
-def has_other_logins(plan: Plan, session: SparkSession, error: Exception) -> bool:
+def has_rotated_credentials(plan: Plan, session: SparkSession, error: Exception) -> bool:
     """Whether a login was refused for which the plan's references say something else by now."""
     with suppress(HeadraceError):  # who keeps the secrets does not answer: what was refused is what is known
         return isinstance(error, LoginError) and plan.renew(session)

@@ -15,7 +15,7 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
 from headrace.errors import RetriableError
-from headrace.sdk.maintenance import MaintenanceStep, TableSize, Upkeep
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.job_tags import cancel_jobs, tag_jobs
 from headrace.spark.sessions import Sessions
@@ -107,10 +107,10 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
     """Does what is due for tables, now; ``dry_run``: only looks. What fails is an item with its error."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
-    upkeep = replace(plan.settings.maintenance.upkeep, files=2, clock=SteadyClock())
+    policy = replace(plan.settings.maintenance.policy, files=2, clock=SteadyClock())
     for table in tables:
         for sink in plan.sinks:
-            yield from _maintain(plan, session, Table(table), sink, upkeep, dry_run=dry_run)
+            yield from _maintain(plan, session, Table(table), sink, policy, dry_run=dry_run)
 
 
 class Maintainer:
@@ -118,7 +118,7 @@ class Maintainer:
 
     def __init__(self, plan: Plan, sessions: Sessions, report: Report) -> None:
         self._plan, self._sessions, self._report = plan, sessions, report
-        self._upkeep = replace(plan.settings.maintenance.upkeep, clock=SteadyClock())
+        self._policy = replace(plan.settings.maintenance.policy, clock=SteadyClock())
         self._is_enabled = plan.settings.maintenance.enabled
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._changed, self._is_stopping, self._is_ending = threading.Condition(), False, False
@@ -189,7 +189,7 @@ class Maintainer:
 
     def _maintain(self, session: SparkSession, table: str, sink: Sink) -> Iterator[Maintained]:
         with tag_jobs(session, self._plan.checkpoint, _TAG):
-            yield from _maintain(self._plan, session, Table(table), sink, self._upkeep, hold=self.hold)
+            yield from _maintain(self._plan, session, Table(table), sink, self._policy, hold=self.hold)
 
     def _next(self) -> str | None:
         """The table to look at next, once there is one; None when it is to end."""
@@ -207,18 +207,18 @@ def _maintain(
     session: SparkSession,
     table: Table,
     sink: Sink,
-    upkeep: Upkeep,
+    policy: MaintenancePolicy,
     *,
     hold: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     dry_run: bool = False,
 ) -> Iterator[Maintained]:
     step: MaintenanceStep | None = None
     try:
-        for step in sink.plan_maintenance(session, table, upkeep):
+        for step in sink.plan_maintenance(session, table, policy):
             if dry_run:
                 yield Maintained(table.name, sink.name, step.name, step.what)
                 continue
-            with hold(table.name) if step.is_alone else nullcontext():
+            with hold(table.name) if step.exclusive else nullcontext():
                 started = time.monotonic()
                 outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
             yield Maintained(table.name, sink.name, step.name, step.what, outcome, time.monotonic() - started)

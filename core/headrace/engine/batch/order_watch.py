@@ -50,7 +50,7 @@ class OrderWatch:
         if not topics:
             return {}
         try:
-            return dict(self._plan.source.place_origin(context, sorted(topics)))
+            return dict(self._plan.source.offset_epoch(context, sorted(topics)))
         except Exception:  # noqa: BLE001
             return {topic: known.origin for topic in topics if (known := self._orders.get(topic))}
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.engine.plan.dialect_choice import find_strangers
+from headrace.engine.plan.dialect_choice import find_fallback_dialects
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.read.change_reader import ChangeReader
 from headrace.engine.read.record_decoder import Records
 from headrace.engine.read.seen_columns import SeenColumns
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import HeadraceError
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.source import SourceContext
@@ -67,7 +67,7 @@ def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     context = _context(plan, session)
     reader, samples = ChangeReader(plan), dict[str, Records]()
     try:
-        samples.update(plan.source.sample(context))
+        samples.update(plan.source.sample_records(context))
     except Exception as raised:  # noqa: BLE001
         yield _failure(raised, plan, f"source {plan.source.name}")
     for topic, records in samples.items():
@@ -97,7 +97,7 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     reader = ChangeReader(plan)
     try:
         context = _context(plan, session)
-        for topic, records in plan.source.sample(context).items():
+        for topic, records in plan.source.sample_records(context).items():
             for events in reader.decode(context, {topic: records}, apart=True):
                 if events.error is not None:  # its table says so itself, and might have had the columns
                     return False
@@ -116,7 +116,7 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     seen = SeenColumns()
     try:
         context = _context(plan, session)
-        topics = ChangeReader(plan).split(context, plan.source.peek(context))
+        topics = ChangeReader(plan).split(context, plan.source.known_schemas(context))
         items = [item for events in topics for item in _topic(plan, session, events, seen)]
     except Exception as error:
         raise translate(error, plan) from error
@@ -139,14 +139,14 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
         return [CheckItem(name, "no rule of `tables:` names it: left out")]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
-        batch = TableBatch.decide(plan, route.table, changes, BatchMarks("check", 0))
+        batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
         for sink in plan.sinks:
             sink.check_stored(session, batch.table)
     except HeadraceError as error:  # its table fails, and the others go on
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
-    for what, dialect in find_strangers(plan.strangers, events.schema).items():
+    for what, dialect in find_fallback_dialects(plan.fallback_dialects, events.schema).items():
         if plan.dialect_of(events) is not dialect:
             found = (
                 f"{what} takes events like these too, and is not asked; with `dialects: {{{dialect.name}: {{}}}}` it is"

@@ -12,7 +12,7 @@ from headrace.engine.batch.catch_up import read_failures
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import ConfigError
 from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
@@ -60,7 +60,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     _check_whole(checkpoint, table, snapshot)
     if not now:
         _check_applied(plan, spark, checkpoint, table, snapshot)
-    job = TableBatch(
+    job = TablePlan(
         table=Table(table, snapshot.key),
         marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch),
         modes={},
@@ -74,7 +74,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
         raise translate(error, plan) from error
 
 
-def _remove_older(job: TableBatch, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot) -> list[Resync]:
+def _remove_older(job: TablePlan, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot) -> list[Resync]:
     removed = []
     for sink in job.truncated_sinks:
         stored = writer.read_stored(sink, job.table)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from headrace.errors import PluginError
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import OWN, Registration, Registry, contain
+from headrace.sdk.plugins import OWN, PluginRegistry, Registration, as_plugin_error
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: What a dialect is, in words → the dialect.
-Strangers = Mapping[str, Dialect]
+FallbackDialects = Mapping[str, Dialect]
 
 
 def choose_dialects(
-    registry: Registry, named: Sequence[Dialect], readers: Iterable[Plugin]
-) -> tuple[tuple[Dialect, ...], Strangers]:
+    registry: PluginRegistry, named: Sequence[Dialect], readers: Iterable[Plugin]
+) -> tuple[tuple[Dialect, ...], FallbackDialects]:
     """Those that are asked, in their order, and those that are only installed, which are asked when no other knows a shape.
 
     ``named``: by the file; ``readers``: the pipeline's source and formats. What comes from their distributions, or is headrace's own, is
@@ -28,7 +28,7 @@ def choose_dialects(
     """
     home = {OWN, *filter(None, map(registry.distribution_of, readers))}
     asked: dict[str, Dialect] = {}
-    strangers: dict[str, Dialect] = {}
+    fallback_dialects: dict[str, Dialect] = {}
     for item in registry.registrations():
         if item.kind != "dialect" or any(dialect.name == item.name for dialect in named):
             continue
@@ -36,30 +36,30 @@ def choose_dialects(
             asked[item.name] = _build(registry, item)
         else:
             with suppress(PluginError):  # `headrace plugins` says what is wrong with it
-                strangers[str(item)] = _build(registry, item)
-    return tuple(sorted([*asked.values(), *named], key=lambda dialect: dialect.priority)), strangers
+                fallback_dialects[str(item)] = _build(registry, item)
+    return tuple(sorted([*asked.values(), *named], key=lambda dialect: dialect.priority)), fallback_dialects
 
 
 def recognises(dialect: Dialect, schema: StructType) -> bool:
     """Whether a dialect takes events of this schema. PluginError with its name for what it raises."""
-    with contain(f"the dialect {dialect.name!r} cannot say whether it knows events", PluginError):
+    with as_plugin_error(f"the dialect {dialect.name!r} cannot say whether it knows events", PluginError):
         if dialect.matches(schema):
             return True
     return False
 
 
-def find_strangers(strangers: Strangers, schema: StructType) -> Strangers:
+def find_fallback_dialects(fallback_dialects: FallbackDialects, schema: StructType) -> FallbackDialects:
     """Those that take events of this schema; one that fails takes none."""
     found = {}
-    for what, dialect in strangers.items():
+    for what, dialect in fallback_dialects.items():
         with suppress(PluginError):
             if recognises(dialect, schema):
                 found[what] = dialect
     return found
 
 
-def _build(registry: Registry, item: Registration) -> Dialect:
+def _build(registry: PluginRegistry, item: Registration) -> Dialect:
     kind = registry.load(item)
-    with contain(f"{item} cannot be built"):
+    with as_plugin_error(f"{item} cannot be built"):
         dialect: Dialect = kind()
     return dialect

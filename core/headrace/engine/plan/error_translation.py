@@ -110,7 +110,7 @@ def _name_culprit(error: BaseException, plan: Plan) -> str:
 
 
 @contextmanager
-def say_errors(plan: Plan) -> Iterator[None]:
+def redacted_errors(plan: Plan) -> Iterator[None]:
     """Errors come out of the block without secrets, and in the words of a file system where one knows better than who met them."""
     with redact_errors(plan.redact):
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.config.settings import Settings
 from headrace.dead_letters.policy import DeadLetterPolicy
-from headrace.engine.plan.dialect_choice import Strangers, find_strangers, recognises
+from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, recognises
 from headrace.engine.plan.routing import Routes
 from headrace.engine.plan.stored_table import read_stored
 from headrace.errors import DataError, HeadraceError
@@ -58,7 +58,7 @@ class Plan:
     dead_letter_table: DeadLetterTable | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
     #: Dialects that are installed and neither named nor at home: asked when no other knows a shape.
-    strangers: Strangers = field(default_factory=dict)
+    fallback_dialects: FallbackDialects = field(default_factory=dict)
     #: How the pipeline is built again; None: its file has no references.
     renewal: Renewal | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -163,7 +163,7 @@ class Plan:
     def _find_dialect(self, schema: StructType) -> Dialect | None:
         if dialect := next((dialect for dialect in self.dialects if recognises(dialect, schema)), None):
             return dialect
-        found = find_strangers(self.strangers, schema)
+        found = find_fallback_dialects(self.fallback_dialects, schema)
         if len(found) > 1:
             raise DataError(
                 f"its events are taken by {' and by '.join(found)}", fix="name the one that is meant under `dialects:`"

@@ -18,7 +18,7 @@ from headrace.engine.read.record_decoder import RecordDecoder, Records
 from headrace.engine.read.reserved_names import refuse_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import split_topic
-from headrace.engine.read.transform_counts import RowBalance, apply_transform
+from headrace.engine.read.transform_counts import TransformCounter, apply_transform
 from headrace.engine.read.type_compatibility import reject_incompatible
 from headrace.errors import DataError, HeadraceError
 from headrace.sdk import events as E
@@ -94,7 +94,7 @@ class ChangeReader:
         every_field: bool = False,
         has_unavailable: bool = False,
         tombstones: bool = True,
-        balance: RowBalance | None = None,
+        balance: TransformCounter | None = None,
     ) -> Changes:
         """A topic's events as transformed changes.
 
@@ -138,7 +138,7 @@ class ChangeReader:
         has_unavailable: bool,
         every_field: bool = False,
         tombstones: bool = True,
-        balance: RowBalance | None = None,
+        balance: TransformCounter | None = None,
     ) -> Changes:
         """The changes of all topics of a table; those that its columns cannot hold are rejected where the file rules it."""
         parts = [

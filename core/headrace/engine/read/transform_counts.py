@@ -33,14 +33,14 @@ class _Counted:
     after: Observation
 
 
-class RowBalance:
+class TransformCounter:
     """The transforms of a table's part of a batch that may change the number of rows."""
 
     def __init__(self) -> None:
         self._counted: list[_Counted] = []
 
     @property
-    def has_strangers(self) -> bool:
+    def has_undeclared_filters(self) -> bool:
         """Whether one may change it that does not say so: then its rows are counted before anything is written."""
         return any(not one.transform.filters for one in self._counted)
 
@@ -56,7 +56,7 @@ class RowBalance:
         return sum(_subtract(one) for one in self._counted)
 
 
-def apply_transform(transform: Transform, changes: Changes, balance: RowBalance | None) -> Changes:
+def apply_transform(transform: Transform, changes: Changes, balance: TransformCounter | None) -> Changes:
     """What a transform makes of changes. PluginError when its plan leaves changes out, or doubles them, and it does not say so."""
     made = transform.apply(changes)
     _check_columns(transform, changes, made)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
 from headrace.engine.batch.batch_runner import BatchRunner
-from headrace.engine.batch.credential_rotation import await_other_logins
+from headrace.engine.batch.credential_rotation import wait_for_rotated_credentials
 from headrace.engine.batch.maintainer import Maintainer, Report
 from headrace.engine.batch.run_state import RunState
 from headrace.engine.plan.error_translation import SparkDiedError, spark_stopped, translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import Backoff
 from headrace.engine.run.run_warnings import find_warnings
-from headrace.engine.write.sink_writer import Tender
+from headrace.engine.write.sink_writer import SinkPoller
 from headrace.errors import HeadraceError, LoginError, RetriableError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink
@@ -70,7 +70,7 @@ class Query(ABC):
         #: What its user should know before anything else; ``headrace run`` says it.
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._sessions = Sessions(spark, plan.sql_conf)
-        self._tender = Tender(plan, self.checkpoint.id, self._sessions)
+        self._tender = SinkPoller(plan, self.checkpoint.id, self._sessions)
         self._maintainer = Maintainer(plan, self._sessions, options.on_maintenance or (lambda _: None))
         self._runner = BatchRunner(
             plan,
@@ -174,18 +174,18 @@ class Query(ABC):
             return not self._wake.is_set()
         if isinstance(error, LoginError):
             self._state.note_source_error(error)
-            if self._has_other_logins(error, is_patient=can_wait):
+            if self._has_rotated_credentials(error, is_patient=can_wait):
                 return True
             if self._wake.is_set():  # told to end before it was known
                 return False
         self._state.fail(error)
         return False
 
-    def _has_other_logins(self, refused: LoginError, *, is_patient: bool) -> bool:
+    def _has_rotated_credentials(self, refused: LoginError, *, is_patient: bool) -> bool:
         if self._source is not self._plan.source:  # a table was refused as well, and has them
             return True
         session = self._sessions.of("ranged")
-        return await_other_logins(self._plan, session, refused, self._wake.wait, is_patient=is_patient)
+        return wait_for_rotated_credentials(self._plan, session, refused, self._wake.wait, is_patient=is_patient)
 
     def _translate(self, raised: BaseException) -> HeadraceError:
         """An error as one of ours. Whatever is raised once Spark was stopped says that, and no more."""
@@ -207,12 +207,12 @@ class Query(ABC):
         """Lets sinks do what is due, and again later where the run goes on; False when that failed."""
         try:
             with self._in_batch:
-                pause = self._tender.tend()
+                pause = self._tender.on_idle()
         except HeadraceError as error:
             self._state.fail(self._translate(error))
             return False
         if self._options.is_continuous and pause is not None:
-            threading.Thread(target=self._keep_tending, args=(pause,), name="headrace-tend", daemon=True).start()
+            threading.Thread(target=self._keep_tending, args=(pause,), name="headrace-on_idle", daemon=True).start()
         return True
 
     def _keep_tending(self, pause: float | None) -> None:
@@ -221,7 +221,7 @@ class Query(ABC):
                 with self._in_batch:
                     if self._state.is_stopping():
                         return
-                    pause = self._tender.tend()
+                    pause = self._tender.on_idle()
             except RetriableError:  # the next time, then
                 continue
             except HeadraceError as error:

@@ -11,7 +11,7 @@ from headrace.dead_letters import file_store
 from headrace.dead_letters.rows import ReplayRun, dead_letter_rows
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter
-from headrace.engine.write.table_plan import TableBatch
+from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import ERROR, POSITION, Changes
 from headrace.sdk.positions import in_epoch
 from headrace.sdk.reject_reason import RejectReason
@@ -42,7 +42,7 @@ class Rejects:
         """``replay``: of which the changes are part, if they are dead letters."""
         self._plan, self._checkpoint, self._writer, self._replay = plan, checkpoint, writer, replay
 
-    def handle(self, changes: Changes, job: TableBatch, events: Events, marker: TruncateMarker) -> Rejected:
+    def handle(self, changes: Changes, job: TablePlan, events: Events, marker: TruncateMarker) -> Rejected:
         """Empties the table for a truncate, then stores dead letters. Needs every field of the changes.
 
         ``events``: of one of the table's topics; ``marker``: the table's. Comes after the batch's rows, of which some may be
@@ -70,7 +70,7 @@ class Rejects:
         dropped = sum(drops.values())
         return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
 
-    def _count(self, changes: Changes, job: TableBatch) -> tuple[dict[str, int], str | None]:
+    def _count(self, changes: Changes, job: TablePlan) -> tuple[dict[str, int], str | None]:
         """Records by reason, and the position of the last truncate that empties the table."""
         from pyspark.sql import functions as F
 
@@ -81,7 +81,7 @@ class Rejects:
         counts: Mapping[str, int] = {reason: count for reason, count, _ in reasons}
         return dict(counts), max((position for *_, position in reasons if position is not None), default=None)
 
-    def _store(self, dead_letters: DataFrame, job: TableBatch) -> None:
+    def _store(self, dead_letters: DataFrame, job: TablePlan) -> None:
         """Stores dead letters where the file says."""
         table, marks, name = self._plan.dead_letter_table, job.marks, job.table.name
         if table is None:

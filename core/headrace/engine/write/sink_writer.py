@@ -11,7 +11,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import retry
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.change_reader import drop_tombstone_rows
-from headrace.engine.write.table_plan import TableBatch
+from headrace.engine.write.table_plan import TablePlan
 from headrace.errors import HeadraceError, PluginError
 from headrace.sdk.changes import TOMBSTONE
 from headrace.sdk.sink import Batch, Mode, Sink, Table, TableMode, WriteResult
@@ -40,7 +40,7 @@ class SinkWriter:
         """A sink's table in the session in which its changes are planned; None when there is none."""
         return read_stored(sink, table, self.session_of(table.name))
 
-    def write(self, job: TableBatch, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
+    def write(self, job: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
         """Writes each sink the frame of its mode; the results in the order of the sinks, once all have ended."""
         with ThreadPoolExecutor(max_workers=len(job.modes), thread_name_prefix="headrace-sink") as pool:
             writes = [
@@ -49,7 +49,7 @@ class SinkWriter:
             ]
             return [write.result() for write in writes]
 
-    def truncate(self, job: TableBatch, marker: TruncateMarker) -> None:
+    def truncate(self, job: TablePlan, marker: TruncateMarker) -> None:
         """Removes the stored rows that are older than a truncate."""
         batch = self._batch(job.marks.truncate, job, "upsert")
         for sink in job.truncated_sinks:
@@ -58,7 +58,7 @@ class SinkWriter:
                 deletes = marker.deletes_for(stored, job.table.key)
                 self.retry(sink, job.table, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
 
-    def delete(self, job: TableBatch, sink: Sink, deletes: DataFrame) -> WriteResult:
+    def delete(self, job: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
         """Removes rows for which the batch has tombstones alone."""
         session = self._session(job.table.name, sink, "truncate")
         rows, batch = move_to_session(deletes, session), self._batch(job.marks.tombstones, job, "upsert")
@@ -77,7 +77,7 @@ class SinkWriter:
             raise PluginError(f"write gives no WriteResult, but {found}", where=f"sink {sink.name}", fix=_REPORT)
         return result
 
-    def _write(self, job: TableBatch, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
+    def _write(self, job: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
         table, session = job.table, self._session(job.table.name, sink, str(number))
         rows = frame if number == 0 else move_to_session(frame, session)
         rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, job)
@@ -92,14 +92,14 @@ class SinkWriter:
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table, write)
 
-    def _batch(self, mark: str, job: TableBatch, mode: Mode) -> Batch:
+    def _batch(self, mark: str, job: TablePlan, mode: Mode) -> Batch:
         return Batch(mark, job.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")
 
 
-def _keep_for_sink(rows: DataFrame, sink: Sink, job: TableBatch) -> DataFrame:
+def _keep_for_sink(rows: DataFrame, sink: Sink, job: TablePlan) -> DataFrame:
     """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
     wanted = set(sink.record_columns())
     if job.keeps_tombstones and TOMBSTONE not in wanted:
@@ -107,13 +107,13 @@ def _keep_for_sink(rows: DataFrame, sink: Sink, job: TableBatch) -> DataFrame:
     return rows.drop(*(job.record_columns - wanted))
 
 
-class Tender:
+class SinkPoller:
     """Lets sinks do what is due though no rows come."""
 
     def __init__(self, plan: Plan, pipeline: str, sessions: Sessions) -> None:
         self._plan, self._pipeline, self._session = plan, pipeline, sessions.of("batch")
 
-    def tend(self) -> float | None:
+    def on_idle(self) -> float | None:
         """The seconds until a sink wants to be asked again; None when none does. Tries again what is worth it."""
         pauses = [self._tend(sink) for sink in self._plan.sinks]
         return min((pause for pause in pauses if pause is not None), default=None)
@@ -122,4 +122,4 @@ class Tender:
         def translate_with_place(raised: Exception) -> HeadraceError:
             return translate(raised, self._plan, sink).at(f"sink {sink.name}")
 
-        return retry(lambda: sink.tend(self._session, self._pipeline), translate_with_place)
+        return retry(lambda: sink.on_idle(self._session, self._pipeline), translate_with_place)

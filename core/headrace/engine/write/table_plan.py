@@ -43,7 +43,7 @@ class BatchMarks:
 
 
 @dataclass(frozen=True)
-class TableBatch:
+class TablePlan:
     """What one batch does to one table. Decided from schemas alone: nothing has been read yet."""
 
     table: Table
@@ -65,7 +65,7 @@ class TableBatch:
     truncated_sinks: tuple[Sink, ...] = ()
 
     @classmethod
-    def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TableBatch:
+    def decide(cls, plan: Plan, table: str, changes: Changes, marks: BatchMarks) -> TablePlan:
         """DataError or ConfigError when a sink is asked for what these changes cannot give, or it cannot keep: this is the one
         place that refuses.
         """

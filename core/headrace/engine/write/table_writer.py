@@ -12,11 +12,11 @@ from headrace.dead_letters.rows import ReplayRun
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Target
 from headrace.engine.read.change_reader import ChangeReader, drop_tombstones
-from headrace.engine.read.transform_counts import RowBalance
+from headrace.engine.read.transform_counts import TransformCounter
 from headrace.engine.write.rejects import Rejected, Rejects
 from headrace.engine.write.row_metrics import Counts, RowCounter, snapshot_aggregates, table_progress
 from headrace.engine.write.sink_writer import SinkWriter
-from headrace.engine.write.table_plan import BatchMarks, TableBatch
+from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.engine.write.tombstone_rows import Removed, remove_rows
 from headrace.engine.write.upsert_steps import (
     accept_rows,
@@ -80,10 +80,10 @@ class TableWriter:
 
     def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
         started = time.monotonic()
-        balance = RowBalance()
+        balance = TransformCounter()
         changes = self._read(target, state, balance)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
-        job = TableBatch.decide(self._plan, target.name, changes, marks)
+        job = TablePlan.decide(self._plan, target.name, changes, marks)
         if not job.columns:
             return self._reject_all(target, job, state, started)
         self._check_modes(job, state)
@@ -104,7 +104,7 @@ class TableWriter:
                 frames["changelog"] = changelog_rows(rows, job)
             if job.upsert_sinks:
                 frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, job, state, counter))
-            is_cached = not job.is_read_once or balance.has_strangers
+            is_cached = not job.is_read_once or balance.has_undeclared_filters
             if is_cached:
                 scope.enter_context(cache_rows(frames))
                 balance.count_filtered()  # raises before anything is written
@@ -126,7 +126,7 @@ class TableWriter:
 
     @contextmanager
     def _upsert_rows(
-        self, rows: DataFrame, job: TableBatch, state: TableState, counter: RowCounter
+        self, rows: DataFrame, job: TablePlan, state: TableState, counter: RowCounter
     ) -> Iterator[tuple[DataFrame, DataFrame]]:
         """What is left of the accepted rows to be upserted; and the latest row of each key, or its tombstone."""
         read_stored = partial(self._sinks.read_stored, job.upsert_sinks[0], job.table)
@@ -137,7 +137,7 @@ class TableWriter:
                 yield upserts, latest
 
     def _note_snapshot(
-        self, changes: Changes, job: TableBatch, state: TableState, counts: Counts, topics: list[str]
+        self, changes: Changes, job: TablePlan, state: TableState, counts: Counts, topics: list[str]
     ) -> None:
         """Notes the newest snapshot of which the batch had rows, now that they are in the tables."""
         seen = counts.snapshot
@@ -147,7 +147,7 @@ class TableWriter:
             seen = SeenSnapshot.of(row.asDict())
         state.snapshot.note(seen, job.marks.batch, job.table.key, topics)
 
-    def _check_modes(self, job: TableBatch, state: TableState) -> None:
+    def _check_modes(self, job: TablePlan, state: TableState) -> None:
         """DataError when what comes now asks for another mode than a table was begun in: its rows would be kept in two ways."""
         for sink in job.modes:
             now, was = job.default_modes.get(sink.name), state.modes.of(sink.name)
@@ -160,14 +160,14 @@ class TableWriter:
                     "another `target:`, or remove the table and use a new checkpoint",
                 )
 
-    def _reject_all(self, target: Target, job: TableBatch, state: TableState, started: float) -> list[TableProgress]:
+    def _reject_all(self, target: Target, job: TablePlan, state: TableState, started: float) -> list[TableProgress]:
         """Of records without a column nothing can be written."""
         rejected = self._reject(target, job, state)
         count = rejected.dead_letters + rejected.dropped
         results = [WriteResult() for _ in job.modes]
         return _progress(job, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started)
 
-    def _reject(self, target: Target, job: TableBatch, state: TableState) -> Rejected:
+    def _reject(self, target: Target, job: TablePlan, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)
         rejected = self._rejects.handle(changes, job, target.sources[0][0], state.truncate)
         if rejected.has_other_tables:
@@ -176,7 +176,7 @@ class TableWriter:
         return rejected
 
     def _read(
-        self, target: Target, state: TableState, balance: RowBalance | None = None, *, every_field: bool = False
+        self, target: Target, state: TableState, balance: TransformCounter | None = None, *, every_field: bool = False
     ) -> Changes:
         return self._reader.read_target(
             self._sinks.session_of(target.name),
@@ -206,7 +206,7 @@ class TableWriter:
 
 
 def _progress(
-    job: TableBatch,
+    job: TablePlan,
     results: list[WriteResult],
     counts: Counts,
     rejected: Rejected,

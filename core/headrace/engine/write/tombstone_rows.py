@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.write.sink_writer import SinkWriter
-from headrace.engine.write.table_plan import TableBatch
+from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Sink, WriteResult
 from headrace.spark.columns import quote_name
@@ -34,7 +34,7 @@ class Removed:
         return replace(result, version=self.result.version or result.version, bytes=size)
 
 
-def remove_rows(tombstones: DataFrame, job: TableBatch, state: TableState, sinks: SinkWriter) -> Mapping[Sink, Removed]:
+def remove_rows(tombstones: DataFrame, job: TablePlan, state: TableState, sinks: SinkWriter) -> Mapping[Sink, Removed]:
     """Removes the stored rows that are older than a tombstone of their key, from each sink that upserts and has some.
 
     The same again removes nothing. ``tombstones``: one for each key, with the key's columns and POSITION.

@@ -17,7 +17,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.read.change_reader import drop_tombstone_rows
-from headrace.engine.write.table_plan import TableBatch
+from headrace.engine.write.table_plan import TablePlan
 from headrace.sdk.changes import (
     DELETED,
     ERROR,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
+def accept_rows(changes: DataFrame, job: TablePlan) -> DataFrame:
     """The changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
 
     Keeps every change without an ERROR. The rest is seen to by ``Rejects``.
@@ -70,12 +70,12 @@ def accept_rows(changes: DataFrame, job: TableBatch) -> DataFrame:
     )
 
 
-def changes_alone(rows: DataFrame, job: TableBatch) -> DataFrame:
+def changes_alone(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The rows without tombstones, which no table that is upserted is given."""
     return drop_tombstone_rows(rows) if job.has_tombstones else rows
 
 
-def keep_for_upsert(rows: DataFrame, job: TableBatch) -> DataFrame:
+def keep_for_upsert(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The accepted rows without what is there for sinks that append: columns of records, and tombstones that remove no row."""
     rows = rows.drop(*job.record_columns)
     return drop_tombstone_rows(rows) if job.keeps_tombstones and not job.has_tombstones else rows
@@ -88,12 +88,12 @@ def tombstones_alone(rows: DataFrame) -> DataFrame:
     return rows.where(is_tombstone(F.col(POSITION)))
 
 
-def append_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
+def append_rows(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
     return _name_records(_without_key_changes(_appendable(rows, job), job), job).drop(OP)
 
 
-def changelog_rows(rows: DataFrame, job: TableBatch) -> DataFrame:
+def changelog_rows(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
     from pyspark.sql import functions as F
 
@@ -108,7 +108,7 @@ def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
 
 @contextmanager
 def carry_values_to_new_keys(
-    rows: DataFrame, job: TableBatch, state: TableState, read_stored: Callable[[], DataFrame | None]
+    rows: DataFrame, job: TablePlan, state: TableState, read_stored: Callable[[], DataFrame | None]
 ) -> Iterator[DataFrame]:
     """The rows, and the values that rows whose primary key changed take along, as partial updates of their new keys.
 
@@ -121,7 +121,7 @@ def carry_values_to_new_keys(
         yield carried
 
 
-def deduplicate(rows: DataFrame, job: TableBatch) -> DataFrame:
+def deduplicate(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The latest change of each key, its unavailable values filled from older changes of the batch.
 
     A tombstone is left where the batch has nothing else of its key.
@@ -129,7 +129,7 @@ def deduplicate(rows: DataFrame, job: TableBatch) -> DataFrame:
     return (fill_from_older if job.unavailable else latest_per_key)(rows, job.table.key)
 
 
-def drop_late_after_delete(rows: DataFrame, job: TableBatch, state: TableState) -> AbstractContextManager[DataFrame]:
+def drop_late_after_delete(rows: DataFrame, job: TablePlan, state: TableState) -> AbstractContextManager[DataFrame]:
     """The rows, but those that are older than a delete that an earlier batch applied."""
     return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else nullcontext(rows)
 
@@ -146,11 +146,11 @@ def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
             frame.unpersist()
 
 
-def _appendable(rows: DataFrame, job: TableBatch) -> DataFrame:
+def _appendable(rows: DataFrame, job: TablePlan) -> DataFrame:
     return rows if job.keeps_tombstones else changes_alone(rows, job)
 
 
-def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
+def _without_key_changes(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The rows without what only upserts need; names of unavailable values stay where every table takes new columns."""
     if not job.unavailable:
         return rows
@@ -159,7 +159,7 @@ def _without_key_changes(rows: DataFrame, job: TableBatch) -> DataFrame:
     return rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
 
 
-def _name_records(rows: DataFrame, job: TableBatch) -> DataFrame:
+def _name_records(rows: DataFrame, job: TablePlan) -> DataFrame:
     """The rows with positions that no other record of the whole source has: a row that is appended has no other name.
 
     A position orders the changes of one key, and two topics may have records of one position. Drops TOPIC, unless a sink

@@ -117,7 +117,7 @@ class Fetcher:
             )
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, ssl.SSLCertVerificationError):
-            return distrust(reason.verify_message, address)
+            return untrusted_certificate_error(reason.verify_message, address)
         return RetriableError(
             f"it cannot be fetched: {reason}",
             where=address,
@@ -126,7 +126,7 @@ class Fetcher:
         )
 
 
-def distrust(why: str, where: str) -> HeadraceError:
+def untrusted_certificate_error(why: str, where: str) -> HeadraceError:
     """The error of a server whose certificate nobody here vouches for."""
     return ConfigError(
         f"the server's certificate is not trusted: {why}",
@@ -142,7 +142,7 @@ def path_of(coordinate: str) -> str:
     return f"{group.replace('.', '/')}/{artifact}/{version}/{'-'.join([artifact, version, *classifier])}.{kind}"
 
 
-def is_alone(coordinate: str) -> bool:
+def is_single_jar(coordinate: str) -> bool:
     """Whether it names one jar, and nothing of what that says it needs."""
     return coordinate.count(":") > 2
 

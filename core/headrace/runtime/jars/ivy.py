@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 from zipfile import is_zipfile
 
 from headrace.errors import ConfigError, HeadraceError, RetriableError
-from headrace.runtime.jars.artifacts import Artifact, distrust, hold_lock
+from headrace.runtime.jars.artifacts import Artifact, hold_lock, untrusted_certificate_error
 from headrace.runtime.java.installation import find_java
 from headrace.runtime.java.trust_store import trust_options, write_trust_store
 
@@ -215,7 +215,7 @@ def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceErro
     ))  # fmt: skip
     error: HeadraceError
     if "PKIX path building failed" in output or "SSLHandshakeException" in output:
-        error = distrust("Java cannot trace it to one that it trusts", missing or names)
+        error = untrusted_certificate_error("Java cannot trace it to one that it trusts", missing or names)
     elif re.search(r"Server access error at url|Host \S+ not found|SERVER ERROR: ", output):
         error = RetriableError(
             "the Maven repository does not answer, and the jars are not here yet",

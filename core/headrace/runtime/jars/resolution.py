@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.runtime.jars import ivy
-from headrace.runtime.jars.artifacts import Artifact, Fetcher, describe, hold_lock, is_alone
+from headrace.runtime.jars.artifacts import Artifact, Fetcher, describe, hold_lock, is_single_jar
 from headrace.runtime.jars.jar_locks import Locks, find_locked
 from headrace.sdk.plugin_checks import COORDINATE
 
@@ -54,7 +54,7 @@ def resolve_jars(
 
 def describe_jars(coordinate: str, *, spark_version: str, report: Callable[[str], None]) -> Sequence[Artifact]:
     """The jars of a coordinate and of all it needs, with their digests, for a lock."""
-    if is_alone(coordinate):
+    if is_single_jar(coordinate):
         return [describe(coordinate.removesuffix(":jar"))]
     return ivy.describe_jars(coordinate, cache_home() / "ivy", spark_version=spark_version, report=report)
 
@@ -147,7 +147,7 @@ def _split(
     """
     if not settings and (locked := find_locked(wanted, locks or {})) is not None:
         return locked, []
-    alone = [name for name in wanted if is_alone(name)]
+    alone = [name for name in wanted if is_single_jar(name)]
     if (locked := find_locked(alone, locks or {})) is None:
         raise ConfigError(
             "a jar that is named alone is in no lock",

@@ -18,7 +18,7 @@ from headrace.runtime.java.trust_store import trust_options, write_trust_store
 from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.plugin import Plugin
-from headrace.secret_values import SECRET_KEYS, Secret, keep_secrecy
+from headrace.secret_values import SECRET_KEYS, Secret, propagate_secret
 from headrace.spark.jvm_cache import cache_jvm_lookups
 from headrace.spark.sessions import HUGE_METHODS
 
@@ -90,7 +90,7 @@ def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
             if key in _SEPARATORS and key in conf:
                 separator = _SEPARATORS[key]
                 joined = separator.join(dict.fromkeys([*conf[key].split(separator), *value.split(separator)]))
-                conf[key] = keep_secrecy(joined, conf[key], value)
+                conf[key] = propagate_secret(joined, conf[key], value)
                 continue
             if conf.get(key, value) != value:
                 raise ConfigError(
@@ -135,8 +135,8 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
         **list_defaults(plugins, spark_line(spark_version()), read_spark_default),
         **plugin_conf,
         **conf,
-        JAVA_OPTIONS: keep_secrecy(_driver_java_options(driver), *options[JAVA_OPTIONS]),
-        EXECUTOR_JAVA_OPTIONS: keep_secrecy(with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
+        JAVA_OPTIONS: propagate_secret(_driver_java_options(driver), *options[JAVA_OPTIONS]),
+        EXECUTOR_JAVA_OPTIONS: propagate_secret(with_huge_methods(executors), *options[EXECUTOR_JAVA_OPTIONS]),
     }
     merged[REDACTION] = redaction_regex(plugins, merged)
     master = merged["spark.master"]
@@ -155,7 +155,7 @@ def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:
     if not java.is_bundled or "javax.net.ssl.trustStore" in given:
         return dict(conf)
     store = write_trust_store(cache_home() / "trusted.jks")
-    return {**conf, JAVA_OPTIONS: keep_secrecy(f"{options} {trust_options(store)}", options)}
+    return {**conf, JAVA_OPTIONS: propagate_secret(f"{options} {trust_options(store)}", options)}
 
 
 def redaction_regex(plugins: Iterable[Plugin], conf: Mapping[str, str]) -> str:

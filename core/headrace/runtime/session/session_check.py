@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.errors import PluginError
-from headrace.runtime.jars.artifacts import is_alone, path_of, repository
+from headrace.runtime.jars.artifacts import is_single_jar, path_of, repository
 from headrace.runtime.java.jvm import JAVA_OPTIONS
 from headrace.runtime.session.session_builder import (
     EXECUTOR_JAVA_OPTIONS,
@@ -53,9 +53,9 @@ def list_missing_jars(plugins: Sequence[Plugin], line: str, has_class: Callable[
     """The lines of a builder that name the jars of plugins whose classes cannot be loaded; none when all can be."""
     wanted = find_missing(plugins, line, has_class)
     names = {
-        "spark.jars.packages": [name for name in wanted if not is_alone(name)],
+        "spark.jars.packages": [name for name in wanted if not is_single_jar(name)],
         # `packages` knows no jar that is alone.
-        "spark.jars": [f"{repository()}/{path_of(name)}" for name in wanted if is_alone(name)],
+        "spark.jars": [f"{repository()}/{path_of(name)}" for name in wanted if is_single_jar(name)],
     }
     return [f'.config("{key}", "{",".join(values)}")' for key, values in names.items() if values]
 

@@ -23,7 +23,7 @@ _PEOPLE = "id int, name string"
 _BYTES_OF_A_ROW = 100
 
 
-class SurroundingsConformance:
+class EnvironmentTests:
     """Memory and folders."""
 
     plugin_class: ClassVar[Any]

@@ -44,17 +44,17 @@ class InterruptionConformance:
     plugin_class: ClassVar[type[Sink]]
 
     @pytest.fixture
-    def rehearsal(self, headrace_spark: SparkSession, tmp_path: Path) -> Rehearsal:
+    def rehearsal(self, headrace_spark: SparkSession, tmp_path: Path) -> FaultInjection:
         """Writes that are cut off, and repeated."""
-        return Rehearsal(self, headrace_spark, tmp_path)
+        return FaultInjection(self, headrace_spark, tmp_path)
 
     @_fails
-    def test_an_append_that_is_cut_off_at_any_step(self, rehearsal: Rehearsal) -> None:
-        rehearsal.play("append")
+    def test_an_append_that_is_cut_off_at_any_step(self, rehearsal: FaultInjection) -> None:
+        rehearsal.run("append")
 
     @applies_if(lambda kit: kit.faults and kit.plugin_class.capabilities.upsert)
-    def test_an_upsert_that_is_cut_off_at_any_step(self, rehearsal: Rehearsal) -> None:
-        rehearsal.play("upsert")
+    def test_an_upsert_that_is_cut_off_at_any_step(self, rehearsal: FaultInjection) -> None:
+        rehearsal.run("upsert")
 
     @claims("concurrent_writers")
     def test_two_pipelines_write_a_table_at_once(self, target: Target, headrace_spark: SparkSession) -> None:
@@ -80,7 +80,7 @@ class InterruptionConformance:
 
 
 @dataclass
-class _Story:
+class _Scenario:
     """A table, and what has to be in it."""
 
     mode: Mode
@@ -100,7 +100,7 @@ class _Story:
             rows += [put(at + 2, 1, name), *([remove(at + 3, new - 2, None)] if self.deletes else [])]
         return rows
 
-    def foresee(self) -> Content:
+    def expected_rows(self) -> Content:
         """What is in the table after the next batch."""
         rows = dict(self.content)
         for number, name, _, is_gone in self.next_rows():
@@ -109,11 +109,11 @@ class _Story:
                 rows[number] = name
         return sorted(rows.items())
 
-    def go_on(self) -> None:
-        self.content, self.batch = self.foresee(), self.batch + 1
+    def advance(self) -> None:
+        self.content, self.batch = self.expected_rows(), self.batch + 1
 
 
-class Rehearsal:
+class FaultInjection:
     """Batch after batch is cut off at one step, and repeated by another instance in another session, as by the next process."""
 
     def __init__(self, kit: Any, spark: SparkSession, folder: Path) -> None:
@@ -122,13 +122,13 @@ class Rehearsal:
         self._dying, self._living = sessions.of("dying"), sessions.of("living")
         self._calls = Calls(kit.steps)
 
-    def play(self, mode: Mode) -> None:
+    def run(self, mode: Mode) -> None:
         """Cuts off writes that create a table, and writes to one that is there."""
         old, numbers = self._begin(mode), []
         for _ in range(2):
             error = self._write(old, self._living)
             assert error is None, error
-            old.go_on()
+            old.advance()
             numbers.append(len(self._calls.steps))
         moments = [(step, fault, is_old) for is_old in (0, 1) for step in range(numbers[is_old]) for fault in Fault]
         chance, last = random.Random(7), len(moments) - 1  # noqa: S311 - the same ones each time
@@ -137,11 +137,11 @@ class Rehearsal:
             step, fault, is_old = moments[number]
             self._cut(old if is_old else self._begin(mode), step, fault)
 
-    def _begin(self, mode: Mode) -> _Story:
-        return _Story(mode, self._sink.capabilities.delete)
+    def _begin(self, mode: Mode) -> _Scenario:
+        return _Scenario(mode, self._sink.capabilities.delete)
 
-    def _cut(self, story: _Story, step: int, fault: Fault) -> None:
-        before, after = story.content, story.foresee()
+    def _cut(self, story: _Scenario, step: int, fault: Fault) -> None:
+        before, after = story.content, story.expected_rows()
         error = self._write(story, self._dying, fault, step)
         names = self._calls.steps
         what = fault.format(names[step] if step < len(names) else "nothing")
@@ -156,10 +156,10 @@ class Rehearsal:
         again = self._write(story, self._living)
         assert again is None, f"{moment}: the batch cannot be written again: {again!r}"
         assert self._read(story) == after, f"{moment}: the batch was written again"
-        story.go_on()
+        story.advance()
 
     def _write(
-        self, story: _Story, session: SparkSession, fault: Fault | None = None, step: int = -1
+        self, story: _Scenario, session: SparkSession, fault: Fault | None = None, step: int = -1
     ) -> BaseException | None:
         """Why a new instance could not write the next batch."""
         target = self._make_target(story, session)
@@ -168,7 +168,7 @@ class Rehearsal:
         with self._calls.watch(fault, step), ThreadPoolExecutor(1) as pool:
             return pool.submit(target.apply, frame, story.mode).exception()
 
-    def _read(self, story: _Story) -> Content:
+    def _read(self, story: _Scenario) -> Content:
         target = self._make_target(story, self._living)
         try:
             rows = sorted((row["id"], row["name"]) for row in target.rows())
@@ -178,7 +178,7 @@ class Rehearsal:
         is_once = self._sink.capabilities.exactly_once or story.mode == "upsert"
         return rows if is_once else [row for row, _ in groupby(rows)]
 
-    def _make_target(self, story: _Story, session: SparkSession) -> Target:
+    def _make_target(self, story: _Scenario, session: SparkSession) -> Target:
         return Target(
             self._sink(self._config), session, name=story.name, pipeline=story.pipeline, batch=story.batch - 1
         )

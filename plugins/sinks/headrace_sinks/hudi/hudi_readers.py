@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace_sinks.reader_support import NOT_KNOWN, Fact, Reads, Source, trial, yes
+from headrace_sinks.reader_support import NOT_KNOWN, Reads, Source, Support, trial, yes
 
 
 @dataclass(frozen=True)
@@ -12,9 +12,9 @@ class HudiReader:
     """An engine."""
 
     #: COPY_ON_WRITE: base files alone.
-    copy_on_write: Fact
+    copy_on_write: Support
     #: MERGE_ON_READ: base files with log files beside them. Who ignores these shows rows as they were at the last compaction.
-    merge_on_read: Fact
+    merge_on_read: Support
     #: The newest `hoodie.table.version` that it reads, and where that is known from; None where it is not known.
     table_version: int | None = None
     version_source: Source | None = None
@@ -33,7 +33,7 @@ _BUNDLE = "with Hudi's own bundle, of 1.1 or later"
 READERS = {
     "athena": HudiReader(
         yes(_ATHENA),
-        Fact(
+        Support(
             Reads.UNKNOWN,
             Source("https://issues.apache.org/jira/browse/HUDI-7362", "2026-11-25"),
             "its page says yes, Hudi's that it may fail",
@@ -42,8 +42,8 @@ READERS = {
         _ATHENA,
     ),
     "bigquery": HudiReader(yes(_MATRIX), NOT_KNOWN),
-    "clickhouse": HudiReader(yes(_MATRIX), Fact(Reads.NO, _MATRIX)),
-    "daft": HudiReader(Fact(Reads.REFUSES, _DAFT), Fact(Reads.REFUSES, _DAFT)),
+    "clickhouse": HudiReader(yes(_MATRIX), Support(Reads.NO, _MATRIX)),
+    "daft": HudiReader(Support(Reads.REFUSES, _DAFT), Support(Reads.REFUSES, _DAFT)),
     "flink": HudiReader(yes(_MATRIX, _BUNDLE), yes(_MATRIX, _BUNDLE), 9, _MATRIX),
     "hive": HudiReader(yes(_MATRIX, _BUNDLE), yes(_MATRIX, _BUNDLE), 9, _MATRIX),
     "hudi-rs": HudiReader(
@@ -52,10 +52,10 @@ READERS = {
         9,
         _HUDI_RS,
     ),
-    "impala": HudiReader(yes(_MATRIX), Fact(Reads.IGNORES, _MATRIX)),
+    "impala": HudiReader(yes(_MATRIX), Support(Reads.IGNORES, _MATRIX)),
     "presto": HudiReader(yes(_MATRIX), yes(_MATRIX, "from 0.240")),
-    "redshift": HudiReader(yes(_MATRIX, "Hudi 0.5 to 0.11"), Fact(Reads.IGNORES, _MATRIX), 4, _MATRIX),
+    "redshift": HudiReader(yes(_MATRIX, "Hudi 0.5 to 0.11"), Support(Reads.IGNORES, _MATRIX), 4, _MATRIX),
     "spark": HudiReader(yes(_SPARK), yes(_SPARK), 9, _SPARK),
     "starrocks": HudiReader(yes(_STARROCKS), yes(_STARROCKS), 6, _STARROCKS),
-    "trino": HudiReader(yes(_TRINO), Fact(Reads.IGNORES, _TRINO)),
+    "trino": HudiReader(yes(_TRINO), Support(Reads.IGNORES, _TRINO)),
 }

@@ -18,6 +18,7 @@ from headrace.sdk import (
     ConfigError,
     Folder,
     HeadraceError,
+    MaintenancePolicy,
     MaintenanceStep,
     Plugin,
     Sink,
@@ -26,7 +27,6 @@ from headrace.sdk import (
     Table,
     TableMode,
     TableSize,
-    Upkeep,
     WriteResult,
     check_names,
     project,
@@ -43,9 +43,9 @@ from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_errors import explain
 from headrace_sinks.hudi.hudi_index import PARTITION, Index
 from headrace_sinks.hudi.hudi_readers import READERS
-from headrace_sinks.hudi.hudi_table_options import TYPE, TableChoice, TableType
+from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
-from headrace_sinks.hudi.jol_warnings import silence_object_meter
+from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
 from headrace_sinks.hudi.protected_options import RECORD_KEY, check_options, check_record_key, name_record_key
 from headrace_sinks.reader_support import check_reader_names, check_readers, list_names
 from headrace_sinks.stored_types import spell_as_stored, union_by_name
@@ -152,16 +152,16 @@ class HudiSink(Sink):
         return Index(self.config.options())
 
     @property
-    def _choice(self) -> TableChoice:
+    def _choice(self) -> HudiTableOptions:
         """What new tables are like."""
         table_type = self.config.table_type if "table_type" in self.config.model_fields_set else None
-        return TableChoice(self.config.readers, table_type, self.config.options())
+        return HudiTableOptions(self.config.readers, table_type, self.config.options())
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if self.config.readers:
             check_reader_names(self.config.readers, list_names(rows.schema), table.name)
         spark, path = rows.sparkSession, self._path(rows.sparkSession, table)
-        silence_object_meter(spark)
+        suppress_jol_warnings(spark)
         stored = hudi_timeline.open_table(spark, path) if Folder(spark, f"{path}/.hoodie").exists() else None
         if stored is not None:
             commits = hudi_timeline.NewestCommits(stored)
@@ -197,7 +197,7 @@ class HudiSink(Sink):
         )
         if not Folder(spark, f"{path}/.hoodie").exists():
             raise missing
-        silence_object_meter(spark)
+        suppress_jol_warnings(spark)
         # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
@@ -223,9 +223,11 @@ class HudiSink(Sink):
             raise missing
         return frame
 
-    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+    def plan_maintenance(
+        self, spark: SparkSession, table: Table, policy: MaintenancePolicy
+    ) -> Iterator[MaintenanceStep]:
         services = self._services(spark, table)
-        yield from services.plan(upkeep) if services else ()
+        yield from services.plan(policy) if services else ()
 
     def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
         services = self._services(spark, table)
@@ -242,7 +244,7 @@ class HudiSink(Sink):
         path = self._path(spark, table)
         if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
             return None
-        silence_object_meter(spark)
+        suppress_jol_warnings(spark)
         return TableServices(spark, path, self._defaults(table), self._wishes)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from headrace.sdk import ConfigError
 from headrace_sinks.hudi.hudi_readers import READERS
-from headrace_sinks.reader_support import Fact, all_read, contrary, join, tell, unknown
+from headrace_sinks.reader_support import Support, all_read, incompatible_readers, join, tell, unknown
 
 TableType = Literal["MERGE_ON_READ", "COPY_ON_WRITE"]
 TYPE, _VERSION = "hoodie.datasource.write.table.type", "hoodie.write.table.version"
@@ -20,7 +20,7 @@ _LOGS = "log files"
 
 
 @dataclass(frozen=True)
-class TableChoice:
+class HudiTableOptions:
     """What the user says of new tables, and what follows for them from those that read them."""
 
     readers: Sequence[str] = ()
@@ -35,17 +35,17 @@ class TableChoice:
         The version is of each batch: without it Hudi upgrades a table that has an older one.
         """
         bases, logs = self._facts("copy_on_write"), self._facts("merge_on_read")
-        if contrary(bases):
+        if incompatible_readers(bases):
             raise ConfigError(
                 f"{tell(bases, 'the tables that Hudi 1.2 writes')}",
                 where="sink hudi, readers",
-                fix=f"take {join(contrary(bases))} out, or give it tables of the sink `iceberg`",
+                fix=f"take {join(incompatible_readers(bases))} out, or give it tables of the sink `iceberg`",
             )
-        if self._merge_on_read_option and contrary(logs):
+        if self._merge_on_read_option and incompatible_readers(logs):
             raise ConfigError(
                 f"{tell(logs, _LOGS)}, to which merge-on-read writes changes",
                 where=f"sink hudi, {self._merge_on_read_option}",
-                fix=f"write COPY_ON_WRITE, or leave it out; or take {join(contrary(logs))} out of `readers`",
+                fix=f"write COPY_ON_WRITE, or leave it out; or take {join(incompatible_readers(logs))} out of `readers`",
             )
         version = self._version_option()
         if self._merge_on_read_option and self._is_old:
@@ -64,7 +64,7 @@ class TableChoice:
         if self._merge_on_read_option and unsure:
             yield f"it is not known whether {unsure} can read {_LOGS}, to which merge-on-read writes changes: try it before you rely on it"
         elif not self._merge_on_read_option and self.table_type is None and (self._is_old or not all_read(logs)):
-            reasons = [tell(logs, _LOGS)] if contrary(logs) else []
+            reasons = [tell(logs, _LOGS)] if incompatible_readers(logs) else []
             reasons += [f"readers want a table version before {_CONCURRENT}"] if self._is_old else []
             reasons += [f"it is not known whether {unsure} can read {_LOGS}"] if unsure else []
             yield f"new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: {', and '.join(reasons)}"
@@ -79,11 +79,11 @@ class TableChoice:
     def check_stored(self, config: Any, name: str) -> None:
         """ConfigError for a table that is there and that a reader does not read right. ``config``: Hudi's own object."""
         logs = self._facts("merge_on_read")
-        if str(config.getTableType()) == "MERGE_ON_READ" and contrary(logs):
+        if str(config.getTableType()) == "MERGE_ON_READ" and incompatible_readers(logs):
             raise ConfigError(
                 f"it is a MERGE_ON_READ table, and {tell(logs, _LOGS)}; the type of a table that is there does not change",
                 where=f"table {name}, sink hudi, readers",
-                fix=f"write it anew in another `path`, or take {join(contrary(logs))} out of `readers`",
+                fix=f"write it anew in another `path`, or take {join(incompatible_readers(logs))} out of `readers`",
             )
         version, newest = int(config.getTableVersion().versionCode()), self._newest_version()
         if newest is not None and version > newest[1]:
@@ -134,5 +134,5 @@ class TableChoice:
         versions = [(version, reader) for reader, version in known.items() if version is not None]
         return (min(versions)[1], min(versions)[0]) if versions else None
 
-    def _facts(self, of_reader: str) -> dict[str, Fact]:
+    def _facts(self, of_reader: str) -> dict[str, Support]:
         return {reader: getattr(READERS[reader], of_reader) for reader in self.readers}

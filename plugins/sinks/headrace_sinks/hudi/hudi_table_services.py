@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
+from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, TableSize
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_timeline
 from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_slices, make_local_context
@@ -59,16 +59,16 @@ class TableServices:
     options: Mapping[str, str]
     own_options: Mapping[str, str]
 
-    def plan(self, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+    def plan(self, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
         """The steps that are due."""
-        finders: list[Callable[[Any, Upkeep], MaintenanceStep | None]] = []
+        finders: list[Callable[[Any, MaintenancePolicy], MaintenanceStep | None]] = []
         if _is_ours(_COMPACTION_OPTIONS, self.own_options):
             # What a process left that was killed is found first, and what was just planned is found last.
             finders += [self._find_planned, self._find_logs, self._find_planned]
         if _is_ours(_EXPIRY_OPTIONS, self.own_options):
             finders += [self._find_old_versions, self._find_old_commits]
         for find in finders:
-            step = find(hudi_timeline.open_table(self.spark, self.path), upkeep)
+            step = find(hudi_timeline.open_table(self.spark, self.path), policy)
             if step is not None:
                 yield step
 
@@ -89,17 +89,17 @@ class TableServices:
             maintained=hudi_timeline.parse_instant(self.spark, table, last) if last else None,
         )
 
-    def _find_logs(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    def _find_logs(self, table: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
         if str(table.getTableType()) != "MERGE_ON_READ" or _list_planned(table):
             return None
         # A commit adds one to a file at most, and nothing need be listed as long as there are few.
         since = self._hudi.common.util.CompactionUtils.getCompletedDeltaCommitsSinceLatestCompaction(
             table.getActiveTimeline()
         )
-        if not since.isPresent() or since.get().getLeft().countInstants() < min(upkeep.files, MARK_SEARCH_DEPTH):
+        if not since.isPresent() or since.get().getLeft().countInstants() < min(policy.files, MARK_SEARCH_DEPTH):
             return None
         slices = [item for item in list_file_slices(self.spark, table) if item.logs]
-        if not _is_worth_compacting(slices, upkeep.files):
+        if not _is_worth_compacting(slices, policy.files):
             return None
 
         def plan_compaction() -> str:
@@ -111,9 +111,9 @@ class TableServices:
                 is_planned = instant is not None and client.scheduleCompactionAtInstant(instant, nothing)
             return "planned" if is_planned else "nothing is left"
 
-        return MaintenanceStep("compact", _describe(slices), plan_compaction, is_alone=True)
+        return MaintenanceStep("compact", _describe(slices), plan_compaction, exclusive=True)
 
-    def _find_planned(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
+    def _find_planned(self, table: Any, _: MaintenancePolicy) -> MaintenanceStep | None:
         """What was planned and not done: by the step before this, or by a process that was killed."""
         if not (planned := _list_planned(table)):
             return None
@@ -132,16 +132,16 @@ class TableServices:
                     client.compact(instant, True)
             return f"{logs} log files into {len(operations)}"
 
-        return MaintenanceStep("compact", f"{logs} log files, as planned", compact, is_alone=self._has_metadata_table)
+        return MaintenanceStep("compact", f"{logs} log files, as planned", compact, exclusive=self._has_metadata_table)
 
-    def _find_old_versions(self, table: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+    def _find_old_versions(self, table: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
         versions = hudi_timeline.read_versions(table)
         if versions is None:
             return None
-        age = upkeep.now - hudi_timeline.parse_instant(self.spark, table, versions.oldest) / 1000
-        if age < upkeep.history_seconds * _SLACK:
+        age = policy.now - hudi_timeline.parse_instant(self.spark, table, versions.oldest) / 1000
+        if age < policy.history_seconds * _SLACK:
             return None
-        since = hudi_timeline.format_instant(self.spark, table, round(upkeep.history_begins * 1000))
+        since = hudi_timeline.format_instant(self.spark, table, round(policy.history_begins * 1000))
         # The version that was the newest then is one that somebody may ask for.
         kept = versions.count_since(since) + 1
         options = {
@@ -165,7 +165,7 @@ class TableServices:
             left = hudi_timeline.read_versions(hudi_timeline.open_table(self.spark, self.path))
             return f"{versions.count} versions, {left.count if left else 0} left"
 
-        return MaintenanceStep("expire", f"{versions.count} versions", expire, is_alone=self._has_metadata_table)
+        return MaintenanceStep("expire", f"{versions.count} versions", expire, exclusive=self._has_metadata_table)
 
     def _plan_clean(self, client: Any, versions: hudi_timeline.Versions) -> Any | None:
         """Hudi's plan to remove the files that none of the newest versions needs; None when there are none.
@@ -201,7 +201,7 @@ class TableServices:
             oldest, last, "KEEP_LATEST_COMMITS", maps[0], version, maps[1], java.ArrayList(), maps[2]
         )
 
-    def _find_old_commits(self, table: Any, _: Upkeep) -> MaintenanceStep | None:
+    def _find_old_commits(self, table: Any, _: MaintenancePolicy) -> MaintenanceStep | None:
         """Commits that every batch and every reader would list, and need not."""
         commits = hudi_timeline.commits_of(table)
         if (count := commits.countInstants()) <= MARK_SEARCH_DEPTH + _ARCHIVED_AT_ONCE:
@@ -237,7 +237,7 @@ class TableServices:
             left = hudi_timeline.commits_of(hudi_timeline.open_table(self.spark, self.path)).countInstants()
             return f"{count} commits, {left} left"
 
-        return MaintenanceStep("archive", f"{count} commits", archive, is_alone=self._has_metadata_table)
+        return MaintenanceStep("archive", f"{count} commits", archive, exclusive=self._has_metadata_table)
 
     @property
     def _has_metadata_table(self) -> bool:

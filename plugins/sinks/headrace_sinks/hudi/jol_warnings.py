@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def silence_object_meter(spark: SparkSession) -> None:
+def suppress_jol_warnings(spark: SparkSession) -> None:
     """Keep a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
     jvm: Any = spark._jvm  # noqa: SLF001
     system = jvm.java.lang.System

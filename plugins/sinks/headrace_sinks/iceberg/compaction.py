@@ -12,7 +12,7 @@ TINY_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Mergeable:
+class CompactionCandidates:
     """Files that become one in each partition: all up to a size, in partitions that have two or more such."""
 
     files: int = 0
@@ -27,14 +27,14 @@ class Mergeable:
         return self.files - self.partitions
 
 
-def find_mergeable(partitions: Sequence[Sequence[int]], largest: int) -> Mergeable:
+def select_small_files(partitions: Sequence[Sequence[int]], largest: int) -> CompactionCandidates:
     """Those of a table. ``partitions``: the bytes of each one's files, the smallest first; ``largest``: of larger files none is merged.
 
     Iceberg takes one size for all partitions: the largest that is right for one of them, and with which no more is written in all than
     a batch may wait for.
     """
-    candidates = sorted({size for sizes in partitions for size in sizes[1 : count_mergeable(sizes, largest)]})
-    low, found = 0, _take(partitions, candidates[0]) if candidates else Mergeable()
+    candidates = sorted({size for sizes in partitions for size in sizes[1 : count_small_files(sizes, largest)]})
+    low, found = 0, _take(partitions, candidates[0]) if candidates else CompactionCandidates()
     high = len(candidates)
     while high - low > 1:
         middle = (low + high) // 2
@@ -45,7 +45,7 @@ def find_mergeable(partitions: Sequence[Sequence[int]], largest: int) -> Mergeab
     return found
 
 
-def count_mergeable(sizes: Sequence[int], largest: int) -> int:
+def count_small_files(sizes: Sequence[int], largest: int) -> int:
     """How many of the smallest files are worth being one: those that are tiny, and each that is no larger than all before together.
 
     So a row is written anew as often as the table's size doubles, and not with every compaction.
@@ -58,7 +58,7 @@ def count_mergeable(sizes: Sequence[int], largest: int) -> int:
     return count if count > 1 else 0
 
 
-def _take(partitions: Sequence[Sequence[int]], most: int) -> Mergeable:
+def _take(partitions: Sequence[Sequence[int]], most: int) -> CompactionCandidates:
     """The files of up to so many bytes, in partitions that have two or more such."""
     taken = [small for sizes in partitions if len(small := [size for size in sizes if size <= most]) > 1]
-    return Mergeable(sum(map(len, taken)), len(taken), sum(map(sum, taken)), most)
+    return CompactionCandidates(sum(map(len, taken)), len(taken), sum(map(sum, taken)), most)

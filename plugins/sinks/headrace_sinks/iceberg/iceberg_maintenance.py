@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import MARK_SEARCH_DEPTH, MaintenanceStep, TableSize, Upkeep
-from headrace_sinks.iceberg.compaction import MOST_BYTES, find_mergeable
+from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, TableSize
+from headrace_sinks.iceberg.compaction import MOST_BYTES, select_small_files
 from headrace_sinks.iceberg.file_rewrite import find_worn_file, rewrite_file
 from headrace_sinks.iceberg.iceberg_catalog import actions_of, active, forget_table, load_table
 from headrace_sinks.iceberg.orphans import find_last_look, may_delete_files, remove_orphans
@@ -44,7 +44,7 @@ _SLACK = 1.25
 _TARGET_SIZE, _DEFAULT_TARGET_SIZE = "write.target-file-size-bytes", 512 * 1024 * 1024
 
 
-def plan_maintenance(spark: SparkSession, name: str, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
+def plan_maintenance(spark: SparkSession, name: str, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
     """The steps that are due for the table that Spark knows by this name."""
     for find in (
         _find_missing_properties,
@@ -57,7 +57,7 @@ def plan_maintenance(spark: SparkSession, name: str, upkeep: Upkeep) -> Iterator
     ):
         with active(spark):
             java = load_table(spark, name)
-            step = None if java is None or java.currentSnapshot() is None else find(spark, name, java, upkeep)
+            step = None if java is None or java.currentSnapshot() is None else find(spark, name, java, policy)
         if step is not None:
             yield replace(step, run=partial(_run_step, spark, name, step))
 
@@ -83,7 +83,7 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
             rows=spark.table(name).count() if deletes else _number(summary, "total-records"),
             bytes=_number(summary, "total-files-size"),
             files=_number(summary, "total-data-files"),
-            small_files=find_mergeable(_list_sizes(spark, name), _largest(java)).files,
+            small_files=select_small_files(_list_sizes(spark, name), _largest(java)).files,
             delete_files=deletes,
             versions=snapshots.size(),
             oldest_version=snapshots.get(0).timestampMillis(),
@@ -91,7 +91,9 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
         )
 
 
-def _find_missing_properties(_spark: SparkSession, _name: str, java: Any, _upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_missing_properties(
+    _spark: SparkSession, _name: str, java: Any, _policy: MaintenancePolicy
+) -> MaintenanceStep | None:
     """A table that an older headrace made, or somebody else, lacks them; what somebody has set stays."""
     missing = {key: value for key, value in METADATA_PROPERTIES.items() if key not in java.properties()}
     if not missing:
@@ -107,24 +109,24 @@ def _find_missing_properties(_spark: SparkSession, _name: str, java: Any, _upkee
     return MaintenanceStep("properties", ", ".join(missing), set_properties)
 
 
-def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_small_files(spark: SparkSession, name: str, java: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
     files, deletes = _number(summary, "total-data-files"), _number(summary, "total-delete-files")
-    if files + deletes < upkeep.files:  # nothing need be listed
+    if files + deletes < policy.files:  # nothing need be listed
         return None
     sizes = _list_sizes(spark, name)
-    small = find_mergeable(sizes, _largest(java))
+    small = select_small_files(sizes, _largest(java))
     # A file for each partition is what stays: here they count as one.
     counted = files - (len(sizes) - 1)
-    if counted + deletes < upkeep.files or small.surplus + 1 < max(2, min(upkeep.files, counted)):
+    if counted + deletes < policy.files or small.surplus + 1 < max(2, min(policy.files, counted)):
         return None
-    is_alone = _is_alone(java)
+    exclusive = _is_alone(java)
     options = {
         "min-file-size-bytes": str(small.largest + 1),
         "min-input-files": "2",
         "max-concurrent-file-group-rewrites": "1",
         # A commit of its own, which a batch that comes after the first one refuses.
-        "remove-dangling-deletes": str(is_alone).lower(),
+        "remove-dangling-deletes": str(exclusive).lower(),
         # Files that are not small are written anew where that is quick.
         "delete-ratio-threshold": str(_MOST_DELETED if sum(map(sum, sizes)) <= MOST_BYTES else 1.0),
     }
@@ -141,16 +143,18 @@ def _find_small_files(spark: SparkSession, name: str, java: Any, upkeep: Upkeep)
         "compact",
         f"{small.files} files of {_megabytes(small.bytes)}",
         compact,
-        is_alone=is_alone,
+        exclusive=exclusive,
     )
 
 
-def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_equality_deletes(
+    spark: SparkSession, name: str, java: Any, policy: MaintenancePolicy
+) -> MaintenanceStep | None:
     # Each read joins them with all older rows; others than headrace may have made such, and then of partitions.
     if not _number(java.currentSnapshot().summary(), "total-equality-deletes") or not has_one_partition(java):
         return None
     count = count_equality_deletes(spark, name)
-    if count < max(1, upkeep.files // 2):
+    if count < max(1, policy.files // 2):
         return None
     return MaintenanceStep(
         "convert-deletes",
@@ -159,28 +163,28 @@ def _find_equality_deletes(spark: SparkSession, name: str, java: Any, upkeep: Up
     )
 
 
-def _find_worn_files(spark: SparkSession, name: str, java: Any, _upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_worn_files(spark: SparkSession, name: str, java: Any, _policy: MaintenancePolicy) -> MaintenanceStep | None:
     # In smaller tables compaction has them.
     summary = java.currentSnapshot().summary()
     if _number(summary, "total-files-size") <= MOST_BYTES or not _number(summary, "total-position-deletes"):
         return None
-    is_alone = _is_alone(java)
-    worn = find_worn_file(spark, name, _MOST_DELETED, MOST_BYTES if is_alone else None)
+    exclusive = _is_alone(java)
+    worn = find_worn_file(spark, name, _MOST_DELETED, MOST_BYTES if exclusive else None)
     if worn is None:
         return None
     return MaintenanceStep(
         "compact",
         f"a file of {_megabytes(worn.bytes)}, {worn.share:.0%} of its rows are gone",
         lambda: rewrite_file(spark, name, java, worn.path),
-        is_alone=is_alone,
+        exclusive=exclusive,
     )
 
 
-def _find_deletes(spark: SparkSession, _name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_deletes(spark: SparkSession, _name: str, java: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
     summary = java.currentSnapshot().summary()
     deletes = _number(summary, "total-delete-files")
     # One for each file that has rows is what stays.
-    if deletes < upkeep.files // 2 + _number(summary, "total-data-files"):
+    if deletes < policy.files // 2 + _number(summary, "total-data-files"):
         return None
 
     def rewrite() -> str:
@@ -190,40 +194,42 @@ def _find_deletes(spark: SparkSession, _name: str, java: Any, upkeep: Upkeep) ->
     return MaintenanceStep("rewrite-deletes", f"{deletes} delete files", rewrite)
 
 
-def _find_old_versions(_spark: SparkSession, _name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_old_versions(
+    _spark: SparkSession, _name: str, java: Any, policy: MaintenancePolicy
+) -> MaintenanceStep | None:
     snapshots = java.operations().current().snapshots()
-    latest = upkeep.now - upkeep.history_seconds * _SLACK
+    latest = policy.now - policy.history_seconds * _SLACK
     # The first look costs nothing: most of the time no version is that old.
     if snapshots.size() <= MARK_SEARCH_DEPTH or snapshots.get(0).timestampMillis() > latest * 1000:
         return None
     # What has a tag stays, however old it is.
-    expired = _choose_expired(java, upkeep).apply() if may_delete_files(java) else []
+    expired = _choose_expired(java, policy).apply() if may_delete_files(java) else []
     if not any(snapshot.timestampMillis() <= latest * 1000 for snapshot in expired):
         return None
 
     def expire() -> str:
         java.refresh()
-        _choose_expired(java, upkeep).cleanExpiredFiles(True).commit()
+        _choose_expired(java, policy).cleanExpiredFiles(True).commit()
         java.refresh()
         return f"{snapshots.size()} versions, {java.operations().current().snapshots().size()} left"
 
     return MaintenanceStep("expire", f"{snapshots.size()} versions", expire)
 
 
-def _choose_expired(java: Any, upkeep: Upkeep) -> Any:
+def _choose_expired(java: Any, policy: MaintenancePolicy) -> Any:
     # The newest stay whatever their age: among them are the marks of batches.
-    return java.expireSnapshots().expireOlderThan(round(upkeep.history_begins * 1000)).retainLast(MARK_SEARCH_DEPTH)
+    return java.expireSnapshots().expireOlderThan(round(policy.history_begins * 1000)).retainLast(MARK_SEARCH_DEPTH)
 
 
-def _find_orphans(spark: SparkSession, name: str, java: Any, upkeep: Upkeep) -> MaintenanceStep | None:
+def _find_orphans(spark: SparkSession, name: str, java: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
     last = find_last_look(java)
-    if last is None or upkeep.now - last < upkeep.orphans_seconds or not may_delete_files(java):
+    if last is None or policy.now - last < policy.orphans_seconds or not may_delete_files(java):
         return None
-    before = upkeep.now - upkeep.orphans_seconds
+    before = policy.now - policy.orphans_seconds
 
     def remove() -> str:
         java.refresh()
-        return remove_orphans(spark, name, java, before, upkeep.now)
+        return remove_orphans(spark, name, java, before, policy.now)
 
     return MaintenanceStep("remove-orphans", "files that no version names", remove)
 

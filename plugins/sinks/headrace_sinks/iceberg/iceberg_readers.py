@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace_sinks.reader_support import NOT_KNOWN, Fact, Reads, Source, trial, yes
+from headrace_sinks.reader_support import NOT_KNOWN, Reads, Source, Support, trial, yes
 
 
 @dataclass(frozen=True)
@@ -12,11 +12,11 @@ class IcebergReader:
     """An engine. All read data files of format version 2, which is all that copy-on-write needs."""
 
     #: Format version 2: files that name deleted rows by file and position. Spark's merge-on-read writes them.
-    position_deletes: Fact
+    position_deletes: Support
     #: Format version 2: files that name deleted rows by values of columns. Flink writes them, and headrace where all read them.
-    equality_deletes: Fact
+    equality_deletes: Support
     #: Format version 3: what merge-on-read writes there in place of position deletes.
-    deletion_vectors: Fact
+    deletion_vectors: Support
     #: Where it is known from that it finds tables in AWS Glue's catalog alone.
     glue_alone: Source | None = None
 
@@ -43,19 +43,19 @@ READERS = {
     "athena": IcebergReader(
         yes(Source("https://docs.aws.amazon.com/athena/latest/ug/querying-iceberg-delete.html", "2026-11-25")),
         yes(_OLAKE),
-        Fact(Reads.NO, _OLAKE),
+        Support(Reads.NO, _OLAKE),
         glue_alone=Source("https://docs.aws.amazon.com/athena/latest/ug/querying-iceberg.html", "2026-11-25"),
     ),
     "bigquery": IcebergReader(
         yes(_BIGQUERY),
-        Fact(Reads.UNKNOWN, _BIGQUERY, "the page names merge-on-read, and no kind of delete file"),
-        Fact(Reads.UNKNOWN, _BIGQUERY, "in preview"),
+        Support(Reads.UNKNOWN, _BIGQUERY, "the page names merge-on-read, and no kind of delete file"),
+        Support(Reads.UNKNOWN, _BIGQUERY, "in preview"),
     ),
-    "clickhouse": IcebergReader(yes(_CLICKHOUSE), yes(_CLICKHOUSE), Fact(Reads.REFUSES, _CLICKHOUSE)),
-    "daft": IcebergReader(yes(_DAFT), Fact(Reads.REFUSES, _DAFT), Fact(Reads.REFUSES, _DAFT)),
+    "clickhouse": IcebergReader(yes(_CLICKHOUSE), yes(_CLICKHOUSE), Support(Reads.REFUSES, _CLICKHOUSE)),
+    "daft": IcebergReader(yes(_DAFT), Support(Reads.REFUSES, _DAFT), Support(Reads.REFUSES, _DAFT)),
     "databricks": IcebergReader(
-        Fact(Reads.IGNORES, _DATABRICKS, "of tables in Unity Catalog, foreign ones too"),
-        Fact(Reads.IGNORES, _DATABRICKS, "likewise"),
+        Support(Reads.IGNORES, _DATABRICKS, "of tables in Unity Catalog, foreign ones too"),
+        Support(Reads.IGNORES, _DATABRICKS, "likewise"),
         yes(Source("https://docs.databricks.com/aws/en/iceberg/iceberg-v3", "2026-11-25"), "Runtime 18"),
     ),
     "duckdb": IcebergReader(yes(_DUCKDB), yes(_DUCKDB), yes(_DUCKDB)),
@@ -70,19 +70,19 @@ READERS = {
     "impala": IcebergReader(
         yes(_CLOUDERA),
         yes(_CLOUDERA),
-        Fact(
+        Support(
             Reads.UNKNOWN,
             Source("https://mail-archive.com/issues-all@impala.apache.org/msg51823.html", "2026-11-25"),
             "in its code, in no release that is known here",
         ),
     ),
-    "polars": IcebergReader(yes(_POLARS), Fact(Reads.REFUSES, _POLARS), yes(_POLARS)),
+    "polars": IcebergReader(yes(_POLARS), Support(Reads.REFUSES, _POLARS), yes(_POLARS)),
     "presto": IcebergReader(
         yes(_PRESTO, "versions before it ignore them"),
         yes(_PRESTO, "versions before it ignore them"),
-        Fact(Reads.UNKNOWN, Source("https://github.com/prestodb/presto/issues/27196", "2026-02-24"), "under way"),
+        Support(Reads.UNKNOWN, Source("https://github.com/prestodb/presto/issues/27196", "2026-02-24"), "under way"),
     ),
-    "pyiceberg": IcebergReader(yes(_PYICEBERG), Fact(Reads.REFUSES, _PYICEBERG), yes(_PYICEBERG)),
+    "pyiceberg": IcebergReader(yes(_PYICEBERG), Support(Reads.REFUSES, _PYICEBERG), yes(_PYICEBERG)),
     "redshift": IcebergReader(
         yes(_REDSHIFT, "tables that Athena changes, which writes no other deletes"),
         NOT_KNOWN,
@@ -102,7 +102,7 @@ READERS = {
                 "2025-10-17",
             )
         ),
-        Fact(
+        Support(
             Reads.REFUSES, Source("https://github.com/j3-signalroom/apache_flink-kickstarter/issues/769", "2025-10-26")
         ),
         yes(Source("https://docs.snowflake.com/release-notes/2026/other/2026-05-07-iceberg-v3-ga", "2026-05-07")),
@@ -112,7 +112,7 @@ READERS = {
     "trino": IcebergReader(
         yes(_OLAKE),
         yes(_OLAKE),
-        Fact(
+        Support(
             Reads.UNKNOWN,
             Source("https://github.com/trinodb/trino/pull/27788", "2025-12-30"),
             "in its code, in no release that is known here",

@@ -17,13 +17,13 @@ from headrace.sdk import (
     ConfigError,
     Folder,
     HeadraceError,
+    MaintenancePolicy,
     MaintenanceStep,
     Plugin,
     Sink,
     SinkConfig,
     Table,
     TableSize,
-    Upkeep,
     WriteResult,
     first_line,
     materialize,
@@ -50,7 +50,7 @@ from headrace_sinks.iceberg.iceberg_errors import translate
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
 from headrace_sinks.iceberg.iceberg_readers import READERS
 from headrace_sinks.iceberg.iceberg_schema import alter_clauses, can_widen
-from headrace_sinks.iceberg.iceberg_table_options import TableChoice, TableType
+from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions, TableType
 from headrace_sinks.iceberg.marked_commit import commit_with_mark, find_marked, is_applied
 from headrace_sinks.iceberg.merge import merge
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
@@ -193,10 +193,10 @@ class IcebergSink(Sink):
                 self._choice.check_stored(java, table.name)
 
     @property
-    def _choice(self) -> TableChoice:
+    def _choice(self) -> IcebergTableOptions:
         """What new tables are like."""
         table_type = self.config.table_type if "table_type" in self.config.model_fields_set else None
-        return TableChoice(self.config.readers, table_type, self.config.options())
+        return IcebergTableOptions(self.config.readers, table_type, self.config.options())
 
     @property
     def _catalog_class(self) -> str:
@@ -234,8 +234,10 @@ class IcebergSink(Sink):
                     raise missing from error
                 raise self.explain(error) or error from error
 
-    def plan_maintenance(self, spark: SparkSession, table: Table, upkeep: Upkeep) -> Iterator[MaintenanceStep]:
-        return plan_maintenance(spark, self._name(spark, table), upkeep)
+    def plan_maintenance(
+        self, spark: SparkSession, table: Table, policy: MaintenancePolicy
+    ) -> Iterator[MaintenanceStep]:
+        return plan_maintenance(spark, self._name(spark, table), policy)
 
     def measure_table(self, spark: SparkSession, table: Table) -> TableSize | None:
         return measure_table(spark, self._name(spark, table))

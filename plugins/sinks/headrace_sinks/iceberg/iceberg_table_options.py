@@ -9,7 +9,7 @@ from typing import Any, Literal
 from headrace.sdk import ConfigError
 from headrace_sinks.iceberg.iceberg_catalog import format_version
 from headrace_sinks.iceberg.iceberg_readers import READERS
-from headrace_sinks.reader_support import Fact, all_read, contrary, join, tell, unknown
+from headrace_sinks.reader_support import Support, all_read, incompatible_readers, join, tell, unknown
 
 TableType = Literal["merge-on-read", "copy-on-write"]
 #: Format version → the field of a reader that says what it makes of that which merge-on-read writes there.
@@ -21,7 +21,7 @@ _REWRITE = "CALL CATALOG.system.rewrite_data_files(table => {name!r}, options =>
 
 
 @dataclass(frozen=True)
-class TableChoice:
+class IcebergTableOptions:
     """What the user says of new tables, and what follows for them from those that read them."""
 
     readers: Sequence[str] = ()
@@ -45,11 +45,11 @@ class TableChoice:
                 fix="leave it out: new tables have format version 2",
             )
         facts, deletes = self._deletes(version)
-        if version == "3" and contrary(facts):
+        if version == "3" and incompatible_readers(facts):
             raise ConfigError(
                 f"{tell(facts, deletes)}, which tables of format version 3 have",
                 where=f"{_WHERE}, format-version",
-                fix=f"leave it out, or take {join(contrary(facts))} out of `readers`",
+                fix=f"leave it out, or take {join(incompatible_readers(facts))} out of `readers`",
             )
         if self._merge_on_read_option and version == "1":
             raise ConfigError(
@@ -57,11 +57,11 @@ class TableChoice:
                 where=f"{_WHERE}, {self._merge_on_read_option}",
                 fix="write copy-on-write, or leave it out; or leave `format-version` out: new tables have format version 2",
             )
-        if self._merge_on_read_option and contrary(facts):
+        if self._merge_on_read_option and incompatible_readers(facts):
             raise ConfigError(
                 f"{tell(facts, deletes)}, which merge-on-read writes",
                 where=f"{_WHERE}, {self._merge_on_read_option}",
-                fix=f"write copy-on-write, or leave it out; or take {join(contrary(facts))} out of `readers`",
+                fix=f"write copy-on-write, or leave it out; or take {join(incompatible_readers(facts))} out of `readers`",
             )
         # Spark 3.5 cannot replace rows by copy-on-write in format version 3: Iceberg's numbers of rows come in its way.
         suits = version == "3" or (version != "1" and all_read(facts))
@@ -76,7 +76,7 @@ class TableChoice:
             if unsure:
                 yield f"it is not known whether {unsure} can read {deletes}, which merge-on-read writes: try it before you rely on it"
         elif self.table_type is None and not all_read(facts):
-            reasons = [tell(facts, deletes)] if contrary(facts) else []
+            reasons = [tell(facts, deletes)] if incompatible_readers(facts) else []
             reasons += [f"it is not known whether {unsure} can read {deletes}"] if unsure else []
             yield f"new tables are copy-on-write, so a batch writes each file anew in which a row changes: {', and '.join(reasons)}"
         file_format = self.options.get("write.format.default", "parquet").lower()
@@ -92,13 +92,13 @@ class TableChoice:
     def check_mode(self, java: Any, name: str) -> None:
         """ConfigError for a table that is there and to which an upsert would write deletes that a reader does not read."""
         facts, deletes = self._deletes(format_version(java))
-        if contrary(facts) and "merge-on-read" in {java.properties().get(mode) for mode in _MODES}:
+        if incompatible_readers(facts) and "merge-on-read" in {java.properties().get(mode) for mode in _MODES}:
             modes = ", ".join(f"'{mode}' = 'copy-on-write'" for mode in _MODES)
             raise ConfigError(
                 f"its rows are replaced by merge-on-read, and {tell(facts, deletes)}",
                 where=f"table {name}, {_WHERE}, readers",
                 fix=f"ALTER TABLE {name} SET TBLPROPERTIES ({modes}); then {_REWRITE.format(name=name)}; or take "
-                f"{join(contrary(facts))} out of `readers`",
+                f"{join(incompatible_readers(facts))} out of `readers`",
             )
 
     def check_stored(self, java: Any, name: str) -> None:
@@ -109,11 +109,11 @@ class TableChoice:
         for kind, of_reader in (("equality", "equality_deletes"), ("position", position)):
             count = int(snapshot.summary().get(f"total-{kind}-deletes") or 0) if snapshot is not None else 0
             facts, deletes = self._facts(of_reader), of_reader.replace("_", " ")
-            if count and contrary(facts):
+            if count and incompatible_readers(facts):
                 raise ConfigError(
                     f"it has {count} rows that only {deletes} remove, and {tell(facts, deletes)}",
                     where=f"table {name}, {_WHERE}, readers",
-                    fix=f"{_REWRITE.format(name=name)}; or take {join(contrary(facts))} out of `readers`",
+                    fix=f"{_REWRITE.format(name=name)}; or take {join(incompatible_readers(facts))} out of `readers`",
                 )
 
     @property
@@ -126,10 +126,10 @@ class TableChoice:
         mode = next((mode for mode in _MODES if self.options.get(mode) == "merge-on-read"), None)
         return mode or ("table.type" if self.table_type == "merge-on-read" else None)
 
-    def _deletes(self, version: str) -> tuple[dict[str, Fact], str]:
+    def _deletes(self, version: str) -> tuple[dict[str, Support], str]:
         """What the readers make of that which merge-on-read writes in a format version, and its name."""
         of_reader = _DELETES.get(version)
         return (self._facts(of_reader), of_reader.replace("_", " ")) if of_reader else ({}, "")
 
-    def _facts(self, of_reader: str) -> dict[str, Fact]:
+    def _facts(self, of_reader: str) -> dict[str, Support]:
         return {reader: getattr(READERS[reader], of_reader) for reader in self.readers}

@@ -97,7 +97,7 @@ class S3Sink(Sink):
             self._register(rows.sparkSession, table.name, state, moved)
         return WriteResult()
 
-    def tend(self, spark: SparkSession, pipeline: str) -> float | None:
+    def on_idle(self, spark: SparkSession, pipeline: str) -> float | None:
         now = self._now()
         root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}/{quote(pipeline, safe='')}")
         for name in root.names():

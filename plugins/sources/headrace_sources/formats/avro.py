@@ -29,7 +29,7 @@ from headrace_sources.formats.json.declared_columns import refuse_declared_colum
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.glue_registry import GlueRegistry
-from headrace_sources.registries.registry_client import Registry
+from headrace_sources.registries.registry_client import SchemaRegistryClient
 from headrace_sources.registries.registry_config import RegistryConfig
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class AvroFormat(Format):
         return self._registry.avro(id)
 
     @cached_property
-    def _registry(self) -> Registry | GlueRegistry:
+    def _registry(self) -> SchemaRegistryClient | GlueRegistry:
         config = self.config
         return GlueRegistry(config.region, config.endpoint) if config.registry == "glue" else config.client()
 

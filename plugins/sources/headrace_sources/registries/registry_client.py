@@ -40,7 +40,7 @@ _HANGS_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
 _FIX_ADDRESS = "correct `registry:`; Confluent's has no path, Apicurio's ends in /apis/ccompat/v7 or /apis/registry/v3"
 
 
-class Registry:
+class SchemaRegistryClient:
     """A registry at ``url``. ``login`` is ``user:password``, ``token`` a bearer token; the others are PEM files."""
 
     def __init__(

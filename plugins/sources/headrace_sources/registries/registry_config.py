@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from headrace.sdk import Config
-from headrace_sources.registries.registry_client import Registry
+from headrace_sources.registries.registry_client import SchemaRegistryClient
 
 
 class RegistryConfig(Config):
@@ -34,11 +34,11 @@ class RegistryConfig(Config):
         """Which of Apicurio's ids stands in front of records, where its own interface is asked and that is said."""
         return (self.use_id or "") if "/apis/registry/" in (self.registry or "") else ""
 
-    def client(self) -> Registry:
+    def client(self) -> SchemaRegistryClient:
         """For the registry at an address."""
         assert self.registry, "asked where there is one"
         login, token = self.basic_auth_user_info, self.bearer_auth_token
-        return Registry(
+        return SchemaRegistryClient(
             self.registry,
             login=login.get_secret_value() if login else None,
             token=token.get_secret_value() if token else None,

@@ -147,7 +147,7 @@ class FilesSource(NativeSource):
             files = [row["path"] for row in frame.select("path").collect()]
         return self._open_files(context, files)
 
-    def peek(self, context: SourceContext) -> list[Events]:
+    def known_schemas(self, context: SourceContext) -> list[Events]:
         """One file of each topic, the last by name: enough for names and columns."""
         reader = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         for key, value in self.config.options().items():

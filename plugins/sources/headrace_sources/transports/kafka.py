@@ -201,7 +201,7 @@ class KafkaSource(NativeSource):
             )
             yield "topics", f"none matches {self.config.subscribePattern}: the stream waits for one; {visible}"
 
-    def sample(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
+    def sample_records(self, context: SourceContext) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         admin, (partitions, _) = self._admin(context.spark), self._find_partitions(context.spark)
         first, last = admin.earliest(partitions), admin.latest(partitions)
         samples = {}
@@ -224,7 +224,7 @@ class KafkaSource(NativeSource):
         latest = self._admin(context.spark).latest(end)
         return {topic: sum(max(0, latest[topic][p] - end[topic][p]) for p in end[topic]) for topic in end}
 
-    def place_origin(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
+    def offset_epoch(self, context: SourceContext, topics: Sequence[str]) -> Mapping[str, str]:
         return self._admin(context.spark).describe_origins(topics)
 
     def explain(self, error: BaseException) -> HeadraceError | None:

@@ -11,7 +11,7 @@ from headrace_stack.servers.json_http import request
 from headrace_stack.servers.server import Server
 
 
-class Registry(Server):
+class SchemaRegistry(Server):
     """A registry of schemas at ``url``, and at ``ccompat_url`` for Confluent's clients."""
 
     name = "registry"

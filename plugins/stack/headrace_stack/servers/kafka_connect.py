@@ -25,7 +25,7 @@ class Connect(Server):
     """One worker, which keeps connectors and their offsets in a Kafka's topics.
 
     Keys and values are JSON without schemas unless a connector's configuration says otherwise;
-    ``Registry.avro_converter`` has the settings for Avro, ``Registry.json_converter`` those for JSON with a registry.
+    ``SchemaRegistry.avro_converter`` has the settings for Avro, ``SchemaRegistry.json_converter`` those for JSON with a registry.
     """
 
     name = "connect"

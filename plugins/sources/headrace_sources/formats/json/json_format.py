@@ -26,7 +26,7 @@ from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
 from headrace_sources.formats.json.schemaless import open_by_data
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.json_payload import JsonPayloadParser
-from headrace_sources.registries.registry_client import Registry
+from headrace_sources.registries.registry_client import SchemaRegistryClient
 from headrace_sources.registries.registry_config import RegistryConfig
 from headrace_sources.registries.registry_reader import EmptyReader
 
@@ -129,8 +129,8 @@ class JsonFormat(Format):
         return self._registry.json(id)
 
     @cached_property
-    def _registry(self) -> Registry:
-        client: Registry = self.config.client()
+    def _registry(self) -> SchemaRegistryClient:
+        client: SchemaRegistryClient = self.config.client()
         return client
 
 

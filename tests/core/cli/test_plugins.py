@@ -13,7 +13,7 @@ import pyspark
 import pytest
 from tests.core.conftest import Headrace
 
-from headrace.runtime.jars import ivy
+from headrace.runtime.jars.resolution import ivy
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Broken, PluginRegistry

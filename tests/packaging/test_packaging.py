@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.support.dist import ROOT
 
+import headrace
+
 #: In plugins/demo/, and no part of the distribution: they make the demonstrations' data.
 DEVELOPERS = ROOT / "plugins/demo/tools"
 CORE = ROOT / "core/headrace"
@@ -112,7 +114,8 @@ def test_the_wheel_holds_the_packages_and_their_data(distributions: tuple[Path, 
 @pytest.mark.dist
 def test_what_a_release_says_of_itself(distributions: tuple[Path, Path], setup_cfg: ConfigParser) -> None:
     sdist, wheel = distributions
-    version = setup_cfg["metadata"]["version"]
+    assert setup_cfg["metadata"]["version"] == "attr: headrace.__version__"
+    version = headrace.__version__
     assert (sdist.name, wheel.name) == (f"headrace-{version}.tar.gz", f"headrace-{version}-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         about = archive.read(f"headrace-{version}.dist-info/METADATA").decode()

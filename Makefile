@@ -36,6 +36,12 @@ torture: $(VENV)/.installed-test  ## the hard test, hours: histories by the hund
 soak: $(VENV)/.installed-test  ## hours: 10,000 commits into Iceberg and Hudi with maintenance on and 50 kills, every row compared a thousand commits apart
 	$(VENV)/bin/python -m benchmarks.soak --work .soak
 
+.PHONY: dev hooks
+dev: $(VENV)/.installed-dev  ## an editable install with the tools of tests and lint, and the git hooks
+
+hooks: $(VENV)/.installed-dev  ## every git hook on every file: what lint checks, and spelling
+	$(VENV)/bin/pre-commit run --all-files
+
 clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)
 	rm -rf $(VENV) .tox .torture .soak build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
@@ -53,12 +59,21 @@ $(VENV)/bin/python:
 $(TOX): | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet 'tox>=4.20'
 
-$(VENV)/.installed: setup.cfg | $(VENV)/bin/python
+$(VENV)/.installed: setup.cfg core/headrace/__init__.py | $(VENV)/bin/python
 	@echo "installing headrace with PySpark and a Java into $(VENV) (once: about 400 MB)"
 	$(VENV)/bin/python -m pip install --quiet -e '.[spark]'
 	@touch $@
 
-$(VENV)/.installed-test: setup.cfg plugins/stack/setup.cfg | $(VENV)/bin/python
+$(VENV)/.installed-test: setup.cfg core/headrace/__init__.py | $(VENV)/bin/python
 	@echo "installing headrace with PySpark, a Java and clients of the test servers into $(VENV) (once: about 500 MB)"
 	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e '.[spark,test]'
 	@touch $@ $(VENV)/.installed
+
+# tox.ini pins the tools; pip reads the pins from there. Git is absent where the sources come from an archive.
+$(VENV)/.installed-dev: setup.cfg tox.ini core/headrace/__init__.py | $(TOX)
+	@echo "installing headrace, its test requirements and the linters into $(VENV) (once: about 600 MB)"
+	$(VENV)/bin/python -m pip install --quiet -e '.[spark,aws,test]'
+	$(TOX) config -q -e lint,hooks -k deps | sed -n 's/^  *//p' | sort -u > $(VENV)/dev-requirements.txt
+	$(VENV)/bin/python -m pip install --quiet -r $(VENV)/dev-requirements.txt
+	if git rev-parse --git-dir >/dev/null 2>&1; then $(VENV)/bin/pre-commit install; fi
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test

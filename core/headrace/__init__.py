@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headrace.progress.summary import Summary
     from headrace.sdk.hookspecs import hookimpl
 
+#: The only place that defines the version. It must be a literal: setup.cfg then reads it without importing headrace.
 __version__ = "0.1.0"
 
 __all__ = [

@@ -6,7 +6,7 @@ from difflib import unified_diff
 
 from tests.support.public_api import FILE, write_api
 
-_HOW = "if that is wanted, say it in CHANGELOG.md and run `python -m tests.support.public_api`"
+_HOW = "if the change is intended, add a changelog fragment and run `python -m tests.support.public_api`"
 
 
 def test_the_public_api_is_what_the_file_says() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.dist import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "changelog.d/README.md"]
 PAGES += [*sorted((ROOT / "benchmarks").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 

@@ -11,6 +11,8 @@ import pytest
 from tests.core.conftest import deliver, finish, start
 from tests.support.site import Site
 
+from headrace import __version__
+
 SDK = "from headrace.sdk import Config, Dialect, Format, Sink, Transform, hookimpl\n"
 TRANSFORM = """
 class {name}(Transform):
@@ -230,5 +232,5 @@ def test_what_is_turned_off_is_not_imported(tmp_path: Path, monkeypatch: pytest.
 def test_what_is_turned_off_and_named_says_so(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", "unwrap")
     _, err = finish(start(sample.parent, "check", "artists.yaml"), code=3)
-    assert "the transform 'unwrap' of headrace 0.1.0 is turned off" in err
+    assert f"the transform 'unwrap' of headrace {__version__} is turned off" in err
     assert "take it out of HEADRACE_DISABLE_PLUGINS" in err

@@ -13,7 +13,8 @@ import pyspark
 import pytest
 from tests.core.conftest import Headrace
 
-from headrace.runtime.jars.resolution import ivy
+from headrace import __version__
+from headrace.runtime import ivy
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Broken, PluginRegistry
@@ -53,8 +54,8 @@ def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
     assert lines[0] == ["kind", "name", "from", "API", "can", "state"]
-    assert ["source", "files", "headrace", "0.1.0", "1", "native,", "replay,", "known_schemas", "ok"] in lines
-    assert ["transform", "rename", "headrace", "0.1.0", "1", "–", "ok"] in lines
+    assert ["source", "files", "headrace", __version__, "1", "native,", "replay,", "peek", "ok"] in lines
+    assert ["transform", "rename", "headrace", __version__, "1", "–", "ok"] in lines
     assert all(line[-1] == "ok" for line in lines[1:])
 
 
@@ -99,7 +100,7 @@ def test_plugins_as_json(headrace: Headrace, acme: PluginRegistry) -> None:
 def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
     said = headrace("plugins", "iceberg").output
     assert " ".join(said.splitlines()[1].split()) == (
-        "sink iceberg headrace 0.1.0 1 upsert, delete, schema evolution, exactly once, time travel, single pass, concurrent writers, connect ok"
+        f"sink iceberg headrace {__version__} 1 upsert, delete, schema evolution, exactly once, time travel, single pass, concurrent writers, connect ok"
     )
     text = " ".join(said.split())
     assert "table.type merge-on-read or copy-on-write How rows are replaced: merge-on-read writes less" in text

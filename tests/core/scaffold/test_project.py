@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.core.conftest import Headrace
 
+from headrace import __version__
 from headrace.scaffold.project import KINDS, read_project
 from headrace.sdk.plugins import KINDS as REGISTERED
 
@@ -73,7 +74,7 @@ def test_it_says_what_to_do_next(headrace: Headrace, folder: Path) -> None:
         ("changes", "its class would be called Changes, as one that it uses"),
         ("class", "'class' cannot be the name of a plugin"),
         ("sinks", "there is a module headrace_sinks already"),
-        ("mask", "the name is taken, by the transform 'mask' of headrace 0.1.0"),
+        ("mask", f"the name is taken, by the transform 'mask' of headrace {__version__}"),
     ],
 )
 def test_names_that_are_refused(headrace: Headrace, folder: Path, name: str, said: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.core.conftest import Headrace
 
 from headrace import __version__
-from headrace.runtime import ivy
+from headrace.runtime.jars import ivy
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
 from headrace.sdk.plugins import Broken, PluginRegistry
@@ -54,7 +54,7 @@ def test_the_built_in_plugins_are_listed(headrace: Headrace) -> None:
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
     assert lines[0] == ["kind", "name", "from", "API", "can", "state"]
-    assert ["source", "files", "headrace", __version__, "1", "native,", "replay,", "peek", "ok"] in lines
+    assert ["source", "files", "headrace", __version__, "1", "native,", "replay,", "known_schemas", "ok"] in lines
     assert ["transform", "rename", "headrace", __version__, "1", "–", "ok"] in lines
     assert all(line[-1] == "ok" for line in lines[1:])
 

@@ -19,7 +19,7 @@ from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.backlog import BacklogEntry
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.config.settings import Settings
-from headrace.engine.batch.batch_runner import catch_up
+from headrace.engine.batch import catch_up
 from headrace.errors import RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.reject_reason import RejectReason

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.config.settings import Settings
-from headrace.engine.plan.pipeline_plan import error_translation
+from headrace.engine.plan import error_translation
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes

@@ -25,7 +25,7 @@ from tests.support.waiting import stop_at_end, until
 from headrace import ConfigError, FatalError, HeadraceError, RetriableError
 from headrace.checkpoint.offset_log import OffsetLog
 from headrace.config.settings import Settings
-from headrace.engine.plan.pipeline_plan import retry
+from headrace.engine.plan import retry
 from headrace.engine.run import query as engine
 from headrace.engine.run.native_query import NativeQuery
 from headrace.engine.run.query import Query

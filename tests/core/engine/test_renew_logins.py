@@ -14,7 +14,7 @@ from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline, RetriableError
 from headrace.config.renewal import Renewal
-from headrace.engine.batch.batch_runner import catch_up, credential_rotation
+from headrace.engine.batch import catch_up, credential_rotation
 from headrace.errors import LoginError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.sdk.source import Offset

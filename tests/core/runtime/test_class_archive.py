@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.runtime.jars.ivy import spark_home
-from headrace.runtime.java.installation import class_archive
+from headrace.runtime.java import class_archive
 from headrace.runtime.java.class_archive import archive_options, makes_archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]

@@ -13,7 +13,7 @@ import pytest
 from tests.support.mirrors import Mirror, serve
 
 from headrace.errors import ConfigError
-from headrace.runtime.jars.resolution import ivy
+from headrace.runtime.jars import ivy
 from headrace.runtime.jars.artifacts import Artifact
 from headrace.runtime.jars.jar_locks import Locks, find_locked, read_locks
 from headrace.runtime.jars.resolution import describe_jars, find_cached_jars, resolve_jars

@@ -10,7 +10,7 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows
 from tests.support.waiting import stop_at_end, until, until_tables
 
-from headrace.engine.plan.pipeline_plan import retry
+from headrace.engine.plan import retry
 from headrace_stack import Metastore
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tests.support import pipelines
 from tests.support.waiting import until
 
 from headrace import ConfigError, Pipeline
-from headrace.engine.batch.batch_runner import credential_rotation
+from headrace.engine.batch import credential_rotation
 from headrace_stack.servers.kafka import Kafka
 
 if TYPE_CHECKING:

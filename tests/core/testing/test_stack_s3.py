@@ -122,7 +122,7 @@ def test_a_client_finds_it_by_the_environment(s3: S3, monkeypatch: pytest.Monkey
 
 
 def test_the_example_in_the_docs() -> None:
-    example = find_block("docs/stack.md", "python", "def test_an_object_lies_in_a_bucket(")
+    example = find_block("docs/test-servers.md", "python", "def test_an_object_lies_in_a_bucket(")
     names: dict[str, Any] = {}
     exec(example, names)
     with S3() as s3:

@@ -104,7 +104,7 @@ def test_a_column_that_it_does_not_know_is_refused(one_row_server: SqlServer, co
 
 
 def test_the_example_in_the_docs(sqlserver: SqlServer, connect: Connect, kafka: Kafka) -> None:
-    example = find_block("docs/stack.md", "python", "def test_a_change_of_the_key(")
+    example = find_block("docs/test-servers.md", "python", "def test_a_change_of_the_key(")
     names: dict[str, Any] = {}
     exec(example, names)
     try:

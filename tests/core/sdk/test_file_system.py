@@ -38,7 +38,7 @@ def make(checkpoint: str) -> Pipeline:
     )
 
 
-def test_an_address_brings_it() -> None:
+def test_an_address_selects_the_file_system() -> None:
     plan = make("gs://lake/checkpoint").plan
     assert [system.name for system in plan.file_systems] == ["gs"]
     assert "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26" in list_coordinates(plan.plugins, "3.5")
@@ -53,8 +53,8 @@ def test_its_options_stand_back() -> None:
 
 def test_it_explains_what_others_met() -> None:
     plan = make("gs://lake/checkpoint").plan
-    assert "Google lets nobody in" in str(translate(DENIED, plan))
-    with pytest.raises(ConfigError, match="Google lets nobody in") as raised, say_errors(plan):
+    assert "Google rejected the credentials" in str(translate(DENIED, plan))
+    with pytest.raises(ConfigError, match="Google rejected the credentials") as raised, say_errors(plan):
         raise DENIED
     assert raised.value.__cause__ is DENIED
     with pytest.raises(RuntimeError, match="another"), say_errors(plan):

@@ -51,7 +51,7 @@ def people(lookup: Lookup, folder: Path, *values: bytes) -> Pipeline:
     )
 
 
-def test_spaces_are_removed_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_are_added_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
     records = (b'{"id": 1, "country": "NO"}', b'{"id": 2, "country": "XX"}', b'{"id": 3, "country": "NO"}')
     pipeline = people(Lookup(write_table(tmp_path)), tmp_path, *records)
     pipeline.run(headrace_spark)

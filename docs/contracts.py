@@ -1,4 +1,4 @@
-"""Generator of docs/contracts/: the classes of each kind of plugin and the tests of its kit."""  # noqa: INP001 - part of a script
+"""Generator of docs/contracts/: the classes of each kind of plugin and the tests of its kit."""  # noqa: INP001 - script
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ CASES = {
     "applies_if": "Conditional tests",
 }
 HEAD = """\
-`python docs/generate.py` generates this page from the classes of `headrace.sdk` and the tests of `{kit}`, the conformance kit
-for [your tests](../plugins.md#6-tests). [Write a plugin](../plugins.md) shows a plugin of each kind.
+`python docs/generate.py` generates this page from the classes of `headrace.sdk` and the tests of `{kit}`, the
+conformance kit for [your tests](../plugins.md#6-tests). [Write a plugin](../plugins.md) shows a plugin of each kind.
 """
 
 

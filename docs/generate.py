@@ -1,4 +1,4 @@
-"""Script that generates docs/options.md, docs/capabilities.md, docs/contracts/ and tables of README.md and docs/readers.md.
+"""Generator of docs/options.md, docs/capabilities.md, docs/contracts/ and tables of README.md and docs/readers.md.
 
 ::
 
@@ -49,9 +49,9 @@ unchanged; see the documentation of Spark, Hudi or Iceberg. Every value may be a
 CAPABILITIES_HEAD = """\
 # Plugin capabilities
 
-`python docs/generate.py` generates this page from the capabilities that plugins declare, which the [conformance kits](plugins.md#6-tests) test, and
-from the methods that they implement. `headrace plugins` lists the capabilities of all plugins installed on your machine, and
-`headrace plugins NAME` shows the options of a plugin.
+`python docs/generate.py` generates this page from the capabilities that plugins declare, which the
+[conformance kits](plugins.md#6-tests) test, and from the methods that they implement. `headrace plugins` lists the
+capabilities of all plugins installed on your machine, and `headrace plugins NAME` shows the options of a plugin.
 """
 
 

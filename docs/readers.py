@@ -1,4 +1,4 @@
-"""Generator of the tables in docs/readers.md, from the data with which sinks select table formats."""  # noqa: INP001 - part of a script
+"""Generator of the tables in docs/readers.md, from the data with which sinks select table formats."""  # noqa: INP001 - script
 
 from __future__ import annotations
 

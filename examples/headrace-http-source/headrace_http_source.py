@@ -1,8 +1,8 @@
 """Source of records from an HTTP API with pages and a cursor.
 
-``GET URL?after=CURSOR&limit=N`` returns ``{"items": […], "next": CURSOR, "total": M}``: at most N records after the cursor (without a
-cursor, the first ones), the cursor of the last of them, and the total number of records. The records after a cursor must never
-change, except that new records are added at the end.
+``GET URL?after=CURSOR&limit=N`` returns ``{"items": […], "next": CURSOR, "total": M}``: at most N records after the
+cursor (without a cursor, the first ones), the cursor of the last of them, and the total number of records. The records
+after a cursor must never change, except that new records are added at the end.
 """
 
 from __future__ import annotations

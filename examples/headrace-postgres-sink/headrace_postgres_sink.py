@@ -1,7 +1,7 @@
 """Sink for tables in PostgreSQL.
 
-Executors copy a batch into a staging table. One transaction moves the rows from there into the target and records the batch. A run that
-is killed leaves at most a staging table, which the next write removes, and never a partial batch.
+Executors copy a batch into a staging table. One transaction moves the rows from there into the target and records the
+batch. A run that is killed leaves at most a staging table, which the next write removes, and never a partial batch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 DRIVER = "org.postgresql.Driver"
 #: The table that records the batches of a schema's tables, and the prefix of staging tables.
 MARKS, STAGE = "_headrace_batches", "_headrace_stage"
-#: Errors of PostgreSQL's driver for an unreachable or busy server; the last one is for a partition that Spark wrote twice.
+#: Driver errors for an unreachable or busy server; the last one is for a partition that Spark wrote twice.
 AWAY = (
     r"Connection to \S+ refused|connection attempt failed|I/O error occurred|connection has been closed|terminating connection"
     r"|the database system is|lock timeout|too many clients|remaining connection slots|duplicate key .*_stage_"
@@ -85,8 +85,8 @@ class PostgresSinkConfig(SinkConfig):
 class PostgresSink(Sink):
     """``sink: {postgres_sink: {url: "jdbc:postgresql://db/shop", user: lake, password: "${env:PASSWORD}"}}``.
 
-    The target ``shop.orders`` is the table ``orders`` in the schema ``shop``. Deleted rows are removed. In addition to the
-    source's columns, a table has the column ``_headrace_position``.
+    The target ``shop.orders`` is the table ``orders`` in the schema ``shop``. Deleted rows are removed. In addition to
+    the source's columns, a table has the column ``_headrace_position``.
     """
 
     name = "postgres_sink"
@@ -158,7 +158,7 @@ class PostgresSink(Sink):
         return frame.select([from_text(F.col(f"c{n}"), field).alias(field.name) for n, field in enumerate(schema)])
 
     def _copy(self, rows: DataFrame, stage: str) -> None:
-        """Copy the rows into the staging table as strings, which PostgreSQL casts: JDBC's dates are wrong before 1582."""
+        """Copy the rows into the staging table, as strings: JDBC's dates are wrong before 1582."""
         from pyspark.sql import functions as F
 
         texts = [to_text(field).alias(f"c{n}") for n, field in enumerate(rows.schema)]

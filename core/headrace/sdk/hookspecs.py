@@ -72,9 +72,9 @@ def headrace_filesystems() -> Mapping[str, type[FileSystem] | str]:  # type: ign
 
 @hookspec
 def headrace_secret_providers() -> Mapping[str, SecretProvider | str]:  # type: ignore[empty-body]
-    """Return the functions for ``${name:…}``: they return the value, or raise LookupError with the place they searched."""
+    """Return the functions for ``${name:…}``, which return the value or raise LookupError with the place searched."""
 
 
 @hookspec
 def headrace_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]
-    """Return commands of the ``headrace`` program; ``"package.module:command|What it does."`` is listed without an import."""
+    """Return commands of the program; ``"package.module:command|What it does."`` is listed without an import."""

@@ -35,8 +35,8 @@ def log_in(postgres: Postgres) -> dict[str, str]:
 class TestPostgresSink(SinkConformance):
     plugin_class = PostgresSink
     refused = ({"url": "jdbc:mysql://db/shop"}, {"url": "jdbc:postgresql://db/shop?user=me&password=secret"})
-    # A killed process releases its connection and so its lock. The kit simulates the kill in this process, where the connection
-    # stays open. A test below closes the connection instead, before each statement.
+    # A killed process releases its connection and so its lock. The kit simulates the kill in this process, where the
+    # connection stays open. A test below closes the connection instead, before each statement.
     faults = 0
 
     @pytest.fixture(autouse=True)

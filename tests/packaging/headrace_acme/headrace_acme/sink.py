@@ -54,8 +54,8 @@ class AcmeCsvConfig(SinkConfig):
 class AcmeCsv(Sink):
     """``acme_csv: {path: /tables}``.
 
-    Every write creates a new version of the table, ``<path>/<table>/<number>/``; the version is valid once its ``_table.json``
-    exists. Deleted rows stay in the table with a mark, so that a late change of such a row is recognized as late.
+    Every write creates a new version of the table, ``<path>/<table>/<number>/``; the version is valid once its
+    ``_table.json`` exists. Deleted rows stay in the table with a mark, so that late changes are recognized.
     """
 
     name = "acme_csv"

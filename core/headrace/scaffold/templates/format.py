@@ -37,7 +37,7 @@ class ExampleReader(RecordReader):
 
 
 class Example(Format):
-    """``value: {example: {columns: "id int, name string"}}``, beside the source."""
+    """``value: {example: {columns: "id int, name string"}}``, next to the source."""
 
     name = "example"
     api_version = 1

@@ -28,7 +28,7 @@ from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import plain
+from headrace.testing.tables import plain
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms import Unwrap

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from headrace import Pipeline
 from headrace.sdk import ConfigError, DataError, LoginError, RetriableError, Table
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.records import Records
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sources import JsonFormat
 from headrace_stack import Postgres
 

@@ -53,8 +53,8 @@ def test_its_options_stand_back() -> None:
 
 def test_it_explains_what_others_met() -> None:
     plan = make("gs://lake/checkpoint").plan
-    assert "Google lets nobody in" in str(translate(DENIED, plan))
-    with pytest.raises(ConfigError, match="Google lets nobody in") as raised, redacted_errors(plan):
+    assert "Google rejected the credentials" in str(translate(DENIED, plan))
+    with pytest.raises(ConfigError, match="Google rejected the credentials") as raised, redacted_errors(plan):
         raise DENIED
     assert raised.value.__cause__ is DENIED
     with pytest.raises(RuntimeError, match="another"), redacted_errors(plan):

@@ -18,9 +18,9 @@ from headrace.spark.sessions import Sessions
 from headrace.testing._internal.fault_injection import FaultInjection, InterruptionConformance
 from headrace.testing._internal.histories import HistoryConformance
 from headrace.testing._internal.stream import Stream
-from headrace.testing._internal.tables import Target
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target
 from headrace_sinks.files import FilesSink
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import list_coordinates, with_parts
 from headrace.sdk.sink import Mode
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.support.glue import Glue, Refusing, column_types, read_table
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, Pipeline
-from headrace.testing._internal.tables import VALUES, Target, plain, put, remove
+from headrace.testing.tables import VALUES, Target, plain, put, remove
 from headrace_aws import GlueCatalog
 from headrace_sinks import FilesSink, HudiSink
 from headrace_stack import Metastore

@@ -14,7 +14,7 @@ from tests.support.s3_records import TOPIC, Orders, Record, order
 
 from headrace import DataError, RetriableError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import plain
+from headrace.testing.tables import plain
 from headrace_aws.glue import glue_client
 from headrace_sinks.s3.s3_sink import S3Sink
 

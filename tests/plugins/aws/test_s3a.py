@@ -37,7 +37,7 @@ from headrace.sdk.plugins import registry
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.spark.stream_files import FILE_MANAGER, FOR_DISKS, FOR_STORES, choose_file_manager
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_aws.s3a.s3a_file_system import S3A
 from headrace_sinks.iceberg import IcebergSink
 from headrace_stack import S3

@@ -16,8 +16,8 @@ from tests.support.kit import for_another_format
 
 from headrace import ConfigError, DataError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put
 from headrace_sinks.files import FilesSink
 
 if TYPE_CHECKING:

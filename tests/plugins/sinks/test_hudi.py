@@ -16,8 +16,8 @@ from tests.support.kit import for_another_type
 from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink, hudi_timeline
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tests.support.hudi import services_of
 
 from headrace import ConfigError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_timeline import open_table

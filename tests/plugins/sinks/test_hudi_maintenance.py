@@ -19,7 +19,7 @@ from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_table_services import _HEARTBEAT, _list_planned
 from headrace_sinks.hudi.hudi_timeline import next_instant, open_table

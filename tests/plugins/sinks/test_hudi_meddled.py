@@ -13,7 +13,7 @@ from tests.support.hudi import services_of
 from headrace.errors import ConfigError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_timeline import open_table
 

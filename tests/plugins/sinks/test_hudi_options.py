@@ -9,7 +9,7 @@ import pytest
 from headrace import ConfigError
 from headrace.sdk import Table, TableMode
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]

@@ -17,7 +17,7 @@ from headrace.errors import HeadraceError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.compaction import MOST_BYTES, TINY_BYTES, count_small_files, select_small_files
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES

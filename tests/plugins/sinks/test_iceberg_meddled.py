@@ -13,7 +13,7 @@ from tests.support.iceberg import java_table, name_of
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]

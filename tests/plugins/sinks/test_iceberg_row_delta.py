@@ -19,7 +19,7 @@ from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.sdk.sink import Batch
 from headrace.spark.observation import Observation
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink, position_deletes
 from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.marked_commit import commit_files, commit_with_mark

@@ -40,7 +40,7 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Offset, RangedSource, SourceContext
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import plain
+from headrace.testing.tables import plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection

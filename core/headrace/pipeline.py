@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.checkpoint.epochs import Epoch
-from headrace.checkpoint.layout import Checkpoint, next_batch
+from headrace.checkpoint.layout import Checkpoint, CheckpointFolders
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.addresses import find_file_systems
 from headrace.config.arguments import check_object, check_objects
@@ -164,8 +164,8 @@ class Pipeline:
             spark = self._session(spark)
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
-            folder = Folder(spark, self.checkpoint)
-            warnings = find_warnings(self.plan, folder, next_batch(folder), remember=False)
+            folders = CheckpointFolders(Folder(spark, self.checkpoint))
+            warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
             items += [CheckItem("warning", text) for text in warnings]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.plan_columns(self.plan, session)
@@ -252,7 +252,7 @@ class Pipeline:
         """The records that could not become a row; None when there are none."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            folder = Folder(spark, self.checkpoint).folder("dead_letters")
+            folder = CheckpointFolders(Folder(spark, self.checkpoint)).dead_letters
             letters = file_store.read(self._session_for_reads(spark), folder, self.plan.dead_letter_table)
             return None if letters is None else move_to_session(letters, spark)
 
@@ -294,7 +294,7 @@ class Pipeline:
         """The tables that it has written, in each sink that can tell their size."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            return list(measure(self.plan, spark, find_tables(Folder(spark, self.checkpoint))))
+            return list(measure(self.plan, spark, find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))))
 
     def maintain(
         self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
@@ -305,7 +305,7 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            known = find_tables(Folder(spark, self.checkpoint))
+            known = find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))
             for table in tables:
                 if table not in known:
                     raise ConfigError(f"was never written: {table}", fix=did_you_mean(table, known))

@@ -179,7 +179,7 @@ class Run:
 
     def _start(self) -> None:
         checkpoint = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name)
-        self._log = OffsetLog(checkpoint.folder.folder("ranged"))
+        self._log = OffsetLog(checkpoint.ranged)
         self._maintainer = Maintainer(self.plan, self._sessions, self.maintained.append)
         self._runner = BatchRunner(
             self.plan,

@@ -147,7 +147,7 @@ def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Sh
     shop.add(2)
     shop.pipeline().run(spark)
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
-    assert not (shop.folder / "checkpoint/behind").exists() or not list((shop.folder / "checkpoint/behind").iterdir())
+    assert not (shop.folder / "checkpoint/backlog").exists() or not list((shop.folder / "checkpoint/backlog").iterdir())
 
 
 def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) -> None:

@@ -24,7 +24,6 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.sink import Batch, Sink, Table, TableMode
 from headrace.spark.sessions import Sessions
-from headrace.spark.storage import Folder
 from headrace.upsert.truncates import TruncateMarker
 from headrace_sources import FilesSource
 
@@ -70,7 +69,7 @@ class Room:
         plan = Plan("shop", source, (self.sink,), str(folder), Routes([]), (Anything(),), settings=self.settings)
         self.checkpoint = Checkpoint(spark, str(folder), "shop")
         self.rejects = Rejects(plan, self.checkpoint, SinkWriter(plan, Sessions(spark)))
-        self.marker = TruncateMarker(Folder(spark, str(folder)).folder("truncated"), "shop.orders")
+        self.marker = TruncateMarker(self.checkpoint.truncate_markers, "shop.orders")
         stored = spark.createDataFrame(
             [(1, "old", False, "0A"), (2, "new", False, "0D")],
             "id int, name string, _headrace_deleted boolean, _headrace_position string",

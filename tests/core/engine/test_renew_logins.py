@@ -182,8 +182,8 @@ def test_a_table_that_is_refused_has_its_batch_again_with_the_new_login(house: H
         until(lambda: house.both(1, 2), "the second row")
         house.add(3)
         until(lambda: house.both(1, 2, 3), "the third row")
-        assert not (house.folder / "checkpoint/behind").exists() or not list(
-            (house.folder / "checkpoint/behind").iterdir()
+        assert not (house.folder / "checkpoint/backlog").exists() or not list(
+            (house.folder / "checkpoint/backlog").iterdir()
         )
     assert query.exception is None
 

@@ -86,10 +86,11 @@ def _read_table(
 
 
 def _read_progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
+    from headrace.checkpoint.layout import CheckpointFolders
     from headrace.checkpoint.progress_log import ProgressLog
     from headrace.spark.storage import Folder
 
-    return ProgressLog(Folder(spark, pipeline.checkpoint).folder("progress")).all()
+    return ProgressLog(CheckpointFolders(Folder(spark, pipeline.checkpoint)).batch_progress).all()
 
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:

@@ -86,7 +86,7 @@ class BatchRunner:
         timeout = plan.settings.table_timeout_seconds
         self._pool = TablePool(lambda table: cancel_jobs(self._context.spark, plan.checkpoint, table), timeout)
         # Last: its threads begin at once.
-        self.catch_up = CatchUp(checkpoint.folder.folder("behind"), self._apply_backlog_entry)
+        self.catch_up = CatchUp(checkpoint.backlog, self._apply_backlog_entry)
 
     def apply(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
         """Applies one batch; raises what stops the run, after every table had its turn. ``span``: a ranged source's."""

@@ -100,7 +100,7 @@ class CatchUp:
 
 
 def read_failures(folder: Folder) -> dict[str, TableFailure]:
-    """The tables in a pipeline's ``behind/``: why each is not written, and how much waits for it."""
+    """The tables in a pipeline's ``backlog/``: why each is not written, and how much waits for it."""
     failures = {unquote(name): Backlog(folder.folder(name)).failure for name in folder.names()}
     return {name: failure for name, failure in failures.items() if failure}
 
@@ -112,7 +112,7 @@ class _TableCatchUp(threading.Thread):
         self, name: str, backlog: Backlog, apply: ApplyEntry, leave: Callable[[str], bool], *, is_new: bool
     ) -> None:
         """``is_new``: it failed just now, so that it is not tried at once."""
-        super().__init__(name=f"headrace-behind-{name}", daemon=True)
+        super().__init__(name=f"headrace-catch-up-{name}", daemon=True)
         self.backlog = backlog
         self.error: HeadraceError | None = None
         self._table, self._apply, self._leave, self._is_new = name, apply, leave, is_new

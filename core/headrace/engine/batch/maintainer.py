@@ -24,7 +24,7 @@ from headrace.upsert.table_state import TableStates
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.spark.storage import Folder
+    from headrace.checkpoint.layout import CheckpointFolders
 
 #: Batches of a table between two looks at it.
 BATCHES_BETWEEN_LOOKS = 8
@@ -85,9 +85,9 @@ class MeasuredTable:
     size: TableSize
 
 
-def find_tables(checkpoint: Folder) -> list[str]:
+def find_tables(checkpoint: CheckpointFolders) -> list[str]:
     """The tables that a pipeline has written, by what is in its checkpoint."""
-    progress = {table.table for batch in ProgressLog(checkpoint.folder("progress")).all() for table in batch.tables}
+    progress = {table.table for batch in ProgressLog(checkpoint.batch_progress).all() for table in batch.tables}
     return sorted(progress | TableStates(checkpoint, 0.0).names())
 
 

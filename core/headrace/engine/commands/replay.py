@@ -104,7 +104,7 @@ class _Replay:
         self._plan, self._spark, self._condition = plan, spark, condition
         self._checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
-        self.under_way = self._checkpoint.folder.folder("replay")
+        self.under_way = self._checkpoint.replay
 
     def claim_files(self) -> None:
         """Moves folders that have dead letters of the condition to those under way."""

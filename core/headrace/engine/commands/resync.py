@@ -18,7 +18,7 @@ from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace.suggestions import did_you_mean
 from headrace.upsert.snapshots import Snapshot
-from headrace.upsert.table_state import SNAPSHOTS, TableStates
+from headrace.upsert.table_state import TableStates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     What was removed does not come back; the same again removes nothing.
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
-    state = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds).of(table)
+    state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)
     if not plan.removes_rows:
         raise ConfigError(
             "keeps the rows that the database deletes, so that none may go",
@@ -91,7 +91,7 @@ def _upserts(sink: Sink) -> bool:
 
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
-    known = [unquote(name) for name in checkpoint.folder.folder(SNAPSHOTS).names()]
+    known = [unquote(name) for name in checkpoint.snapshots.names()]
     fix = "let the connector take a new snapshot of it, and the pipeline apply that"
     return ConfigError(
         "no row of a snapshot of it was applied",
@@ -109,7 +109,7 @@ def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None
             where=f"table {table}",
             fix="give them a `target:` each",
         )
-    if table in read_failures(checkpoint.folder.folder("behind")):
+    if table in read_failures(checkpoint.backlog):
         raise ConfigError(
             "is set aside, and has not got all that was sent",
             where=f"table {table}",

@@ -31,7 +31,7 @@ class RangedQuery(Query):
 
     def __init__(self, plan: Plan, spark: SparkSession, options: RunOptions) -> None:
         super().__init__(plan, spark, options)
-        self._log = OffsetLog(self.checkpoint.folder.folder("ranged"))
+        self._log = OffsetLog(self.checkpoint.ranged)
         self._session = self._sessions.of("ranged")
         assert isinstance(plan.source, RangedSource)
         plan.source.open(self._session)

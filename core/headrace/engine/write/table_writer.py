@@ -59,7 +59,7 @@ class TableWriter:
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
         #: Topic → its table, or none: rules are compared with each topic once, and not for every table of every batch.
         self._tables: dict[str, str | None] = {}
-        self._states = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds)
+        self._states = TableStates(checkpoint, plan.settings.delete_retention_seconds)
 
     def apply(self, target: Target, batch: int) -> list[TableProgress]:
         """Applies what a batch has for a table; what came of it, per sink.

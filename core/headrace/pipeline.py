@@ -18,7 +18,7 @@ from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
-from headrace.dead_letters import file_store
+from headrace.dead_letters.store import TABLE as DEAD_LETTERS, open_stores, read_all
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine.batch.maintainer import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
@@ -223,7 +223,7 @@ class Pipeline:
         spark: SparkSession | None = None,
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
-        if table == file_store.TABLE:
+        if table == DEAD_LETTERS:
             dead_letters = self.read_dead_letters(spark)
             if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
@@ -253,7 +253,7 @@ class Pipeline:
         with redacted_errors(self.plan):
             spark = self._session(spark)
             folder = CheckpointFolders(Folder(spark, self.checkpoint)).dead_letters
-            letters = file_store.read(self._session_for_reads(spark), folder, self.plan.dead_letter_table)
+            letters = read_all(open_stores(self.plan.dead_letter_table, folder), self._session_for_reads(spark))
             return None if letters is None else move_to_session(letters, spark)
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:

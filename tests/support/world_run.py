@@ -16,7 +16,7 @@ from headrace.checkpoint.offset_log import OffsetLog
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import TableRule
 from headrace.config.settings import Settings
-from headrace.dead_letters import file_store
+from headrace.dead_letters.file_store import DeadLetterFiles
 from headrace.engine.batch.batch_runner import BatchRunner
 from headrace.engine.batch.maintainer import Maintained, Maintainer
 from headrace.engine.commands.resync import resync
@@ -355,7 +355,7 @@ class Run:
     def dead_letters(self) -> list[tuple[Any, ...]]:
         """Where they came from, and why they are dead letters."""
         folder = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name).dead_letters
-        found = file_store.read(self._spark, folder, None)
+        found = DeadLetterFiles(folder).read(self._spark)
         columns = ("table", "reason", "topic", "partition", "offset")
         return [] if found is None else sorted(tuple(row) for row in found.select(*columns).collect())
 

@@ -26,6 +26,20 @@ class ReplayRun:
     seen: int | None
 
 
+@dataclass(frozen=True)
+class DeadLetterBatch:
+    """One table's part of a batch whose dead letters are saved.
+
+    ``origin``: the checkpoint's id, and the replay's name in a replay; ``mark``: identifies the write in a sink.
+    """
+
+    batch: int
+    table: str
+    origin: str
+    mark: str
+    replay: ReplayRun | None = None
+
+
 def dead_letter_rows(
     changes: Changes,
     *,

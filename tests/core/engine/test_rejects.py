@@ -12,7 +12,7 @@ import pytest
 from tests.support.memory_sink import MemorySink
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters import file_store
+from headrace.dead_letters.file_store import DeadLetterFiles
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.write.rejects import Rejected, Rejects
@@ -105,7 +105,7 @@ class Room:
 
     @property
     def dead_letters(self) -> list[tuple[Any, ...]]:
-        kept = file_store.read(self.spark, self.checkpoint.dead_letters, None)
+        kept = DeadLetterFiles(self.checkpoint.dead_letters).read(self.spark)
         return [] if kept is None else sorted(tuple(row) for row in kept.select("reason", "offset", "value").collect())
 
 

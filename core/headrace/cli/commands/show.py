@@ -46,7 +46,7 @@ def show(
     TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
     """
     from headrace.cli.startup import open_session
-    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
+    from headrace.dead_letters.store import TABLE as DEAD_LETTERS
 
     batches: list[BatchProgress] = []
     frame: DataFrame | None = None
@@ -71,7 +71,7 @@ def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
     """The table; None for dead letters when there are none."""
-    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
+    from headrace.dead_letters.store import TABLE as DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 
     if table == DEAD_LETTERS:

@@ -1,22 +1,17 @@
-"""Dead letters go through the pipeline again: after a fix, in their own order, and never twice.
-
-Those that are replayed are moved to ``replay/`` of the checkpoint first, under a name that is not used again: by that name the
-tables know what they have, so that a replay that was cut short goes on where it was.
-"""
+"""Replay of dead letters: after a fix they go through the pipeline again, in their order and never twice."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from headrace.checkpoint.layout import Checkpoint
+from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue
 from headrace.dead_letters.rows import MASKED, ReplayRun, first_seen, number_in_file, records_before, with_masked
-from headrace.dead_letters.table_store import ID
+from headrace.dead_letters.store import open_stores
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.routing import Target, route
 from headrace.engine.read.change_reader import ChangeReader
@@ -35,186 +30,110 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from headrace.dead_letters.table_store import DeadLetterTable
     from headrace.engine.plan.pipeline_plan import Plan
-
-#: A folder that is being written.
-_UNFINISHED = "_taking"
-#: Which folder is being moved to those under way, and its name there.
-_CLAIM = "_claim"
 
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What came of the dead letters of one table in one batch.
+    """Result of replaying the dead letters of one table in one batch.
 
-    ``again``: they are dead letters as they were; ``gone``: so are these, for their file is gone, or has fewer records.
+    ``replayed``: dead letters that were applied; ``failed_again``: those of them that are dead letters again; ``missing``: dead
+    letters left as they were, because their file no longer exists or has fewer records.
     """
 
     table: str
-    letters: int
-    again: int
-    gone: int = 0
-
-
-@dataclass(frozen=True)
-class ReplayFolder:
-    """A folder of dead letters under way: ``<batch>+<a number no other has>+<what it was called>``."""
-
-    name: str
-    batch: int
-    #: The batch as the folder spells it.
-    batch_name: str
-    unique: str
-    origin: str
-
-    @classmethod
-    def parse(cls, name: str) -> ReplayFolder:
-        batch, unique, origin, *_ = name.split("+")
-        return cls(name, int(batch), batch, unique, origin)
+    replayed: int
+    failed_again: int
+    missing: int = 0
 
 
 def replay(
     plan: Plan, spark: SparkSession, *, reason: str | None = None, table: str | None = None
 ) -> Iterator[ReplayResult]:
-    """Replays the dead letters of one reason or table, or all. No run may go on meanwhile."""
+    """Replay the dead letters of one reason or table, or all. The pipeline must not run meanwhile."""
     if not plan.source.yields_records and plan.source.replay_range_of([]) is None:
         raise ConfigError(
-            "its records are not replayed from dead letters",
+            "its records cannot be replayed from dead letters",
             where=f"source {plan.source.name}",
-            fix="put the repaired records into a new file; their positions say where they belong",
+            fix="put the repaired records into a new file; their positions decide where they belong",
         )
     run = _Replay(plan, spark, _condition(plan, reason, table))
     try:
-        run.end_claim()
-        run.claim_files()
-        if plan.dead_letter_table:
-            run.claim_rows(plan.dead_letter_table)
-        for name in run.under_way.names():
-            yield from run.apply(ReplayFolder.parse(name))
+        run.claim()
+        for item in run.queue.items():
+            yield from run.replay_item(item)
     except Exception as error:
         raise translate(error, plan) from error
 
 
 class _Replay:
-    """One replay: claims dead letters, then applies what it claimed, folder by folder."""
+    """One replay: claims dead letters, then applies what it claimed, item by item."""
 
     def __init__(self, plan: Plan, spark: SparkSession, condition: Column) -> None:
-        """``condition``: which dead letters."""
-        self._plan, self._spark, self._condition = plan, spark, condition
+        """``condition``: selects dead letters."""
+        self._plan, self._condition = plan, condition
         self._checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
         self._sessions, self._reader = Sessions(spark, plan.sql_conf), ChangeReader(plan)
-        self.under_way = self._checkpoint.replay
+        self._stores = open_stores(plan.dead_letter_table, self._checkpoint.dead_letters)
+        self.queue = ReplayQueue(spark, self._checkpoint.replay)
 
-    def claim_files(self) -> None:
-        """Moves folders that have dead letters of the condition to those under way."""
-        stored = self._checkpoint.dead_letters
-        for batch in stored.names():
-            for name in stored.folder(batch).names():
-                rows = self._load(self._spark, f"{stored.path}/{batch}/{name}")
-                if not rows.where(self._condition).isEmpty():
-                    self._claim(f"{stored.path}/{batch}/{name}", f"{batch}+{time.time_ns()}+{name}")
-            if not stored.folder(batch).names():
-                stored.delete(batch)
+    def claim(self) -> None:
+        """Move the selected dead letters of all stores to the queue."""
+        self.queue.finish_claim()
+        session = self._sessions.of("dead_letters")
+        for store in reversed(self._stores):
+            store.claim(session, lambda rows: self._with_masked(rows).where(self._condition), self.queue)
 
-    def claim_rows(self, table: DeadLetterTable) -> None:
-        """Moves dead letters from a table to files; they are in both for a moment."""
-        from pyspark.sql import functions as F
-
-        session, under_way = self._sessions.of("letters"), self.under_way
-        for name in under_way.names():  # of a replay that was cut short then
-            claimed = session.read.load(f"{under_way.path}/{name}")
-            if ID in claimed.columns:
-                table.remove(claimed)
-        stored = table.read(session)
-        if stored is None:
-            return
-        stored = with_masked(stored, hides=self._plan.hides_values)
-        for batch, target in stored.where(self._condition).select("batch", "table").distinct().collect():
-            name = f"{batch:010d}+{time.time_ns()}+{quote(target, safe='')}"
-            rows = stored.where(self._condition & (F.col("batch") == batch) & (F.col("table") == target))
-            rows.coalesce(1).write.mode("overwrite").save(f"{under_way.path}/{_UNFINISHED}")
-            self._claim(f"{under_way.path}/{_UNFINISHED}", name)
-            table.remove(session.read.load(f"{under_way.path}/{name}"))
-
-    def _claim(self, folder: str, name: str) -> None:
-        """Moves a folder to those under way, whole. On an object store its files move one by one: what is cut short is ended later."""
-        self.under_way.write(_CLAIM, json.dumps([folder, name]))
-        self.end_claim()
-
-    def end_claim(self) -> None:
-        """Moves what is left of a folder that is being claimed."""
-        text = self.under_way.read(_CLAIM)
-        if text is None:
-            return
-        path, name = json.loads(text)
-        parent, _, last = path.rpartition("/")
-        above, left = Folder(self._spark, parent), Folder(self._spark, path)
-        target = self.under_way.folder(name)
-        if left.exists() and not target.exists():
-            above.move(last, target.path)
-        for file in left.list_files():
-            target.delete(file)
-            left.move(file, f"{target.path}/{file}")
-        above.delete(last)
-        self.under_way.delete(_CLAIM)
-
-    def apply(self, folder: ReplayFolder) -> Iterator[ReplayResult]:
-        """Applies the dead letters of a folder; those that were not meant, or that nothing became of, are kept as they were."""
+    def replay_item(self, item: ReplayItem) -> Iterator[ReplayResult]:
+        """Apply the selected dead letters of an item; put back the others, and those that no table took."""
         from pyspark.sql import functions as F
 
         session = self._sessions.of("replay")
-        claimed = self._load(session, f"{self.under_way.path}/{folder.name}")
+        claimed = self._with_masked(session.read.load(self.queue.path(item)))
         schemas, stream = self._checkpoint.schemas, self._checkpoint.stream
         limit = self._plan.settings.max_message_bytes
-        context = SourceContext(session, schemas, batch=folder.batch, stream=stream, max_message_bytes=limit)
+        context = SourceContext(session, schemas, batch=item.batch, stream=stream, max_message_bytes=limit)
         missing_files = [] if self._plan.source.yields_records else self._find_missing_files(context, claimed)
         is_replayed = self._condition & F.coalesce(~F.col("file").isin(missing_files), F.lit(True))
         dead_letters = claimed.where(is_replayed)
         counts = {row["topic"]: row["count"] for row in dead_letters.groupBy("topic").count().collect()}
-        written = self._write(folder, context, dead_letters)
+        written = self._write(item, context, dead_letters)
         topics = [topic for target, _ in written for topic in target.topics]
-        self._keep(folder, claimed.where(~(is_replayed & F.col("topic").isin(topics))))
-        gone = claimed.where(self._condition & ~is_replayed).groupBy("table").count().collect()
-        self.under_way.delete(folder.name)
-        for target, again in written:
-            yield ReplayResult(target.name, sum(counts[topic] for topic in target.topics), again)
-        for table, count in gone:
+        self._restore(item, claimed.where(~(is_replayed & F.col("topic").isin(topics))))
+        missing = claimed.where(self._condition & ~is_replayed).groupBy("table").count().collect()
+        self.queue.remove(item)
+        for target, failed_again in written:
+            yield ReplayResult(target.name, sum(counts[topic] for topic in target.topics), failed_again)
+        for table, count in missing:
             yield ReplayResult(table, 0, 0, count)
 
-    def _load(self, session: SparkSession, path: str) -> DataFrame:
-        return with_masked(session.read.load(path), hides=self._plan.hides_values)
+    def _with_masked(self, dead_letters: DataFrame) -> DataFrame:
+        return with_masked(dead_letters, hides=self._plan.hides_values)
 
-    def _write(self, folder: ReplayFolder, context: SourceContext, dead_letters: DataFrame) -> list[tuple[Target, int]]:
-        """The tables that were written, each with how many of its records are dead letters again."""
-        run = ReplayRun(folder.unique, first_seen(dead_letters))
+    def _write(self, item: ReplayItem, context: SourceContext, dead_letters: DataFrame) -> list[tuple[Target, int]]:
+        """Return the written tables, each with the number of records that are dead letters again."""
+        run = ReplayRun(item.unique, first_seen(dead_letters))
         writer = TableWriter(self._plan, self._checkpoint, self._sessions, replay=run)
 
-        def read_and_apply() -> list[tuple[Target, int]]:
+        def read_and_write() -> list[tuple[Target, int]]:
             targets, unrouted = route(self._events(context, dead_letters), self._plan.routes)
             if unrouted:
                 raise ConfigError(
-                    f"no rule of `tables:` names the topic {unrouted[0]!r} any more",
+                    f"no rule of `tables:` matches the topic {unrouted[0]!r}",
                     where="dead letters",
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
             try:
-                return [(target, writer.apply(target, folder.batch)[0].dead_letters) for target in targets]
-            except Exception as error:  # an unknown writer schema is told from others by its plugin
+                return [(target, writer.apply(target, item.batch)[0].dead_letters) for target in targets]
+            except Exception as error:  # Only the plugin recognizes an unknown writer schema.
                 raise translate(error, self._plan) from error
 
-        return until_schemas_known(read_and_apply, context.schemas)
+        return until_schemas_known(read_and_write, context.schemas)
 
-    def _keep(self, folder: ReplayFolder, dead_letters: DataFrame) -> None:
-        """Puts dead letters back to where they were claimed from."""
-        if dead_letters.isEmpty():
-            return
-        table = self._plan.dead_letter_table
-        if table and ID in dead_letters.columns:
-            table.restore(dead_letters)
-            return
-        name = f"{folder.batch_name}/{folder.origin}+{folder.unique}+kept"
-        dead_letters.coalesce(1).write.mode("overwrite").save(f"{self._checkpoint.dead_letters.path}/{name}")
+    def _restore(self, item: ReplayItem, dead_letters: DataFrame) -> None:
+        """Put dead letters back where they were claimed from."""
+        if not dead_letters.isEmpty():
+            next(store for store in self._stores if store.has_stored(dead_letters)).restore(dead_letters, item)
 
     def _events(self, context: SourceContext, dead_letters: DataFrame) -> list[Events]:
         """The dead letters' records: as a broker gave them, or from their files once more."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters import file_store
+from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.batch.catch_up import read_failures
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
@@ -125,7 +125,7 @@ def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, tabl
             where=f"table {table}",
             fix="let the pipeline apply all of it; a table of one row may have no end: then add `--now`",
         )
-    dead_letters = file_store.read(spark, checkpoint.dead_letters, plan.dead_letter_table)
+    dead_letters = read_all(open_stores(plan.dead_letter_table, checkpoint.dead_letters), spark)
     if dead_letters is None:
         return
     count = dead_letters.where((dead_letters["table"] == table) & (dead_letters["batch"] >= snapshot.batch)).count()

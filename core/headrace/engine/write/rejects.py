@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters import file_store
-from headrace.dead_letters.rows import ReplayRun, dead_letter_rows
+from headrace.dead_letters.rows import DeadLetterBatch, ReplayRun, dead_letter_rows
+from headrace.dead_letters.store import open_stores
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter
 from headrace.engine.write.table_plan import TablePlan
@@ -40,7 +40,8 @@ class Rejects:
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint, writer: SinkWriter, replay: ReplayRun | None = None) -> None:
         """``replay``: of which the changes are part, if they are dead letters."""
-        self._plan, self._checkpoint, self._writer, self._replay = plan, checkpoint, writer, replay
+        self._plan, self._writer, self._replay = plan, writer, replay
+        self._store = open_stores(plan.dead_letter_table, checkpoint.dead_letters)[0]
 
     def handle(self, changes: Changes, job: TablePlan, events: Events, marker: TruncateMarker) -> Rejected:
         """Empties the table for a truncate, then stores dead letters. Needs every field of the changes.
@@ -66,7 +67,7 @@ class Rejects:
                 without=[*drops, *([RejectReason.TRUNCATED] if is_applied else [])],
                 replay=self._replay,
             )
-            self._store(rows, job)
+            self._save(rows, job)
         dropped = sum(drops.values())
         return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
 
@@ -81,14 +82,7 @@ class Rejects:
         counts: Mapping[str, int] = {reason: count for reason, count, _ in reasons}
         return dict(counts), max((position for *_, position in reasons if position is not None), default=None)
 
-    def _store(self, dead_letters: DataFrame, job: TablePlan) -> None:
-        """Stores dead letters where the file says."""
-        table, marks, name = self._plan.dead_letter_table, job.marks, job.table.name
-        if table is None:
-            file_store.save(dead_letters, self._checkpoint.dead_letters, marks.batch, name, self._replay)
-            return
-        self._writer.retry(
-            table.sink,
-            table.table,
-            lambda: table.store(dead_letters, marks.pipeline, marks.dead_letters(name), marks.batch),
-        )
+    def _save(self, dead_letters: DataFrame, job: TablePlan) -> None:
+        store, marks, name = self._store, job.marks, job.table.name
+        batch = DeadLetterBatch(marks.batch, name, marks.pipeline, marks.dead_letters(name), self._replay)
+        self._writer.retry(store.sink, name, lambda: store.save(dead_letters, batch))

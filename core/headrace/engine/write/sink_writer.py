@@ -56,25 +56,26 @@ class SinkWriter:
             stored = read_stored(sink, job.table, self._session(job.table.name, sink, "truncate"))
             if stored is not None:
                 deletes = marker.deletes_for(stored, job.table.key)
-                self.retry(sink, job.table, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
+                self.retry(sink, job.table.name, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
 
     def delete(self, job: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
         """Removes rows for which the batch has tombstones alone."""
         session = self._session(job.table.name, sink, "truncate")
         rows, batch = move_to_session(deletes, session), self._batch(job.marks.tombstones, job, "upsert")
         with tag_jobs(session, self._plan.checkpoint, job.table.name):
-            return self.retry(sink, job.table, lambda: sink.write(job.table, rows, batch))
+            return self.retry(sink, job.table.name, lambda: sink.write(job.table, rows, batch))
 
-    def retry(self, sink: Sink, table: Table, write: Callable[[], WriteResult]) -> WriteResult:
-        """What comes of a write, which is tried again while its sink says that it is worth it."""
+    def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
+        """Write, and repeat it while it raises a RetriableError. ``sink``: the one that writes; None: headrace itself."""
+        where = f"table {table}, sink {sink.name}" if sink else f"table {table}"
 
         def translate_with_place(raised: Exception) -> HeadraceError:
-            return translate(raised, self._plan, sink).at(f"table {table.name}, sink {sink.name}")
+            return translate(raised, self._plan, sink).at(where)
 
         result: Any = retry(write, translate_with_place)
-        if not isinstance(result, WriteResult):  # whatever its author wrote
+        if not isinstance(result, WriteResult):
             found = type(result).__name__
-            raise PluginError(f"write gives no WriteResult, but {found}", where=f"sink {sink.name}", fix=_REPORT)
+            raise PluginError(f"write returns {found} instead of a WriteResult", where=where, fix=_REPORT)
         return result
 
     def _write(self, job: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
@@ -90,7 +91,7 @@ class SinkWriter:
                 return sink.write(table, filled, batch)
 
         with tag_jobs(session, self._plan.checkpoint, table.name):
-            return self.retry(sink, table, write)
+            return self.retry(sink, table.name, write)
 
     def _batch(self, mark: str, job: TablePlan, mode: Mode) -> Batch:
         return Batch(mark, job.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)

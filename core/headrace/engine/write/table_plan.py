@@ -39,7 +39,7 @@ class BatchMarks:
         return f"{self.pipeline}/tombstones"
 
     def dead_letters(self, table: str) -> str:
-        return f"{self.pipeline}/letters/{table}"
+        return f"{self.pipeline}/dead_letters/{table}"
 
 
 @dataclass(frozen=True)

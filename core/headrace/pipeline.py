@@ -20,7 +20,7 @@ from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
 from headrace.dead_letters.store import TABLE as DEAD_LETTERS, open_stores, read_all
 from headrace.dead_letters.table_store import choose_dead_letter_table
-from headrace.engine.batch.maintainer import Maintained, MeasuredTable, Report, find_tables, maintain, measure
+from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
 from headrace.engine.commands.preflight import CheckItem
 from headrace.engine.commands.resync import Resync, resync
@@ -28,6 +28,7 @@ from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.error_translation import redacted_errors, translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.run.start import start
@@ -118,10 +119,15 @@ class Pipeline:
             renewal=self.renewal,
         )
         said = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
-        self.plan = replace(plan, file_systems=find_file_systems(registry(), *said))
+        self.current_plan = CurrentPlan(replace(plan, file_systems=find_file_systems(registry(), *said)))
         for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
             self.redact.add(secret)
         self._read_sessions: Sessions | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The pipeline with its plugins built, with the newest credentials."""
+        return self.current_plan.plan
 
     def _check_arguments(self) -> None:
         """Python looks at no types by itself: what is wrong is said before anything is asked of a plugin."""
@@ -314,18 +320,18 @@ class Pipeline:
     def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:
         with redacted_errors(self.plan):
             check_capabilities(self.plan)
-            spark = self._session(spark)
+            spark, used = self._session(spark), self.plan
             try:
                 return self._begin(spark, options)
             except LoginError:
-                if not self.plan.renew(spark):  # it may be hours since it was built
+                if not self.current_plan.rotate(used, spark):  # The pipeline may have been built hours ago.
                     raise
                 return self._begin(spark, options)
 
     def _begin(self, spark: SparkSession, options: RunOptions) -> Query:
         session = self._check_plugins(spark)
         names_checked = preflight.find_names(self.plan, session)
-        return start(self.plan, spark, replace(options, names_checked=names_checked))
+        return start(self.current_plan, spark, replace(options, names_checked=names_checked))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()

@@ -43,7 +43,7 @@ def status(file: str, *, form: str) -> None:
 def _read(pipeline: Pipeline, spark: SparkSession) -> tuple[list[TableStatus], Summary]:
     from headrace.checkpoint.layout import CheckpointFolders
     from headrace.checkpoint.progress_log import ProgressLog
-    from headrace.engine.batch.catch_up import read_failures
+    from headrace.engine.batch.backlogs import read_failures
     from headrace.progress.rates import measure_tables
     from headrace.progress.summary import Summary
     from headrace.spark.storage import Folder

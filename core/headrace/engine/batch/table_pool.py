@@ -41,15 +41,15 @@ class TablePool:
         self._began: dict[str, float] = {}
         self._hung: dict[str, Future[TableOutcome]] = {}
 
-    def apply(
-        self, targets: Sequence[Target], apply_table: Callable[[Target], TableOutcome]
+    def process(
+        self, targets: Sequence[Target], process_table: Callable[[Target], TableOutcome]
     ) -> dict[str, TableOutcome]:
-        """What came of each table. ``apply_table`` raises nothing."""
+        """Process each table and return the outcomes. ``process_table`` raises nothing."""
         with self._lock:  # one that has to wait for a thread has not begun
             for target in targets:
                 self._began.pop(target.name, None)
         pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="headrace-table")
-        parts = {target.name: pool.submit(self._begin, target, apply_table) for target in targets}
+        parts = {target.name: pool.submit(self._start, target, process_table) for target in targets}
         pool.shutdown(wait=False)
         return {name: self._wait(name, part) for name, part in parts.items()}
 
@@ -60,10 +60,10 @@ class TablePool:
         if part is not None and not part.done():
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
 
-    def _begin(self, target: Target, apply_table: Callable[[Target], TableOutcome]) -> TableOutcome:
+    def _start(self, target: Target, process_table: Callable[[Target], TableOutcome]) -> TableOutcome:
         with self._lock:
             self._began[target.name] = time.monotonic()
-        return apply_table(target)
+        return process_table(target)
 
     def _wait(self, table: str, part: Future[TableOutcome]) -> TableOutcome:
         while True:

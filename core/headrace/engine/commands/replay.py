@@ -25,6 +25,7 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.source import SourceContext
 from headrace.spark.sessions import Sessions, move_to_session
 from headrace.spark.storage import Folder
+from headrace.upsert.table_state import TableStates
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -112,8 +113,9 @@ class _Replay:
 
     def _write(self, item: ReplayItem, context: SourceContext, dead_letters: DataFrame) -> list[tuple[Target, int]]:
         """Return the written tables, each with the number of records that are dead letters again."""
+        states = TableStates(self._checkpoint, self._plan.settings.delete_retention_seconds)
         run = ReplayRun(item.unique, first_seen(dead_letters))
-        writer = TableWriter(self._plan, self._checkpoint, self._sessions, replay=run)
+        writer = TableWriter(self._plan, self._checkpoint, self._sessions, states, replay=run)
 
         def read_and_write() -> list[tuple[Target, int]]:
             targets, unrouted = route(self._events(context, dead_letters), self._plan.routes)
@@ -124,7 +126,7 @@ class _Replay:
                     fix="add the rule that it had, or delete its folder in `replay/` of the checkpoint",
                 )
             try:
-                return [(target, writer.apply(target, item.batch)[0].dead_letters) for target in targets]
+                return [(target, writer.write_table(target, item.batch)[0].dead_letters) for target in targets]
             except Exception as error:  # Only the plugin recognizes an unknown writer schema.
                 raise translate(error, self._plan) from error
 

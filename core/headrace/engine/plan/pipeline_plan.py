@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Sink, Table
-from headrace.sdk.source import RangedSource, Source
+from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
 from headrace.spark.columns import name_fold
 
@@ -36,10 +35,13 @@ if TYPE_CHECKING:
     from headrace.dead_letters.table_store import DeadLetterTable
     from headrace.spark.storage import Folder
 
+    #: Topic → column types of its table.
+    TableTypes = Callable[[str], Mapping[str, DataType]]
 
-@dataclass
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything a run needs but a session. Nothing of it changes but the plugins that log in somewhere (``renew``)."""
+    """Everything that a run needs, except a session. Immutable: rotated credentials make another plan."""
 
     name: str
     source: Source
@@ -61,23 +63,17 @@ class Plan:
     fallback_dialects: FallbackDialects = field(default_factory=dict)
     #: How the pipeline is built again; None: its file has no references.
     renewal: Renewal | None = field(default=None, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def renew(self, session: SparkSession) -> bool:
-        """Whether the references of the file say something else by now: the plugins that log in somewhere are then those made of it.
-
-        ``session``: in which a ranged source plans. Transforms stay: a salt is that with which a run began. Raises when the
-        references cannot be resolved any more.
-        """
-        with self._lock:
-            renewed = self.renewal.build() if self.renewal else None
-            if renewed is None:
-                return False
-            if isinstance(renewed.source, RangedSource):
-                renewed.source.open(session)
-            for name in ("source", "value_format", "key_format", "sinks", "dead_letter_table"):
-                setattr(self, name, getattr(renewed.plan, name))
-            return True
+    def with_credentials_of(self, renewed: Plan) -> Plan:
+        """Return the plan with the source, formats and sinks of ``renewed``. Transforms stay: a salt must not change in a run."""
+        return replace(
+            self,
+            source=renewed.source,
+            value_format=renewed.value_format,
+            key_format=renewed.key_format,
+            sinks=renewed.sinks,
+            dead_letter_table=renewed.dead_letter_table,
+        )
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -125,12 +121,14 @@ class Plan:
                 rules[column] = f"{rules[column]}, {rule}" if column in rules else rule
         return rules
 
-    def open_schema_log(self, session: SparkSession, folder: Folder | None = None) -> SchemaLog:
-        """The log of schemas in ``folder``, with what file and tables say of the types of columns."""
+    def open_schema_log(
+        self, session: SparkSession, folder: Folder | None = None, *, table_types: TableTypes | None = None
+    ) -> SchemaLog:
+        """Open the schema log in ``folder``. Column types come from the file and from ``table_types``; None: the stored tables."""
         return SchemaLog(
             folder,
             file_types=self.routes.columns,
-            table_types=partial(self._read_stored_types, session),
+            table_types=table_types or partial(self.read_stored_types, session),
             row_fields=self.row_fields,
             ruled=self.settings.dead_letters,
         )
@@ -176,7 +174,7 @@ class Plan:
         owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
         return owners | dict.fromkeys((RejectReason.KEY_MISSING, RejectReason.TOO_LARGE), "headrace")
 
-    def _read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
+    def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
         """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""
         route = self.routes.of(topic)
         if route is None:

@@ -35,6 +35,8 @@ class Routes:
 
     def __init__(self, rules: Sequence[TableRule]) -> None:
         self._rules = rules
+        #: Topic → its table: rules are compared with each topic once, not for every table of every batch.
+        self._tables: dict[str, str | None] = {}
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
         """The route of a topic, or of one part of it; None when there are rules and none of them matches."""
@@ -45,6 +47,13 @@ class Routes:
             return None
         table = _table_name(rule.target, part or topic)
         return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table)
+
+    def table_of(self, topic: str) -> str | None:
+        """Return the table of a whole topic; None if no rule matches it."""
+        if topic not in self._tables:
+            found = self.of(topic)
+            self._tables[topic] = found.table if found else None
+        return self._tables[topic]
 
     def key_columns(self, topic: str) -> tuple[str, ...]:
         """The key columns that the pipeline file names for a topic, whichever of its tables they are of."""

@@ -109,18 +109,19 @@ def _keep_for_sink(rows: DataFrame, sink: Sink, job: TablePlan) -> DataFrame:
 
 
 class SinkPoller:
-    """Lets sinks do what is due though no rows come."""
+    """Calls ``on_idle`` of sinks, which may have work without new rows."""
 
-    def __init__(self, plan: Plan, pipeline: str, sessions: Sessions) -> None:
-        self._plan, self._pipeline, self._session = plan, pipeline, sessions.of("batch")
+    def __init__(self, pipeline: str, sessions: Sessions) -> None:
+        """``pipeline``: the checkpoint's id."""
+        self._pipeline, self._session = pipeline, sessions.of("batch")
 
-    def on_idle(self) -> float | None:
-        """The seconds until a sink wants to be asked again; None when none does. Tries again what is worth it."""
-        pauses = [self._tend(sink) for sink in self._plan.sinks]
+    def poll(self, plan: Plan) -> float | None:
+        """Call the sinks of a plan, and return the seconds until the next call; None if no sink requests one."""
+        pauses = [self._poll(plan, sink) for sink in plan.sinks]
         return min((pause for pause in pauses if pause is not None), default=None)
 
-    def _tend(self, sink: Sink) -> float | None:
+    def _poll(self, plan: Plan, sink: Sink) -> float | None:
         def translate_with_place(raised: Exception) -> HeadraceError:
-            return translate(raised, self._plan, sink).at(f"sink {sink.name}")
+            return translate(raised, plan, sink).at(f"sink {sink.name}")
 
         return retry(lambda: sink.on_idle(self._session, self._pipeline), translate_with_place)

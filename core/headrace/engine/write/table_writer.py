@@ -50,35 +50,39 @@ class TableWriter:
     """Applies a table's part of a batch; the same part again changes nothing."""
 
     def __init__(
-        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, *, replay: ReplayRun | None = None
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        sessions: Sessions,
+        states: TableStates,
+        *,
+        replay: ReplayRun | None = None,
     ) -> None:
-        """``replay``: what is applied are dead letters that go through the pipeline again."""
+        """``replay``: the changes are replayed dead letters."""
         self._plan, self._checkpoint = plan, checkpoint
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
         self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
-        #: Topic → its table, or none: rules are compared with each topic once, and not for every table of every batch.
-        self._tables: dict[str, str | None] = {}
-        self._states = TableStates(checkpoint, plan.settings.delete_retention_seconds)
+        self._states = states
 
-    def apply(self, target: Target, batch: int) -> list[TableProgress]:
-        """Applies what a batch has for a table; what came of it, per sink.
+    def write_table(self, target: Target, batch: int) -> list[TableProgress]:
+        """Write a table's part of a batch, and return the progress per sink.
 
-        Unavailable values cost every table, and few have them: they are looked for, and the part is applied once more when one
-        is met first.
+        Handling unavailable values is expensive, and few tables have them. The first attempt only detects them; if it finds one,
+        the part is written again with that handling, from then on for every batch of the table.
         """
         state = self._states.of(target.name)
         if state.has_unavailable is None:
             state.has_unavailable = self._had_unavailable(target)
         try:
-            return self._apply(target, batch, state)
+            return self._write_changes(target, batch, state)
         except Exception as error:
             if state.has_unavailable or not is_unavailable_value_error(error):
                 raise
             state.has_unavailable = True
-            return self._apply(target, batch, state)
+            return self._write_changes(target, batch, state)
 
-    def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
+    def _write_changes(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
         started = time.monotonic()
         balance = TransformCounter()
         changes = self._read(target, state, balance)
@@ -190,11 +194,7 @@ class TableWriter:
     def _has_one_table(self, target: Target) -> bool:
         """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""
         topics = {*target.topics, *self._checkpoint.orders.topics}
-        for topic in topics:
-            if topic not in self._tables:
-                route = self._plan.routes.of(topic)
-                self._tables[topic] = route.table if route else None
-        own = [topic for topic in topics if self._tables[topic] == target.name]
+        own = [topic for topic in topics if self._plan.routes.table_of(topic) == target.name]
         return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])
 
     def _had_unavailable(self, target: Target) -> bool:

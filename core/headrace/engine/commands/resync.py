@@ -60,7 +60,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     _check_whole(checkpoint, table, snapshot)
     if not now:
         _check_applied(plan, spark, checkpoint, table, snapshot)
-    job = TablePlan(
+    table_plan = TablePlan(
         table=Table(table, snapshot.key),
         marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch),
         modes={},
@@ -69,20 +69,22 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     )
     state.truncate.advance(snapshot.position)
     try:
-        return _remove_older(job, state.truncate, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
+        return _remove_older(table_plan, state.truncate, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
     except Exception as error:
         raise translate(error, plan) from error
 
 
-def _remove_older(job: TablePlan, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot) -> list[Resync]:
+def _remove_older(
+    table_plan: TablePlan, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot
+) -> list[Resync]:
     removed = []
-    for sink in job.truncated_sinks:
-        stored = writer.read_stored(sink, job.table)
-        removed.append(0 if stored is None else marker.deletes_for(stored, job.table.key).count())
-    writer.truncate(job, marker)
+    for sink in table_plan.truncated_sinks:
+        stored = writer.read_stored(sink, table_plan.table)
+        removed.append(0 if stored is None else marker.deletes_for(stored, table_plan.table.key).count())
+    writer.truncate(table_plan, marker)
     return [
-        Resync(job.table.name, sink.name, snapshot.batch, snapshot.seen, count)
-        for sink, count in zip(job.truncated_sinks, removed, strict=True)
+        Resync(table_plan.table.name, sink.name, snapshot.batch, snapshot.seen, count)
+        for sink, count in zip(table_plan.truncated_sinks, removed, strict=True)
     ]
 
 

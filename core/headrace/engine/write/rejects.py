@@ -43,46 +43,46 @@ class Rejects:
         self._plan, self._writer, self._replay = plan, writer, replay
         self._store = open_stores(plan.dead_letter_table, checkpoint.dead_letters)[0]
 
-    def handle(self, changes: Changes, job: TablePlan, events: Events, marker: TruncateMarker) -> Rejected:
+    def handle(self, changes: Changes, table_plan: TablePlan, events: Events, marker: TruncateMarker) -> Rejected:
         """Empties the table for a truncate, then stores dead letters. Needs every field of the changes.
 
         ``events``: of one of the table's topics; ``marker``: the table's. Comes after the batch's rows, of which some may be
         older than a truncate, too. A truncate that not every sink can apply is a dead letter as well.
         """
-        counts, truncate = self._count(changes, job)
+        counts, truncate = self._count(changes, table_plan)
         if truncate is not None:
             marker.advance(truncate)
-            self._writer.truncate(job, marker)
-        is_applied = truncate is not None and len(job.truncated_sinks) == len(job.modes)
+            self._writer.truncate(table_plan, marker)
+        is_applied = truncate is not None and len(table_plan.truncated_sinks) == len(table_plan.modes)
         if is_applied:
             del counts[RejectReason.TRUNCATED]
-        drops = self._plan.dead_letter_policy.drops(counts, job.table.name)
+        drops = self._plan.dead_letter_policy.drops(counts, table_plan.table.name)
         if counts.keys() - drops.keys():
             rows = dead_letter_rows(
                 changes,
-                batch=job.marks.batch,
-                table=job.table.name,
+                batch=table_plan.marks.batch,
+                table=table_plan.table.name,
                 hide=self._plan.hides_values,
                 plugins=self._plan.reason_owners(events),
                 without=[*drops, *([RejectReason.TRUNCATED] if is_applied else [])],
                 replay=self._replay,
             )
-            self._save(rows, job)
+            self._save(rows, table_plan)
         dropped = sum(drops.values())
         return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
 
-    def _count(self, changes: Changes, job: TablePlan) -> tuple[dict[str, int], str | None]:
+    def _count(self, changes: Changes, table_plan: TablePlan) -> tuple[dict[str, int], str | None]:
         """Records by reason, and the position of the last truncate that empties the table."""
         from pyspark.sql import functions as F
 
         is_truncate = F.col(ERROR) == RejectReason.TRUNCATED
-        position = in_epoch(F.col(POSITION), job.marks.epoch)
-        truncate = F.max(F.when(is_truncate, position)) if job.truncated_sinks else F.lit(None)
+        position = in_epoch(F.col(POSITION), table_plan.marks.epoch)
+        truncate = F.max(F.when(is_truncate, position)) if table_plan.truncated_sinks else F.lit(None)
         reasons = changes.frame.where(F.col(ERROR).isNotNull()).groupBy(ERROR).agg(F.count("*"), truncate).collect()
         counts: Mapping[str, int] = {reason: count for reason, count, _ in reasons}
         return dict(counts), max((position for *_, position in reasons if position is not None), default=None)
 
-    def _save(self, dead_letters: DataFrame, job: TablePlan) -> None:
-        store, marks, name = self._store, job.marks, job.table.name
+    def _save(self, dead_letters: DataFrame, table_plan: TablePlan) -> None:
+        store, marks, name = self._store, table_plan.marks, table_plan.table.name
         batch = DeadLetterBatch(marks.batch, name, marks.pipeline, marks.dead_letters(name), self._replay)
         self._writer.retry(store.sink, name, lambda: store.save(dead_letters, batch))

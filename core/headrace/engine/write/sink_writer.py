@@ -40,30 +40,30 @@ class SinkWriter:
         """A sink's table in the session in which its changes are planned; None when there is none."""
         return read_stored(sink, table, self.session_of(table.name))
 
-    def write(self, job: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
+    def write(self, table_plan: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
         """Writes each sink the frame of its mode; the results in the order of the sinks, once all have ended."""
-        with ThreadPoolExecutor(max_workers=len(job.modes), thread_name_prefix="headrace-sink") as pool:
+        with ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink") as pool:
             writes = [
-                pool.submit(self._write, job, sink, number, mode, frames[mode])
-                for number, (sink, mode) in enumerate(job.modes.items())
+                pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
+                for number, (sink, mode) in enumerate(table_plan.modes.items())
             ]
             return [write.result() for write in writes]
 
-    def truncate(self, job: TablePlan, marker: TruncateMarker) -> None:
+    def truncate(self, table_plan: TablePlan, marker: TruncateMarker) -> None:
         """Removes the stored rows that are older than a truncate."""
-        batch = self._batch(job.marks.truncate, job, "upsert")
-        for sink in job.truncated_sinks:
-            stored = read_stored(sink, job.table, self._session(job.table.name, sink, "truncate"))
+        batch = self._batch(table_plan.marks.truncate, table_plan, "upsert")
+        for sink in table_plan.truncated_sinks:
+            stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
             if stored is not None:
-                deletes = marker.deletes_for(stored, job.table.key)
-                self.retry(sink, job.table.name, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
+                deletes = marker.deletes_for(stored, table_plan.table.key)
+                self.retry(sink, table_plan.table.name, lambda s=sink, d=deletes: s.write(table_plan.table, d, batch))  # type: ignore[misc]
 
-    def delete(self, job: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
+    def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
         """Removes rows for which the batch has tombstones alone."""
-        session = self._session(job.table.name, sink, "truncate")
-        rows, batch = move_to_session(deletes, session), self._batch(job.marks.tombstones, job, "upsert")
-        with tag_jobs(session, self._plan.checkpoint, job.table.name):
-            return self.retry(sink, job.table.name, lambda: sink.write(job.table, rows, batch))
+        session = self._session(table_plan.table.name, sink, "truncate")
+        rows, batch = move_to_session(deletes, session), self._batch(table_plan.marks.tombstones, table_plan, "upsert")
+        with tag_jobs(session, self._plan.checkpoint, table_plan.table.name):
+            return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
         """Write, and repeat it while it raises a RetriableError. ``sink``: the one that writes; None: headrace itself."""
@@ -78,34 +78,34 @@ class SinkWriter:
             raise PluginError(f"write returns {found} instead of a WriteResult", where=where, fix=_REPORT)
         return result
 
-    def _write(self, job: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
-        table, session = job.table, self._session(job.table.name, sink, str(number))
+    def _write(self, table_plan: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
+        table, session = table_plan.table, self._session(table_plan.table.name, sink, str(number))
         rows = frame if number == 0 else move_to_session(frame, session)
-        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, job)
-        batch = self._batch(job.marks.pipeline, job, "append" if mode == "changelog" else mode)
+        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, table_plan)
+        batch = self._batch(table_plan.marks.pipeline, table_plan, "append" if mode == "changelog" else mode)
 
         def write() -> WriteResult:
-            if not job.unavailable or batch.mode == "append":
+            if not table_plan.unavailable or batch.mode == "append":
                 return sink.write(table, rows, batch)
-            with fill_from_stored(rows, read_stored(sink, table, session), table.key, job.unavailable) as filled:
+            with fill_from_stored(rows, read_stored(sink, table, session), table.key, table_plan.unavailable) as filled:
                 return sink.write(table, filled, batch)
 
         with tag_jobs(session, self._plan.checkpoint, table.name):
             return self.retry(sink, table.name, write)
 
-    def _batch(self, mark: str, job: TablePlan, mode: Mode) -> Batch:
-        return Batch(mark, job.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
+    def _batch(self, mark: str, table_plan: TablePlan, mode: Mode) -> Batch:
+        return Batch(mark, table_plan.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")
 
 
-def _keep_for_sink(rows: DataFrame, sink: Sink, job: TablePlan) -> DataFrame:
+def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:
     """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
     wanted = set(sink.record_columns())
-    if job.keeps_tombstones and TOMBSTONE not in wanted:
+    if table_plan.keeps_tombstones and TOMBSTONE not in wanted:
         rows = drop_tombstone_rows(rows)
-    return rows.drop(*(job.record_columns - wanted))
+    return rows.drop(*(table_plan.record_columns - wanted))
 
 
 class SinkPoller:

@@ -1,4 +1,4 @@
-"""What a table's batches leave to later ones, in folders of the checkpoint."""
+"""State that a table's batches leave to later ones, in folders of the checkpoint."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class TableState:
-    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate and snapshot, modes."""
+    """Durable state of one table: keys of deleted rows, values carried to new keys, last truncate, newest snapshot, modes."""
 
     def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
-        """``folders``: the checkpoint's; ``retention``: seconds for which keys and carried values are kept at least."""
+        """``folders``: the checkpoint's; ``retention``: minimum seconds for which keys and carried values are kept."""
         self._folders, self._table, self._retention = folders, table, retention
         self._name = quote(table, safe="")
-        #: Whether some of the table's changes leave values out (unavailable values); None while nobody has looked.
+        #: Whether changes of the table have unavailable values; None until it was checked.
         self.has_unavailable: bool | None = None
 
     @cached_property
@@ -50,7 +50,7 @@ class TableState:
 
 
 class TableStates:
-    """The state of every table of a run. Threads share it; one table's is used by one thread at a time."""
+    """State of every table of a run. Threads share it; only one thread at a time uses the state of one table."""
 
     def __init__(self, folders: CheckpointFolders, retention: float) -> None:
         """``folders``: the checkpoint's; ``retention``: seconds."""
@@ -59,7 +59,7 @@ class TableStates:
         self._lock = threading.Lock()
 
     def names(self) -> set[str]:
-        """The tables of which something was noted."""
+        """Return the tables with any state."""
         folders = self._folders
         by_table = (folders.deleted_keys, folders.key_changes, folders.truncate_markers, folders.snapshots)
         states = {name for folder in by_table for name in folder.names()}
@@ -67,7 +67,7 @@ class TableStates:
         return {unquote(name) for name in states | modes}
 
     def of(self, table: str) -> TableState:
-        """The state of a table, the same object whenever it is asked for."""
+        """Return the state of a table, always the same object."""
         with self._lock:
             if table not in self._states:
                 self._states[table] = TableState(self._folders, table, self._retention)

@@ -211,7 +211,7 @@ class BatchProcessor:
     def _batch_progress(
         self, batch: int, started: datetime, start: float, tables: tuple[TableProgress, ...], *others: Any
     ) -> BatchProgress:
-        """``started`` and ``start``: the same time, by the wall clock and by the monotonic one."""
+        """Return the progress. ``started`` and ``start``: the same time, by the wall clock and by the monotonic one."""
         seconds = round(time.monotonic() - start, 3)
         return BatchProgress(
             self._plan.name, batch, started.isoformat(timespec="milliseconds"), seconds, tables, *others

@@ -1,4 +1,4 @@
-"""Maintenance beside a run: one table at a time, between its batches, and never in the way of one for long."""
+"""Maintenance of tables: steps that are due, and sizes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Maintained:
-    """What maintenance did to a table: the step, what it found, what came of it; ``error``: why it failed.
+    """Result of a maintenance step for a table. ``what``: what it found; ``error``: why it failed.
 
-    ``outcome`` is None where the step was only looked for.
+    ``outcome`` is None if the step was not run.
     """
 
     table: str
@@ -52,7 +52,7 @@ Report = Callable[[Maintained], None]
 
 
 class SteadyClock:
-    """Seconds since 1970, never ahead of the time that has gone by since it was made: nothing is old because a clock jumped."""
+    """Clock in seconds since 1970 that never runs ahead of the elapsed time: a jump of the system clock makes nothing old."""
 
     def __init__(self, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._elapsed = clock, elapsed
@@ -64,7 +64,7 @@ class SteadyClock:
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """A table of a pipeline in one sink, and its size."""
+    """Table of a pipeline in one sink, and its size."""
 
     table: str
     sink: str
@@ -72,13 +72,13 @@ class MeasuredTable:
 
 
 def find_tables(checkpoint: CheckpointFolders) -> list[str]:
-    """The tables that a pipeline has written, by what is in its checkpoint."""
+    """Return the tables that a pipeline has written, from its checkpoint."""
     progress = {table.table for batch in ProgressLog(checkpoint.batch_progress).all() for table in batch.tables}
     return sorted(progress | TableStates(checkpoint, 0.0).names())
 
 
 def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[MeasuredTable]:
-    """The size of each table in each sink; those are left out that a sink does not have, or cannot measure."""
+    """Return the size of each table in each sink, except tables that a sink does not have or cannot measure."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
     for table in tables:
         for sink in plan.sinks:
@@ -91,7 +91,7 @@ def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[
 
 
 def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
-    """Does what is due for tables, now; ``dry_run``: only looks. What fails is an item with its error."""
+    """Run the steps that are due for tables; ``dry_run``: only list them. A failed step is an item with its error."""
     session = Sessions(spark, plan.sql_conf).of("maintenance")
     policy = replace(plan.settings.maintenance.policy, files=2, clock=SteadyClock())
     for table in tables:
@@ -120,8 +120,8 @@ def maintain_table(
                 started = time.monotonic()
                 outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
             yield Maintained(table.name, sink.name, step.name, step.what, outcome, time.monotonic() - started)
-    except Exception as raised:  # noqa: BLE001 - the batches go on, and so do the other tables
+    except Exception as raised:  # noqa: BLE001 - the batches and the other tables continue
         error = translate(raised, plan, sink)
-        # How to go on with a write is of no use here: it is tried again the next time.
+        # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
         text = plan.redact(error.what if isinstance(error, RetriableError) else str(error))
         yield Maintained(table.name, sink.name, step.name if step else "look", step.what if step else "", error=text)

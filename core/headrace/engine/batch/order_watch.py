@@ -1,4 +1,4 @@
-"""Tables whose order is no longer what it was: positions from before and from now on cannot be compared."""
+"""Detection of tables whose order changes: their earlier and later positions cannot be compared."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class OrderWatch:
-    """Notices that a table's order changes, and gives the table an epoch of its own from that batch on."""
+    """Detector of order changes. It gives a table a new epoch from that batch on."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._epochs, self._orders = checkpoint.epochs, checkpoint.orders
 
     def check(self, plan: Plan, context: SourceContext, targets: Sequence[Target], batch: int) -> dict[str, str]:
-        """Table → what is to be said of it. Comes before anything of the batch is applied; the same batch may come again."""
+        """Return table → note about its new order. Called before anything of the batch is written; a batch may be repeated."""
         made_of = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
         origins = self._read_origins(plan, context, [topic for topic, order in made_of.items() if order == PLACE_ORDER])
         orders = {topic: Order(order, origins.get(topic, "")) for topic, order in made_of.items() if order}
@@ -39,7 +39,7 @@ class OrderWatch:
         }
 
     def _read_origins(self, plan: Plan, context: SourceContext, topics: Collection[str]) -> dict[str, str]:
-        """Not worth a failure: a source that is away says so when it is read."""
+        """Return where offsets start. An error is ignored: the next read of the source reports it."""
         if not topics:
             return {}
         try:
@@ -48,7 +48,7 @@ class OrderWatch:
             return {topic: known.origin for topic in topics if (known := self._orders.get(topic))}
 
     def _describe_change(self, topic: str, order: Order | None) -> str | None:
-        """What is other than it was; None for a topic that is as it was, or new."""
+        """Describe how a topic's order has changed; None for an unchanged or new topic."""
         known = self._orders.get(topic)
         if known is None or order is None or known == order:
             return None

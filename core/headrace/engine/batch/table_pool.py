@@ -1,4 +1,4 @@
-"""Tables side by side, and what came of each."""
+"""Parallel processing of tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headrace.errors import HeadraceError, RetriableError
 from headrace.progress.model import TableProgress
 from headrace.sdk.format import UnknownSchemaError
 
-#: Tables of one batch that are applied at the same time.
+#: Tables of one batch that are processed at the same time.
 PARALLEL_TABLES = 8
 
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """What came of a table's part of a batch. ``seconds``: what it took; ``error``: why it failed."""
+    """Result of processing one table. ``seconds``: its duration; ``error``: why it failed."""
 
     progress: tuple[TableProgress, ...] = ()
     error: HeadraceError | None = None
@@ -31,13 +31,13 @@ class TableOutcome:
 
 
 class TablePool:
-    """Applies tables side by side, and no longer waits for one that takes too long."""
+    """Pool that processes tables in parallel, and stops waiting for a table that takes too long."""
 
     def __init__(self, cancel: Callable[[str], None], timeout: float) -> None:
-        """``cancel``: ends a table's Spark jobs; ``timeout``: seconds that a table may take."""
+        """``cancel``: cancels a table's Spark jobs; ``timeout``: seconds that a table may take."""
         self._cancel, self._timeout = cancel, timeout
         self._lock = threading.Lock()
-        #: When a table's part began, and those that were not waited for.
+        #: Start time of each table, and tables that are no longer waited for.
         self._began: dict[str, float] = {}
         self._hung: dict[str, Future[TableOutcome]] = {}
 
@@ -45,7 +45,7 @@ class TablePool:
         self, targets: Sequence[Target], process_table: Callable[[Target], TableOutcome]
     ) -> dict[str, TableOutcome]:
         """Process each table and return the outcomes. ``process_table`` raises nothing."""
-        with self._lock:  # one that has to wait for a thread has not begun
+        with self._lock:  # A table that waits for a thread has not started.
             for target in targets:
                 self._began.pop(target.name, None)
         pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="headrace-table")
@@ -54,7 +54,7 @@ class TablePool:
         return {name: self._wait(name, part) for name, part in parts.items()}
 
     def check_free(self, table: str) -> None:
-        """RetriableError while a table's part that was not waited for has not ended."""
+        """Raise RetriableError while a write of the table that timed out has not ended."""
         with self._lock:
             part = self._hung.get(table)
         if part is not None and not part.done():

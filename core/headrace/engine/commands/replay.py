@@ -138,7 +138,7 @@ class _Replay:
             next(store for store in self._stores if store.has_stored(dead_letters)).restore(dead_letters, item)
 
     def _events(self, context: SourceContext, dead_letters: DataFrame) -> list[Events]:
-        """The dead letters' records: as a broker gave them, or from their files once more."""
+        """Return the dead letters' records as events: as the broker sent them, or read from their files again."""
         from pyspark.sql import functions as F
 
         by_topic = {t: dead_letters.where(F.col("topic") == t) for t in _distinct(dead_letters, "topic")}
@@ -149,35 +149,35 @@ class _Replay:
         return [replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in several]
 
     def _find_missing_files(self, context: SourceContext, claimed: DataFrame) -> list[str]:
-        """The files of dead letters that are not there any more, or that have fewer records."""
+        """Return the files of dead letters that no longer exist, or have fewer records."""
         from pyspark.sql import functions as F
 
         wanted = claimed.where(self._condition)
         dead_letters = {row["file"]: row["count"] for row in wanted.groupBy("file").count().collect()}
         records = {file: 0 for file in dead_letters if Folder(context.spark, unquote(file)).exists()}
         for events in self._events(context, wanted.where(F.col("file").isin(list(records)))):
-            if events.error is not None:  # which its table will say
+            if events.error is not None:  # Its table reports it.
                 return []
             counts = events.load(context.spark, events.schema).groupBy(E.FILE).count().collect()
-            for row in counts:  # of each part of a topic
+            for row in counts:  # One per part of a topic.
                 records[row[E.FILE]] = records.get(row[E.FILE], 0) + row["count"]
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
 
 
 def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
-    """Which dead letters are meant."""
+    """Return the condition that selects the dead letters."""
     from pyspark.sql import functions as F
 
     conditions = [F.col(column) == value for column, value in (("reason", reason), ("table", table)) if value]
-    if plan.source.yields_records:  # the others hold what the transforms made of them
+    if plan.source.yields_records:  # Those of files hold what the transforms returned.
         conditions.append(~F.col(MASKED))
-        # What was kept of these is not the record.
+        # These do not have the whole record.
         conditions.append(F.col("reason") != RejectReason.TOO_LARGE)
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 
 def _records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
-    """Dead letters as a broker gave them."""
+    """Return dead letters as records of a broker."""
     from pyspark.sql import functions as F
 
     columns = ("key", "value", "headers", "topic", "partition", "offset", F.col("seen").alias("timestamp"))
@@ -185,16 +185,16 @@ def _records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
 
 
 def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSession, schema: StructType) -> DataFrame:
-    """Those of the events that are dead letters."""
+    """Return the events that are dead letters."""
     from pyspark.sql import functions as F
 
     number, file, offset = (PREFIX + name for name in ("number", "letter_file", "letter_offset"))
     names = move_to_session(dead_letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
-    frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # the others are no changes
+    frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # Others are no changes.
     frame = frame.withColumn(number, number_in_file(E.OFFSET, E.FILE, E.PLACE))
     is_same = (F.col(E.FILE) == F.col(file)) & (F.col(number) == F.col(offset))
-    # Those that are dead letters again are numbered once more, from here.
+    # Records that are dead letters again are numbered from here.
     matches = frame.join(F.broadcast(names), is_same, "left_semi")
     return matches.withColumn(E.OFFSET, F.col(number) - records_before(E.FILE, E.PLACE)).drop(number)
 

@@ -1,4 +1,4 @@
-"""A table is made equal to a snapshot: what was not in it, and is older, goes, as before a truncate at the place where it began."""
+"""Resync: a table is made equal to a snapshot. Older rows that are not in it are removed, like before a truncate at its start."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Resync:
-    """What a resync did to a sink's table.
+    """Result of a resync for a sink's table.
 
-    ``batch``: the first that had rows of the snapshot; ``seen``: when, UTC, ISO 8601; ``removed``: rows that are gone.
+    ``batch``: the first with rows of the snapshot; ``seen``: when, UTC, ISO 8601; ``removed``: number of removed rows.
     """
 
     table: str
@@ -41,10 +41,10 @@ class Resync:
 
 
 def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) -> list[Resync]:
-    """Removes the rows that are older than a table's newest snapshot, from every sink that upserts. No run may go on meanwhile.
+    """Remove the rows that are older than a table's newest snapshot from every upsert sink. The pipeline must not run meanwhile.
 
-    ``now``: even if the snapshot has not come to its end, or has dead letters. ConfigError when nobody can say what may go.
-    What was removed does not come back; the same again removes nothing.
+    ``now``: also if the snapshot has not ended, or has dead letters. ConfigError if it is unknown which rows to remove. Late
+    changes do not restore removed rows; repeating it removes nothing.
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
     state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)
@@ -103,7 +103,7 @@ def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
 
 
 def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
-    """ConfigError where a snapshot does not say what belongs in the table."""
+    """Raise ConfigError if a snapshot does not define the content of the table."""
     if len(snapshot.topics) > 1:
         raise ConfigError(
             f"{len(snapshot.topics)} topics feed it, and a snapshot of one says nothing of the others: "
@@ -120,7 +120,7 @@ def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None
 
 
 def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
-    """ConfigError where rows of the snapshot are not in the table yet."""
+    """Raise ConfigError if rows of the snapshot are not in the table yet."""
     if not snapshot.has_ended:
         raise ConfigError(
             f"its snapshot, which began in batch {snapshot.batch}, has not come to its end",

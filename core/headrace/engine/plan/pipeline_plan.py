@@ -1,4 +1,4 @@
-"""A pipeline with its plugins built: what the engine runs."""
+"""Plan of a pipeline: its plugins, built, and everything else that the engine needs to run it."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class Plan:
     transforms: tuple[Transform, ...] = ()
     value_format: Format | None = None
     key_format: Format | None = None
-    #: Those of its addresses.
+    #: File systems of the pipeline's addresses.
     file_systems: tuple[FileSystem, ...] = ()
     spark_conf: dict[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     #: The table that keeps dead letters; None: files in the checkpoint.
     dead_letter_table: DeadLetterTable | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
-    #: Dialects that are installed and neither named nor at home: asked when no other knows a shape.
+    #: Installed dialects of other distributions that the file does not name: used if no other dialect matches.
     fallback_dialects: FallbackDialects = field(default_factory=dict)
-    #: How the pipeline is built again; None: its file has no references.
+    #: How to build the pipeline again; None: its file has no references.
     renewal: Renewal | None = field(default=None, repr=False)
 
     def with_credentials_of(self, renewed: Plan) -> Plan:
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def sql_conf(self) -> dict[str, str]:
-        """Settings of headrace's own sessions: the plugins', and over them the pipeline's."""
+        """Settings of headrace's own sessions: the plugins' settings, overridden by the pipeline's."""
         conf: dict[str, str] = {}
         for plugin in self.plugins:
             conf.update(plugin.sql_conf)
@@ -94,18 +94,18 @@ class Plan:
 
     @property
     def removes_rows(self) -> bool:
-        """Whether what the database deletes is removed, and not kept or left out."""
+        """Whether rows that the database deletes are removed, rather than kept or left out."""
         return all(transform.deletes_rows for transform in self.transforms if transform.flattens)
 
     @property
     def applies_tombstones(self) -> bool:
-        """Whether a tombstone may remove a row: from a sink that keeps one row per key."""
+        """Whether a tombstone may remove a row: some sink must keep one row per key."""
         modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
         return self.removes_rows and not modes.isdisjoint((None, "upsert"))
 
     @property
     def stores_tombstones(self) -> bool:
-        """Whether a sink that appends is given tombstones."""
+        """Whether a sink that appends takes tombstones."""
         return any(TOMBSTONE in sink.record_columns() for sink in self.sinks)
 
     @property
@@ -114,7 +114,7 @@ class Plan:
 
     @property
     def mask_rules(self) -> dict[str, str]:
-        """Column → the rules that hide it, without anything secret."""
+        """Column → its masking rules, without secrets."""
         rules: dict[str, str] = {}
         for transform in self.transforms:
             for column, rule in transform.rules().items():
@@ -134,16 +134,16 @@ class Plan:
         )
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        """What a topic of this schema tells of the stream itself, when it holds no rows."""
+        """Return the description of a topic with stream metadata and no rows; None for other topics."""
         return next((what for d in self.dialects if (what := d.metadata_topic(topic, schema))), None)
 
     def row_fields(self, schema: StructType) -> Collection[str]:
-        """The fields of events of this schema that are rows of their table, as the dialect says that is to read them."""
+        """Return the fields of events of this schema that are rows of their table."""
         dialect = self._find_dialect(schema)
         return [name for name in dialect.row_fields if name in schema.names] if dialect else []
 
     def dialect_of(self, events: Events) -> Dialect:
-        """The first dialect that matches a topic's events. Raises why the topic could not be read; DataError without one."""
+        """Return the first dialect that matches a topic's events. Raises the topic's read error; DataError without a dialect."""
         if events.error is not None:
             raise events.error
         try:
@@ -169,13 +169,13 @@ class Plan:
         return next(iter(found.values()), None)
 
     def reason_owners(self, events: Events) -> dict[str, str]:
-        """Reason → the plugin that rejects a record for it; under an empty text, for all others."""
+        """Return reason → the plugin that rejects records for it. An empty string stands for all other reasons."""
         reader = self.value_format or self.source
         owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
         return owners | dict.fromkeys((RejectReason.KEY_MISSING, RejectReason.TOO_LARGE), "headrace")
 
     def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
-        """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""
+        """Return the column types of a topic's table, without columns that a transform changes; empty without a table."""
         route = self.routes.of(topic)
         if route is None:
             return {}

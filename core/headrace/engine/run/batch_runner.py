@@ -30,7 +30,7 @@ Listener = Callable[[BatchProgress], None]
 
 
 class BatchRunner:
-    """Runs batches with the current plan, and the catch-up of tables that were set aside."""
+    """Runner of batches with the current plan, and of the catch-up of tables that were set aside."""
 
     def __init__(
         self,

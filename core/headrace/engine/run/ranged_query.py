@@ -19,7 +19,7 @@ from headrace.sdk.source import Offset, RangedSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Seconds that a source is left alone at least when it had nothing, as Spark does it.
+#: Minimum pause in seconds after a read without new records, as in Spark.
 _MIN_PAUSE_SECONDS = 0.01
 
 _REPORT = "report it to its author"
@@ -86,7 +86,7 @@ class RangedQuery(Query):
 
 
 def check_frame(source: RangedSource, frame: Any) -> DataFrame:
-    """What a source read. PluginError when that is no DataFrame."""
+    """Return the frame that a source read. PluginError if it is not a DataFrame."""
     from pyspark.sql import DataFrame
 
     if not isinstance(frame, DataFrame):
@@ -96,7 +96,7 @@ def check_frame(source: RangedSource, frame: Any) -> DataFrame:
 
 
 def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
-    """What a source gave as an offset. PluginError when it is none."""
+    """Return an offset of a source. PluginError if it is invalid."""
     try:
         json.dumps(offset)
         is_offset = isinstance(offset, dict)
@@ -112,7 +112,7 @@ def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
 
 
 def check_next(source: RangedSource, start: Offset, given: Any) -> Offset:
-    """What a source gave as the end of the next batch. PluginError when its numbers went down, and nothing else changed."""
+    """Return the end of the next batch. PluginError if its numbers decreased and nothing else changed."""
     end = check_offset(source, "latest", given)
     old, new = dict(_list_leaves(start)), dict(_list_leaves(end))
     changed = [(old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]]
@@ -126,7 +126,7 @@ def check_next(source: RangedSource, start: Offset, given: Any) -> Offset:
 
 
 def _list_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Path → value, of all that is within mappings."""
+    """Return path → value of all leaves within mappings."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _list_leaves(inner, (*path, str(name)))

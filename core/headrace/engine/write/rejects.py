@@ -1,4 +1,4 @@
-"""Changes that are no rows: truncates empty the table, the rest is dead letters, left out, or stops the run."""
+"""Handling of rejected changes: a truncate empties the table; others are dead letters, are dropped, or stop the run."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rejected:
-    """How many records of a table's batch became dead letters, and how many were left out because the file says so.
+    """Number of dead letters of a table's batch, and of records that the file drops.
 
-    ``has_other_tables``: some were of another table of the database than the topic is of.
+    ``has_other_tables``: some records were of another source table than their topic.
     """
 
     dead_letters: int = 0
@@ -36,18 +36,18 @@ class Rejected:
 
 
 class Rejects:
-    """Sees to the changes of a batch that have an ERROR."""
+    """Handler of the changes of a batch that have an ERROR."""
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint, writer: SinkWriter, replay: ReplayRun | None = None) -> None:
-        """``replay``: of which the changes are part, if they are dead letters."""
+        """``replay``: the replay that the changes belong to, if they are dead letters."""
         self._plan, self._writer, self._replay = plan, writer, replay
         self._store = open_stores(plan.dead_letter_table, checkpoint.dead_letters)[0]
 
     def handle(self, changes: Changes, table_plan: TablePlan, events: Events, marker: TruncateMarker) -> Rejected:
-        """Empties the table for a truncate, then stores dead letters. Needs every field of the changes.
+        """Empty the table for a truncate, then save dead letters. Needs every field of the changes.
 
-        ``events``: of one of the table's topics; ``marker``: the table's. Comes after the batch's rows, of which some may be
-        older than a truncate, too. A truncate that not every sink can apply is a dead letter as well.
+        ``events``: of one of the table's topics; ``marker``: the table's. It follows the batch's rows, some of which may be older
+        than a truncate, too. A truncate that some sink cannot apply is also a dead letter.
         """
         counts, truncate = self._count(changes, table_plan)
         if truncate is not None:
@@ -72,7 +72,7 @@ class Rejects:
         return Rejected(sum(counts.values()) - dropped, dropped, RejectReason.OTHER_TABLE in counts)
 
     def _count(self, changes: Changes, table_plan: TablePlan) -> tuple[dict[str, int], str | None]:
-        """Records by reason, and the position of the last truncate that empties the table."""
+        """Return the number of records by reason, and the position of the last truncate that empties the table."""
         from pyspark.sql import functions as F
 
         is_truncate = F.col(ERROR) == RejectReason.TRUNCATED

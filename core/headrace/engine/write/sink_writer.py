@@ -1,4 +1,4 @@
-"""Rows into sinks: all sinks of a table side by side, each in a session of its own, with another try where that is worth it."""
+"""Writes into sinks: all sinks of a table in parallel, each in its own session, with retries."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _REPORT = "report it to its author"
 
 
 class SinkWriter:
-    """Writes what a batch has for a table into all sinks of a plan."""
+    """Writer of a table's batch into all sinks of a plan."""
 
     def __init__(self, plan: Plan, sessions: Sessions) -> None:
         self._plan, self._sessions = plan, sessions
 
     def session_of(self, table: str) -> SparkSession:
-        """The session in which the first sink writes a table, and in which its changes are planned."""
+        """Return the session in which the first sink writes a table, and in which its changes are planned."""
         return self._session(table, self._plan.sinks[0], "0")
 
     def read_stored(self, sink: Sink, table: Table) -> DataFrame | None:
-        """A sink's table in the session in which its changes are planned; None when there is none."""
+        """Return a sink's stored table in the session in which its changes are planned; None without a table."""
         return read_stored(sink, table, self.session_of(table.name))
 
     def write(self, table_plan: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
-        """Writes each sink the frame of its mode; the results in the order of the sinks, once all have ended."""
+        """Write the frame of its mode into each sink. Return the results in the order of the sinks, after all have ended."""
         with ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink") as pool:
             writes = [
                 pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
@@ -50,7 +50,7 @@ class SinkWriter:
             return [write.result() for write in writes]
 
     def truncate(self, table_plan: TablePlan, marker: TruncateMarker) -> None:
-        """Removes the stored rows that are older than a truncate."""
+        """Remove the stored rows that are older than a truncate."""
         batch = self._batch(table_plan.marks.truncate, table_plan, "upsert")
         for sink in table_plan.truncated_sinks:
             stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
@@ -59,14 +59,14 @@ class SinkWriter:
                 self.retry(sink, table_plan.table.name, lambda s=sink, d=deletes: s.write(table_plan.table, d, batch))  # type: ignore[misc]
 
     def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
-        """Removes rows for which the batch has tombstones alone."""
+        """Remove the rows of tombstones."""
         session = self._session(table_plan.table.name, sink, "truncate")
         rows, batch = move_to_session(deletes, session), self._batch(table_plan.marks.tombstones, table_plan, "upsert")
         with tag_jobs(session, self._plan.checkpoint, table_plan.table.name):
             return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
-        """Write, and repeat it while it raises a RetriableError. ``sink``: the one that writes; None: headrace itself."""
+        """Run a write, and repeat it while it raises a RetriableError. ``sink``: the one that writes; None for headrace itself."""
         where = f"table {table}, sink {sink.name}" if sink else f"table {table}"
 
         def translate_with_place(raised: Exception) -> HeadraceError:
@@ -101,7 +101,7 @@ class SinkWriter:
 
 
 def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:
-    """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
+    """Keep only the record columns that a sink stores, and tombstones only if it stores them."""
     wanted = set(sink.record_columns())
     if table_plan.keeps_tombstones and TOMBSTONE not in wanted:
         rows = drop_tombstone_rows(rows)
@@ -109,7 +109,7 @@ def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFr
 
 
 class SinkPoller:
-    """Calls ``on_idle`` of sinks, which may have work without new rows."""
+    """Caller of ``on_idle`` of sinks, which may have work without new rows."""
 
     def __init__(self, pipeline: str, sessions: Sessions) -> None:
         """``pipeline``: the checkpoint's id."""

@@ -1,4 +1,4 @@
-"""One table's part of a batch: the named steps, in the order that makes it right."""
+"""Write of one table's part of a batch: named steps, in the order that correctness requires."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class TableWriter:
-    """Applies a table's part of a batch; the same part again changes nothing."""
+    """Writer of a table's part of a batch. Writing the same part again changes nothing."""
 
     def __init__(
         self,
@@ -111,13 +111,15 @@ class TableWriter:
             is_cached = not table_plan.is_read_once or balance.has_undeclared_filters
             if is_cached:
                 scope.enter_context(cache_rows(frames))
-                balance.count_filtered()  # raises before anything is written
+                balance.count_filtered()  # Raises before anything is written.
             results = self._sinks.write(table_plan, frames)
             state.modes.note(table_plan.default_modes)
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
-            if was_read and counts.rows_in is not None:  # else Spark delivers nothing, and would be waited for again
+            if (
+                was_read and counts.rows_in is not None
+            ):  # Otherwise Spark delivers no counts, and waiting for them again is useless.
                 counts = counts.with_filtered(balance.count_filtered())
             if table_plan.remembers_deletes and counts.upsert_deletes != 0:
                 state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch)
@@ -132,7 +134,7 @@ class TableWriter:
     def _upsert_rows(
         self, rows: DataFrame, table_plan: TablePlan, state: TableState, counter: RowCounter
     ) -> Iterator[tuple[DataFrame, DataFrame]]:
-        """What is left of the accepted rows to be upserted; and the latest row of each key, or its tombstone."""
+        """Return the rows to upsert; and the latest row of each key, or its tombstone."""
         read_stored = partial(self._sinks.read_stored, table_plan.upsert_sinks[0], table_plan.table)
         rows = drop_before_truncate(keep_for_upsert(rows, table_plan), state)
         with carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried:
@@ -143,16 +145,16 @@ class TableWriter:
     def _note_snapshot(
         self, changes: Changes, table_plan: TablePlan, state: TableState, counts: Counts, topics: list[str]
     ) -> None:
-        """Notes the newest snapshot of which the batch had rows, now that they are in the tables."""
+        """Note the newest snapshot with rows in the batch, after they were written."""
         seen = counts.snapshot
-        if counts.rows_in is None:  # the tables had the batch already, and what was noted of it is not known
+        if counts.rows_in is None:  # The tables had the batch already, so the counts of its first run are unknown.
             aggregates = snapshot_aggregates(table_plan.marks.epoch)
             (row,) = changes.frame.agg(*[column.alias(name) for name, column in aggregates.items()]).collect()
             seen = SeenSnapshot.of(row.asDict())
         state.snapshot.note(seen, table_plan.marks.batch, table_plan.table.key, topics)
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
-        """DataError when what comes now asks for another mode than a table was begun in: its rows would be kept in two ways."""
+        """Raise DataError if the changes require another mode than that of the existing table: it would mix two kinds of rows."""
         for sink in table_plan.modes:
             now, was = table_plan.default_modes.get(sink.name), state.modes.of(sink.name)
             if now and was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
@@ -167,7 +169,7 @@ class TableWriter:
     def _reject_all(
         self, target: Target, table_plan: TablePlan, state: TableState, started: float
     ) -> list[TableProgress]:
-        """Of records without a column nothing can be written."""
+        """Reject all records of events without columns."""
         rejected = self._reject(target, table_plan, state)
         count = rejected.dead_letters + rejected.dropped
         results = [WriteResult() for _ in table_plan.modes]
@@ -196,13 +198,13 @@ class TableWriter:
         )
 
     def _has_one_table(self, target: Target) -> bool:
-        """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""
+        """Return whether a table has had only one topic, and that topic only this table: otherwise a tombstone's table is unknown."""
         topics = {*target.topics, *self._checkpoint.orders.topics}
         own = [topic for topic in topics if self._plan.routes.table_of(topic) == target.name]
         return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])
 
     def _had_unavailable(self, target: Target) -> bool:
-        """Whether a stored row has had changes that left values out: then a change that leaves out nothing may be late."""
+        """Return whether a stored row has had unavailable values: then a complete change may be late."""
         if not self._reader.may_leave_out(target):
             return False
         tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]

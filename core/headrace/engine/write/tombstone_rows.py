@@ -1,4 +1,4 @@
-"""What is left of a batch when its rows are written: tombstones of keys of which it has nothing else."""
+"""Removal of rows by tombstones of keys without another change in the batch, after the batch's rows were written."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Removed:
-    """Rows that tombstones removed from a sink's table, and what came of the write."""
+    """Number of rows that tombstones removed from a sink's table, and the result of the write."""
 
     rows: int
     result: WriteResult
 
     def add_to(self, result: WriteResult) -> WriteResult:
-        """The result of the batch's rows with what came of their removal after it."""
+        """Return the result of the batch's rows, combined with that of their removal."""
         size = None if result.bytes is None else result.bytes + (self.result.bytes or 0)
         return replace(result, version=self.result.version or result.version, bytes=size)
 
@@ -37,9 +37,9 @@ class Removed:
 def remove_rows(
     tombstones: DataFrame, table_plan: TablePlan, state: TableState, sinks: SinkWriter
 ) -> Mapping[Sink, Removed]:
-    """Removes the stored rows that are older than a tombstone of their key, from each sink that upserts and has some.
+    """Remove the stored rows that are older than a tombstone of their key, from each upsert sink that has some.
 
-    The same again removes nothing. ``tombstones``: one for each key, with the key's columns and POSITION.
+    Repeating it removes nothing. ``tombstones``: one per key, with the key's columns and POSITION.
     """
     key = table_plan.table.key
     deleted = state.deleted_keys if table_plan.remembers_deletes else None
@@ -53,7 +53,7 @@ def remove_rows(
                 deletes[sink] = scope.enter_context(materialize(found))
         counts = {sink: count for sink, found in deletes.items() if (count := found.count())}
         if counts and deleted:
-            # Before the tables: once a row is gone, a batch that is repeated does not find what is to be remembered.
+            # This precedes the tables: once a row is removed, a repeated batch would not find the delete to remember.
             rows = reduce(lambda a, b: a.unionByName(b), [deletes[sink] for sink in counts])
             deleted.remember(rows, key, table_plan.marks.batch)
         return {sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink])) for sink, count in counts.items()}

@@ -1,12 +1,12 @@
-"""The steps of a table's part of a batch, from its changes to the rows that sinks are given.
+"""Steps of a table's part of a batch, from its changes to the rows for its sinks.
 
-Their order is what makes a table right. A truncate comes before all else, so that nothing older than it is carried, counted or
-merged. Values go to new keys before a key is deduplicated, for they are changes of the new key. Deletes that were applied earlier
-are looked at last, when one row is left of each key.
+Correctness depends on their order. The truncate comes first, so that nothing older is carried, counted or merged. Values are
+carried to new keys before deduplication, because they are changes of the new key. Deletes of earlier batches come last, when one
+row is left of each key.
 
-A step may drop rows and change values; it keeps DELETED, POSITION and the key. After ``deduplicate`` there is at most one
-complete row per key, and at most one partial update beside it. What is durable is written before the tables by
-``carry_values_to_new_keys``, so that a repeated batch finds it, and after the tables by ``TableState.deleted_keys.remember``.
+A step may drop rows and change values; it keeps DELETED, POSITION and the key. After ``deduplicate`` there is at most one complete
+row per key, and at most one partial update in addition. ``carry_values_to_new_keys`` stores its state before the tables are
+written, so that a repeated batch finds it; ``TableState.deleted_keys.remember`` stores it after the tables.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
+    """Return the changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
 
-    Keeps every change without an ERROR. The rest is seen to by ``Rejects``.
+    It keeps every change without an ERROR. ``Rejects`` handles the others.
     """
     from pyspark.sql import functions as F
 
@@ -74,30 +74,30 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 
 def changes_alone(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The rows without tombstones, which no table that is upserted is given."""
+    """Drop tombstones, which upserted tables do not store."""
     return drop_tombstone_rows(rows) if table_plan.has_tombstones else rows
 
 
 def keep_for_upsert(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The accepted rows without what is there for sinks that append: columns of records, and tombstones that remove no row."""
+    """Drop the columns and tombstones that only append sinks need."""
     rows = rows.drop(*table_plan.record_columns)
     return drop_tombstone_rows(rows) if table_plan.keeps_tombstones and not table_plan.has_tombstones else rows
 
 
 def tombstones_alone(rows: DataFrame) -> DataFrame:
-    """Of the deduplicated rows the tombstones: those of keys of which the batch has nothing else."""
+    """Return the tombstones of deduplicated rows: those of keys without another change in the batch."""
     from pyspark.sql import functions as F
 
     return rows.where(is_tombstone(F.col(POSITION)))
 
 
 def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
+    """Return the accepted rows for append tables: unavailable values are null, and listed if the tables accept new columns."""
     return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP)
 
 
 def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
+    """Return the accepted rows for a changelog: with the operation of each change; a delete is a row like any other."""
     from pyspark.sql import functions as F
 
     rows = _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan)
@@ -105,7 +105,7 @@ def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 
 def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
-    """The rows that came after the table's last truncate, and tombstones. Needs POSITION in the batch's epoch."""
+    """Drop rows before the table's last truncate; tombstones stay. Needs POSITION in the batch's epoch."""
     return state.truncate.drop_older(rows.drop(OP, TOPIC))
 
 
@@ -113,9 +113,10 @@ def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
 def carry_values_to_new_keys(
     rows: DataFrame, table_plan: TablePlan, state: TableState, read_stored: Callable[[], DataFrame | None]
 ) -> Iterator[DataFrame]:
-    """The rows, and the values that rows whose primary key changed take along, as partial updates of their new keys.
+    """Add the values of rows whose primary key changed, as partial updates of their new keys.
 
-    Needs UNAVAILABLE, NEW_KEY and KEY_CHANGE_POSITION, and drops the last two. ``read_stored``: the table that has the old rows.
+    Needs UNAVAILABLE, NEW_KEY and KEY_CHANGE_POSITION, and drops the last two. ``read_stored``: returns the table with the old
+    rows.
     """
     if not table_plan.has_key_changes:
         yield rows
@@ -125,9 +126,9 @@ def carry_values_to_new_keys(
 
 
 def deduplicate(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The latest change of each key, its unavailable values filled from older changes of the batch.
+    """Return the latest change of each key, unavailable values filled from older changes of the batch.
 
-    A tombstone is left where the batch has nothing else of its key.
+    A tombstone is kept if the batch has no other change of its key.
     """
     return (fill_from_older if table_plan.unavailable else latest_per_key)(rows, table_plan.table.key)
 
@@ -135,7 +136,7 @@ def deduplicate(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 def drop_late_after_delete(
     rows: DataFrame, table_plan: TablePlan, state: TableState
 ) -> AbstractContextManager[DataFrame]:
-    """The rows, but those that are older than a delete that an earlier batch applied."""
+    """Drop the rows that are older than a delete of an earlier batch."""
     return (
         state.deleted_keys.drop_late(rows, table_plan.table.key) if table_plan.remembers_deletes else nullcontext(rows)
     )
@@ -143,7 +144,7 @@ def drop_late_after_delete(
 
 @contextmanager
 def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
-    """The frames are read now, once, and kept meanwhile."""
+    """Cache the frames, read with one action, for the time of the block."""
     cached = [frame.persist() for frame in frames.values()]
     try:
         reduce(lambda a, b: a.unionByName(b), [f.agg({"*": "count"}) for f in cached]).collect()
@@ -158,7 +159,7 @@ def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 
 def _without_key_changes(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The rows without what only upserts need; names of unavailable values stay where every table takes new columns."""
+    """Drop the columns that only upserts need. Names of unavailable values stay if every table accepts new columns."""
     if not table_plan.unavailable:
         return rows
     takes_columns = all(s.capabilities.schema_evolution for s, mode in table_plan.modes.items() if mode != "upsert")
@@ -167,10 +168,10 @@ def _without_key_changes(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
 
 
 def _name_records(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """The rows with positions that no other record of the whole source has: a row that is appended has no other name.
+    """Make positions unique in the whole source: an appended row has no other key.
 
-    A position orders the changes of one key, and two topics may have records of one position. Drops TOPIC, unless a sink
-    wants it.
+    A position orders the changes of one key, so records of two topics may have the same one. TOPIC is dropped, unless a sink stores
+    it.
     """
     from pyspark.sql import functions as F
 

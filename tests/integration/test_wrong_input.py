@@ -13,6 +13,7 @@ from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, DataError, HeadraceError, PluginError
+from headrace.checkpoint.layout import CheckpointFolders
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.errors import RuleError
 from headrace.pipeline import Pipeline
@@ -168,7 +169,7 @@ def test_what_the_file_says_of_a_reason(tmp_path: Path, spark: SparkSession, bro
     (summary,) = job.run(spark).tables
     assert rows(job, spark) == [ARP, BAUER]
     assert summary.dead_letters == 1
-    log = ProgressLog(Folder(spark, job.checkpoint).folder("progress"))
+    log = ProgressLog(CheckpointFolders(Folder(spark, job.checkpoint)).batch_progress)
     (progress,) = (table for batch in log.all() for table in batch.tables)
     assert (progress.dead_letters, progress.dropped) == (1, 1)
     (letter,) = job.read("dead_letters", spark=spark).collect()
@@ -361,9 +362,10 @@ def test_a_checkpoint_of_another_pipeline_or_layout(tmp_path: Path, spark: Spark
     stored: dict[str, Any] = json.loads(head.read_text())
     for crc in head.parent.glob(".headrace.json.crc"):
         crc.unlink()
-    head.write_text(json.dumps({**stored, "layout": 99}))
-    with pytest.raises(ConfigError, match="has layout 99"):
-        pipeline(tmp_path).run(spark)
+    for layout in (1, 99):
+        head.write_text(json.dumps({**stored, "layout": layout}))
+        with pytest.raises(ConfigError, match=f"has layout {layout}; this version of headrace reads layout 2 only"):
+            pipeline(tmp_path).run(spark)
 
 
 def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:

@@ -19,7 +19,8 @@ from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.backlog import BacklogEntry
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.config.settings import Settings
-from headrace.engine.batch import catch_up
+from headrace.engine.batch.backlogs import Backlogs
+from headrace.engine.run import catch_up
 from headrace.errors import RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.reject_reason import RejectReason
@@ -147,7 +148,7 @@ def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Sh
     shop.add(2)
     shop.pipeline().run(spark)
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
-    assert not (shop.folder / "checkpoint/behind").exists() or not list((shop.folder / "checkpoint/behind").iterdir())
+    assert not (shop.folder / "checkpoint/backlog").exists() or not list((shop.folder / "checkpoint/backlog").iterdir())
 
 
 def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) -> None:
@@ -202,10 +203,12 @@ def test_a_batch_that_was_tried_is_tried_again_alone(
 ) -> None:
     monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
     applied: list[tuple[int, int]] = []
-    tables = catch_up.CatchUp(Folder(spark, str(tmp_path)), lambda _, entry: applied.append((entry.first, entry.last)))
-    tables.set_aside(BAD, 7, {BAD: [7]}, ConfigError("its dead letters could not be kept"), "full")
+    backlogs = Backlogs(Folder(spark, str(tmp_path)))
+    tables = catch_up.CatchUp(backlogs, lambda _, entry: applied.append((entry.first, entry.last)))
+    backlogs.set_aside(BAD, 7, {BAD: [7]}, ConfigError("its dead letters could not be kept"), "full")
+    tables.start(is_delayed=True)
     for batch in (8, 9, 10):
-        tables.defer(BAD, batch, lambda batch=batch: {BAD: [batch]})  # type: ignore[misc]
+        backlogs.defer(BAD, batch, lambda batch=batch: {BAD: [batch]})  # type: ignore[misc]
     assert tables.finish() is None
     assert applied == [(7, 7), (8, 9), (10, 10)]
 
@@ -225,7 +228,7 @@ def test_a_batch_that_nobody_could_read_again_is_not_passed_over(tmp_path: Path,
         shop.pipeline().run(spark)
     shop.lines = Forgetful
     shop.add(1)
-    with pytest.raises(ConfigError, match=f"table {BAD}: waits for what it missed"):
+    with pytest.raises(ConfigError, match=f"table {BAD}: waits for its backlog"):
         shop.pipeline().run(spark)
     shop.broken.unlink()
     shop.lines = LinesSource
@@ -324,11 +327,13 @@ def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: Spark
         if len(tried) < 3:
             raise ValueError("nobody thought of it")
 
-    tables = catch_up.CatchUp(Folder(spark, str(tmp_path)), apply)
-    tables.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    backlogs = Backlogs(Folder(spark, str(tmp_path)))
+    tables = catch_up.CatchUp(backlogs, apply)
+    backlogs.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    tables.start(is_delayed=True)
     until(lambda: len(tried) == 2, "the second try")
-    assert "ValueError: nobody thought of it" in str(tables.errors[BAD])
-    until(lambda: not tables.errors, "the table")
+    assert "ValueError: nobody thought of it" in str(backlogs.errors[BAD])
+    until(lambda: not backlogs.errors, "the table")
     assert [part.first for part in tried] == [7, 7, 7]
     assert not list(tmp_path.iterdir())
 

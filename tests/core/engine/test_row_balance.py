@@ -237,7 +237,7 @@ def test_what_gives_nothing_is_named(shop: Shop) -> None:
         def write(self, *_: Any) -> Any:
             super().write(*_)
 
-    with pytest.raises(PluginError, match="sink mute: write gives no WriteResult, but NoneType"):
+    with pytest.raises(PluginError, match="sink mute: write returns NoneType instead of a WriteResult"):
         shop.run(transform(lambda frame: frame), Mute(path=str(shop.folder / "out")))
 
     class Blind(LinesSource):

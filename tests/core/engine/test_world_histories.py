@@ -21,7 +21,7 @@ from tests.support.world import TABLES, Shape, World
 from tests.support.world_history import History, Step, history
 from tests.support.world_run import Run, make_failing
 
-from headrace.engine.batch import catch_up
+from headrace.engine.run import catch_up
 from headrace.sdk.sink import Sink
 from headrace_sinks.files import FilesSink
 from headrace_sinks.hudi import HudiSink

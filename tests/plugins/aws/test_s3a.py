@@ -174,7 +174,7 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
         list(replay(pipeline.plan, spark))
     proxy.fail(RESET, times=0)
     (replayed,) = replay(pipeline.plan, spark)
-    assert (replayed.letters, replayed.again) == (1, 1)
+    assert (replayed.replayed, replayed.failed_again) == (1, 1)
     letters = pipeline.read_dead_letters(spark)
     assert letters is not None
     assert letters.count() == 1

@@ -92,7 +92,7 @@ def test_a_pipeline_whose_login_was_refused_does_not_wait_for_it(stored: str, tm
     built = Pipeline.from_dict({**console, "source": {"files": {"path": "${secretManager:plain}", "format": "json"}}})
     boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
     assert resolve("${secretManager:plain}") == HIDDEN
-    assert built.plan.renew(None)  # type: ignore[arg-type]  # a session is for sources that plan ranges
+    assert built.current_plan.rotate(built.plan, None)  # type: ignore[arg-type]  # a session is for sources that plan ranges
     assert built.plan.source.config.path == "rotated"
 
 

@@ -471,7 +471,7 @@ def test_a_schema_that_no_registry_has(
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 3: "a", 4: "a"}
     fake_registry.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
-    assert [done.again for done in replay(pipeline.plan, spark)] == [0, 0]
+    assert [done.failed_again for done in replay(pipeline.plan, spark)] == [0, 0]
     assert names(pipeline, spark, topic) == {1: "a", 2: "b", 3: "a", 4: "a"}
 
 

@@ -18,7 +18,7 @@ from tests.support import pipelines
 from tests.support.waiting import until
 
 from headrace import ConfigError, Pipeline
-from headrace.engine.batch import credential_rotation
+from headrace.engine.run import credential_rotation
 from headrace_stack.servers.kafka import Kafka
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     with pytest.raises(ConfigError, match="the broker refused the login") as caught:
         query.await_termination(120)
     assert caught.value.exit_code == 2
-    assert f"{login.reference} gave what was refused when it was asked again" in str(caught.value.fix)
+    assert f"{login.reference} resolved to the same rejected credentials again" in str(caught.value.fix)
     assert not [password for password in login.passwords if password in str(caught.value)]
     assert login.ids(spark) == [1]
     # What the file says by then counts for the next run, also of a pipeline that was built before.

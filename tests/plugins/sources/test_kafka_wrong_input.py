@@ -157,7 +157,7 @@ def test_a_replay_that_was_cut_short_goes_on(
         with pytest.raises(BaseException, match="killed"):
             list(replay(wide.plan, spark))
     assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
-    assert [done.letters for done in replay(wide.plan, spark)] == [1]
+    assert [done.replayed for done in replay(wide.plan, spark)] == [1]
     assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
     with pytest.raises(ConfigError, match="there are no dead letters"):
         wide.read("dead_letters", spark=spark)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Batches of which is kept where they end, as many as Spark keeps.
 KEPT_BATCHES = 100
-_FOLDER = "ahead"
+_FOLDER = "offset_overrides"
 
 
 class FairShares:

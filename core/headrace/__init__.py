@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.sdk import plugin_lookup
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -41,6 +43,9 @@ _HOME = {
         ("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"
     ),
 }
+
+
+plugin_lookup.connect(lambda: import_module("headrace.registry.plugin_registry").registry())
 
 
 def session(pipeline: Pipeline) -> SparkSession:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.registry.registration import KINDS
 from headrace.scaffold.project import KINDS as KINDS_TO_BEGIN, read_project
 from headrace.sdk import hookspecs
 from headrace.sdk.auth import AuthProvider
@@ -16,7 +17,6 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format
 from headrace.sdk.plugin import API_VERSION, Plugin
-from headrace.sdk.plugins import KINDS
 from headrace.sdk.sink import Batch, Capabilities, Sink, WriteResult
 from headrace.sdk.source import NativeSource, RangedSource, Source
 from headrace.sdk.transform import Transform

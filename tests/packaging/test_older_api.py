@@ -13,8 +13,10 @@ from tests.support.site import Site
 
 from headrace import Pipeline
 from headrace.config import loader
-from headrace.sdk import API_VERSION, OLDEST_API_VERSION, plugins as registries
-from headrace.sdk.plugins import KINDS, PluginRegistry
+from headrace.registry import plugin_registry
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import KINDS
+from headrace.sdk import API_VERSION, OLDEST_API_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +35,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     monkeypatch.syspath_prepend(PROJECT)
     monkeypatch.syspath_prepend(site.folder)
     found = PluginRegistry.from_entry_points()
-    for module in (loader, registries):
+    for module in (loader, plugin_registry):
         monkeypatch.setattr(module, "registry", lambda: found)
     return found
 

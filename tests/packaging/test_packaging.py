@@ -27,7 +27,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 #: Lines of code that the author of a plugin may have to read: no blank line, no comment, no docstring.
-LIMIT = 900
+LIMIT = 920
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +149,8 @@ def test_the_core_names_no_connector_and_no_format() -> None:
 
 
 def test_what_an_author_reads_is_little() -> None:
-    # a list of names, and how plugins are found and looked at, are nothing that an author reads
-    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem not in ("__init__", "plugins", "plugin_checks")]
+    # An author does not read the list of names.
+    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem != "__init__"]
     lines = {str(path.relative_to(CORE)): code_lines(path) for path in read}
     assert sum(lines.values()) < LIMIT, sorted(lines.items(), key=lambda item: -item[1])
 

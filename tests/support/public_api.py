@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headrace.sdk.plugin_checks import BASES
-from headrace.sdk.plugins import registry
+from headrace.registry.plugin_registry import registry
+from headrace.registry.validation import BASES
 
 FILE = Path(__file__).parents[1] / "data/public_api.txt"
 HEAD = """\

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         OLDEST_API_VERSION as OLDEST_API_VERSION,
         Plugin as Plugin,
     )
-    from headrace.sdk.plugins import registry as registry
+    from headrace.sdk.plugin_lookup import get_plugin as get_plugin, list_plugins as list_plugins
     from headrace.sdk.positions import (
         PLACE_ORDER as PLACE_ORDER,
         SORTABLE as SORTABLE,
@@ -147,7 +147,7 @@ _NAMES = {
     "sdk.interval": "Interval seconds_of",
     "sdk.maintenance": "MaintenanceStep TableSize MaintenancePolicy",
     "sdk.plugin": "API_VERSION OLDEST_API_VERSION Plugin",
-    "sdk.plugins": "registry",
+    "sdk.plugin_lookup": "get_plugin list_plugins",
     "sdk.positions": "PLACE_ORDER SORTABLE position sortable tombstone_position",
     "sdk.reject_reason": "RejectReason",
     "sdk.schema_log": "SchemaLog Subject",

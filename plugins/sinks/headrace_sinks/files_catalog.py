@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from headrace.sdk import CatalogTable, Folder, Partitions, registry
+from headrace.sdk import CatalogTable, Folder, Partitions, get_plugin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ class FilesTable:
     def describe(self) -> CatalogTable:
         """The table as it is now."""
         schema = self._read_schema()
-        storage = registry().get("format", self._format)().describe_storage(self._spark, schema, self._options)
+        storage = get_plugin("format", self._format)().describe_storage(self._spark, schema, self._options)
         return CatalogTable(self._folder.path, schema, storage, (BATCH,), {"classification": self._format})
 
     def list_partitions(self) -> Partitions:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from tests.core.conftest import Headrace
 
+from headrace.registry.registration import KINDS as REGISTERED
 from headrace.scaffold.project import KINDS, read_project
-from headrace.sdk.plugins import KINDS as REGISTERED
 
 FILES = {
     *(".github/workflows/test.yml", "README.md", "headrace_acme_one.py", "pyproject.toml"),

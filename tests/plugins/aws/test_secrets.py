@@ -16,7 +16,7 @@ from tests.support.local_server import LocalServer
 
 from headrace import ConfigError, Pipeline
 from headrace.config.references import Resolver
-from headrace.sdk.plugins import registry
+from headrace.registry.plugin_registry import registry
 from headrace.sdk.secrets import KEPT_SECONDS, forget_answers
 
 HIDDEN = "canary-4711"

@@ -16,7 +16,7 @@ from headrace.errors import ConfigError, HeadraceError, PluginError
 from headrace.registry.plugin_errors import as_plugin_error
 from headrace.registry.plugin_registry import PluginRegistry, registry
 from headrace.sdk.plugin_block import parse_plugin_block
-from headrace.sdk.secrets import SecretProvider, forget_answers
+from headrace.sdk.secrets import SecretProvider, clear_cache
 
 if TYPE_CHECKING:
     from headrace.config.yaml_document import Document
@@ -48,7 +48,7 @@ class _Builder:
 
     def _renew(self, make: Callable[..., Built]) -> Built | None:
         """The pipeline with what its references say now; None when they say the same."""
-        forget_answers()
+        clear_cache()
         data = self._resolver.resolve(self._written, self._document.where)
         if data == self._document.data:
             return None

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from headrace.sdk import CatalogTable, Folder, Partitions, get_plugin
+from headrace.sdk import CatalogTable, Partitions, get_plugin
+from headrace.sdk.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

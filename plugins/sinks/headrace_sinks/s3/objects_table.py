@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from headrace.sdk import CatalogTable, DataError, Folder, Partitions, get_plugin
+from headrace.sdk import CatalogTable, DataError, Partitions, get_plugin
+from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import reader_options
 from headrace_sinks.s3.object_reader import load_schemas, unite_schemas
 from headrace_sinks.s3.object_state import State

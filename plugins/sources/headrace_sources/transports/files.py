@@ -21,10 +21,10 @@ from headrace.sdk import (
     NativeSource,
     PluginError,
     SourceContext,
-    first_line,
     get_plugin,
     list_plugins,
 )
+from headrace.sdk.error_text import first_line
 from headrace_sources.transports.container_files import open_container_files
 from headrace_sources.transports.file_errors import error_of_damaged_file, explain_read_error
 from headrace_sources.transports.file_listing import drop_missing, find_topic, group_by_topic, read_planned_files

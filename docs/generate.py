@@ -20,9 +20,9 @@ from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
+from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import registry
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"

@@ -36,6 +36,7 @@ from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, LoginError
 from headrace.progress.model import BatchProgress
 from headrace.progress.summary import Summary
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.reporter import Reporter
 from headrace.runtime.session.session_builder import build_session, spark_version
 from headrace.runtime.session.session_check import check_session
@@ -43,7 +44,6 @@ from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.plugins import registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform

@@ -31,10 +31,10 @@ from headrace.sdk import (
     RetriableError,
     Source,
     SourceContext,
-    full_text,
     hookimpl,
-    send,
 )
+from headrace.sdk.error_text import full_text
+from headrace.sdk.http import send
 
 if TYPE_CHECKING:
     import pyarrow as pa

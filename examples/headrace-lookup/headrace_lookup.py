@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from headrace.sdk import (
-    IMAGES,
-    Changes,
-    Config,
-    ConfigError,
-    DataError,
-    HeadraceError,
-    Transform,
-    changes as C,
-    find_missing_file,
-    full_text,
-    hookimpl,
-    is_under,
-    match_names,
-    quote_name,
-)
+from headrace.sdk import Changes, Config, ConfigError, DataError, HeadraceError, Transform, changes as C, hookimpl
+from headrace.sdk.changes import IMAGES
+from headrace.sdk.columns import match_names, quote_name
+from headrace.sdk.error_text import find_missing_file, full_text
+from headrace.sdk.storage import is_under
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -26,8 +26,6 @@ from headrace_postgres_types import (
 from pydantic import SecretStr
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
     Batch,
     Capabilities,
     ConfigError,
@@ -41,10 +39,11 @@ from headrace.sdk import (
     Table,
     TableMode,
     WriteResult,
-    full_text,
     hookimpl,
-    promote,
 )
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.error_text import full_text
+from headrace.sdk.schemas import promote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

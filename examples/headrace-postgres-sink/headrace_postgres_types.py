@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import POSITION, DataError, quote_name
+from headrace.sdk import DataError
+from headrace.sdk.changes import POSITION
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -102,7 +102,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source that docs/plugins.md writes and the plugins under examples/, as if they were installed."""
     from headrace.config import loader as build
-    from headrace.sdk.plugins import PluginRegistry
+    from headrace.registry.plugin_registry import PluginRegistry
 
     plugins = PluginRegistry.from_entry_points()
     examples = [path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists()]
@@ -228,7 +228,7 @@ def test_the_readme_has_the_commands() -> None:
 
 def test_the_readme_says_what_there_is() -> None:
     """Built-in plugins and the program's commands, each named where users look for it."""
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
 
     readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
     builtins = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]

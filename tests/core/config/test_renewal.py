@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace import ConfigError, Pipeline
-from headrace.sdk.secrets import KEPT_SECONDS, forget_answers, keep_answer
+from headrace.sdk.secrets import CACHE_SECONDS, clear_cache, fetch_cached
 
 #: Nothing that is asked here needs a session.
 NO_SESSION = cast("Any", None)
@@ -80,17 +80,17 @@ def test_the_references_are_known_as_they_are_written(folder: Path) -> None:
 
 
 def test_answers_are_kept_for_minutes_and_forgotten_when_a_login_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_answers()
+    clear_cache()
     answers = iter(["first", "second", "third"])
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     def ask() -> str:
-        return keep_answer("test:one", lambda: next(answers))
+        return fetch_cached("test:one", lambda: next(answers))
 
     assert [ask(), ask()] == ["first", "first"]
-    now[0] += KEPT_SECONDS
+    now[0] += CACHE_SECONDS
     assert ask() == "second"
-    forget_answers()
+    clear_cache()
     assert [ask(), ask()] == ["third", "third"]
-    forget_answers()
+    clear_cache()

@@ -9,8 +9,8 @@ from tests.support.pages import find_block
 
 from headrace import ConfigError, Pipeline, PluginError
 from headrace.engine.plan.error_translation import redacted_errors, translate
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
-from headrace.sdk.plugins import registry
 
 BLOCK = find_block("docs/plugins.md", "python", "(FileSystem)")
 DENIED = RuntimeError("com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden")

@@ -30,10 +30,10 @@ from headrace.cli.main import cli
 from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
 from headrace.engine.commands.replay import replay
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.maintenance import MaintenancePolicy
-from headrace.sdk.plugins import registry
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.spark.stream_files import FILE_MANAGER, FOR_DISKS, FOR_STORES, choose_file_manager

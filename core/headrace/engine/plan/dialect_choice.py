@@ -7,9 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.errors import PluginError
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import OWN, Registration
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import OWN, PluginRegistry, Registration, as_plugin_error
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

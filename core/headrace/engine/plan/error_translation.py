@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
-from headrace.sdk.plugins import OWN, registry
+from headrace.registry.plugin_registry import registry
+from headrace.registry.registration import OWN
 from headrace.spark.error_text import causes, first_line, full_text
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ class TestJson(SinkConformance):
 
 
 # On a second Spark the sink `s3` has Avro's kit, and Iceberg's tables are Parquet.
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_format
 class TestAvro(SinkConformance):
@@ -47,6 +48,7 @@ class TestAvro(SinkConformance):
         return {"path": str(folder), "format": "avro"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_format
 class TestParquet(SinkConformance):

@@ -112,6 +112,7 @@ def test_debezium_servers_changes_reach_the_table(
     assert rows(pipeline, spark, stream) == {1: "A", 3: "c"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
@@ -235,6 +236,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
     assert len(lines()) == 20 * 4
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
     writer = Writer(kinesis, stream)

@@ -30,7 +30,7 @@ PEOPLE = "id int, name string"
 TYPES = ("MERGE_ON_READ", "COPY_ON_WRITE")
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=nightly_after(1, TYPES))
 def table_type(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -111,6 +111,7 @@ def test_changes_reach_the_table_and_the_next_run_goes_on(
     assert names(pipeline, spark, topic) == {1: "A", 3: "c"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_delete_of_which_compaction_left_the_tombstone(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -186,6 +187,7 @@ def test_a_quiet_topic_waits_for_no_backlog_of_another(
     assert (len(names(pipeline, spark, hot)), len(names(pipeline, spark, quiet))) == (400, 20)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -202,6 +204,7 @@ def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
     assert (len(names(pipeline, spark, one)), len(names(pipeline, spark, two))) == (5, 30)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_two_tables_of_one_batch_read_their_own_topics(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -214,6 +217,7 @@ def test_two_tables_of_one_batch_read_their_own_topics(
     assert [(t.table, t.rows_in) for t in batches[0].tables] == [(f"{prefix}.one", 1), (f"{prefix}.two", 1)]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_table_that_fails_is_given_what_it_missed(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -367,6 +371,7 @@ HISTORIES = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_tables_of_one_topic_have_keys_of_their_own(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -393,6 +398,7 @@ def test_tables_of_one_topic_have_keys_of_their_own(
     assert pipelines.rows(pipeline, spark, "shop.items", key="number") == [{"order_id": 1, "number": 1, "text": "X"}]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_topics_that_hold_no_rows_become_no_tables(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -446,6 +452,7 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
     assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_schema_that_no_registry_has(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
@@ -484,6 +491,7 @@ def json_of(kind: str, value: Any, number: int) -> bytes:
     return _bytes({"schema": {"type": "struct", "fields": fields}, "payload": {"id": number, "name": value}})
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("wire", ["avro", "json"])
 def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
@@ -516,6 +524,7 @@ def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
     ] * 2
 
 
+@pytest.mark.nightly
 def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "a", lsn=number) for number in range(5)])
@@ -527,6 +536,7 @@ def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path
 # Before a run
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))

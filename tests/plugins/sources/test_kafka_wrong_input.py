@@ -130,6 +130,7 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
     assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kept", nightly_after(1, [{}, IN_TABLE]))
 def test_a_replay_that_was_cut_short_goes_on(
     kafka: Kafka,
@@ -175,6 +176,7 @@ def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
     assert [bytes(row["value"]) for row in wide.read("ops.dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
+@pytest.mark.nightly
 def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     good = change("c", 1, "a", lsn=1)
@@ -208,6 +210,7 @@ def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, s
     assert not (tmp_path / "lake/iceberg" / prefix.replace(".", "/")).exists()
 
 
+@pytest.mark.nightly
 def test_an_unknown_connector_is_applied_in_the_topics_order(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -18,6 +18,7 @@ import yaml
 from tests.support.bronze import Bronze
 from tests.support.dist import ROOT
 from tests.support.pages import FENCE, PAGES, Block, list_blocks
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.cli.main import cli
@@ -142,7 +143,7 @@ def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUNNABLE)
+@pytest.mark.parametrize("page", nightly_after(1, RUNNABLE))
 def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in a folder with the README's pipeline file and some events."""
     monkeypatch.setenv("SALT", "pepper")

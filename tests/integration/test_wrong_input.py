@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Observation
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, TABLE, TABLE_SINKS, TOPIC, pipeline, rows, sink_block
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, HeadraceError, PluginError
 from headrace.checkpoint.layout import CheckpointFolders
@@ -116,7 +117,7 @@ def test_bad_records_become_dead_letters_and_the_rest_goes_on(
     assert json.loads(letters[0]["value"])["after"] == BAUER
 
 
-@pytest.mark.parametrize("sink", TABLE_SINKS)
+@pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
 def test_dead_letters_are_rows_of_a_table_that_is_named(tmp_path: Path, spark: SparkSession, sink: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     for name in ("artists", "works"):
@@ -287,7 +288,7 @@ def test_a_key_column_that_does_not_exist(tmp_path: Path, spark: SparkSession, b
     fails(job, spark, DataError, "no key column 'artist'", "did you mean 'artist_id'?")
 
 
-@pytest.mark.parametrize("sink", TABLE_SINKS)
+@pytest.mark.parametrize("sink", nightly_after(1, TABLE_SINKS))
 def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze, sink: str) -> None:
     artists = bronze.topics[0]
     artists.update(ARP, {**ARP, "name": "Hans Arp"})
@@ -368,6 +369,7 @@ def test_a_checkpoint_of_another_pipeline_or_layout(tmp_path: Path, spark: Spark
             pipeline(tmp_path).run(spark)
 
 
+@pytest.mark.nightly
 def test_a_session_that_lacks_something_is_told_the_lines(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     file_in(bronze)
     job = pipeline(
@@ -446,6 +448,7 @@ def test_a_value_that_is_none_is_a_dead_letter_also_where_the_caller_wants_an_er
     assert [row["id"] for row in rows(job, caller, key="id")] == [1]
 
 
+@pytest.mark.nightly
 def test_a_catalog_of_the_callers_whose_folder_is_not_there_yet(
     tmp_path: Path, spark: SparkSession, bronze: Bronze
 ) -> None:

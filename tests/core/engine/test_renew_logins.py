@@ -162,6 +162,7 @@ def test_a_source_that_is_refused_goes_on_where_it_was(house: House, spark: Spar
     assert house.opened == ["first", "second", "third"]
 
 
+@pytest.mark.nightly
 def test_a_salt_stays_as_it_was_when_the_run_began(house: House, spark: SparkSession) -> None:
     with stop_at_end(house.pipeline().start(spark, "50 ms")):
         house.add(1)
@@ -221,6 +222,7 @@ def test_it_ends_when_the_references_say_the_same_for_long(
     assert not query.is_active
 
 
+@pytest.mark.nightly
 def test_who_keeps_the_secrets_may_be_away_for_a_while(
     house: House, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +254,7 @@ def test_a_run_that_is_told_to_end_does_not_wait(house: House, spark: SparkSessi
     assert query.exception is None
 
 
+@pytest.mark.nightly
 def test_a_run_to_an_end_asks_once(house: House, spark: SparkSession) -> None:
     pipeline = house.pipeline()
     house.add(1)
@@ -265,6 +268,7 @@ def test_a_run_to_an_end_asks_once(house: House, spark: SparkSession) -> None:
     assert house.asked == 1
 
 
+@pytest.mark.nightly
 def test_without_references_a_refusal_is_what_it_was(house: House, spark: SparkSession) -> None:
     house.add(1)
     house.source_door.write_text("second")

@@ -121,6 +121,7 @@ def test_in_memory(spark: SparkSession, part: int) -> None:
 
 
 # On a second Spark, what it makes of an upsert is in tests/core/upsert/test_histories.py and in the kit of the sink.
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @again
 def test_iceberg(spark: SparkSession, part: int) -> None:
@@ -129,6 +130,7 @@ def test_iceberg(spark: SparkSession, part: int) -> None:
 
 if not SPARK_4:
 
+    @pytest.mark.nightly
     @again
     def test_hudi(spark: SparkSession, part: int) -> None:
         check(spark, 1, lambda folder, mode: Hudi({"path": f"{folder}/lake", "mode": mode}))

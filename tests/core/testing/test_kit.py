@@ -12,6 +12,7 @@ import pytest
 from tests.support.broken_sinks import BROKEN, Modest, UsesTheActiveSession
 from tests.support.kit_run import list_tests
 from tests.support.memory_sink import MemorySink
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.sessions import Sessions
@@ -83,6 +84,7 @@ def share_out() -> dict[type[Sink], str]:
 SHARED = share_out()
 
 
+@pytest.mark.nightly
 class TestMemory(Memory):
     """A sink that is right passes what is slow, and what none of the others is asked in turn."""
 
@@ -145,7 +147,7 @@ def test_every_test_has_a_sink_that_it_fails() -> None:
     assert list_tests(SinkConformance) - OTHERS == set(BROKEN)
 
 
-@pytest.mark.parametrize("broken", MEANT, ids=lambda sink: sink.__name__)
+@pytest.mark.parametrize("broken", nightly_after(1, MEANT), ids=lambda sink: sink.__name__)
 def test_a_broken_sink_fails_the_tests_that_are_meant_for_it(
     broken: type[Sink], spark: SparkSession, tmp_path: Path
 ) -> None:

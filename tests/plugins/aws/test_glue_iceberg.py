@@ -101,6 +101,7 @@ def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: Open
     assert catalog.target("other", name=target.name).rows() == rows
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_two_that_write_one_table_at_once_lose_nothing(
@@ -197,6 +198,7 @@ def test_a_refusal_says_what_to_do(
     assert str(caught.value) == str(error)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_service_that_is_busy_is_asked_again(
     open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession

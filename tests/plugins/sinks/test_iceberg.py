@@ -38,6 +38,7 @@ class TestMergeOnRead(SinkConformance):
         return {"warehouse": str(folder)}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_type
 class TestDeletesByKey(SinkConformance):
@@ -48,6 +49,7 @@ class TestDeletesByKey(SinkConformance):
         return {"warehouse": str(folder), "readers": ["spark"]}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_type
 class TestCopyOnWrite(SinkConformance):

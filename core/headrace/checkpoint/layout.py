@@ -55,7 +55,7 @@ class CheckpointFolders:
         return self.folder.folder("stream")
 
     @property
-    def ranged(self) -> Folder:
+    def range_log(self) -> Folder:
         """Offset log of a ranged source."""
         return self.folder.folder("ranged")
 
@@ -112,7 +112,7 @@ class CheckpointFolders:
     @property
     def next_batch(self) -> int:
         """The first batch that is not planned yet."""
-        planned = [name for log in (self.stream, self.ranged) for name in log.folder("offsets").names()]
+        planned = [name for log in (self.stream, self.range_log) for name in log.folder("offsets").names()]
         return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
 
 

@@ -35,8 +35,8 @@ class MaskLog:
             return {column: MaskedColumn(digest, 0) for column, digest in digests.items()}
         columns = {column: known.get(column, MaskedColumn("", 0)) for column in digests}
         return {
-            column: before if before.rule == digests[column] else MaskedColumn(digests[column], batch)
-            for column, before in columns.items()
+            column: known_rule if known_rule.rule == digests[column] else MaskedColumn(digests[column], batch)
+            for column, known_rule in columns.items()
         }
 
     def remember(self, columns: Mapping[str, MaskedColumn]) -> None:

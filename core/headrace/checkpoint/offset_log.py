@@ -56,7 +56,7 @@ class OffsetLog:
             raise FatalError(
                 f"batch {planned.id} was planned by another run",
                 where=f"checkpoint {self._folder.path}",
-                fix="let one run at a time use it",
+                fix="stop the other run: only one may use a checkpoint",
             )
         self._last = self._open = planned
         return planned
@@ -84,7 +84,7 @@ class OffsetLog:
             return {key: text[key] for key in keys}
         except (ValueError, TypeError, KeyError):
             raise ConfigError(
-                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
+                "is corrupt", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
             ) from None
 
     @staticmethod

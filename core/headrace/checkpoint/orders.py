@@ -14,9 +14,9 @@ _FILE = "orders.json"
 
 @dataclass(frozen=True)
 class Order:
-    """Order of a topic. ``made_of``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them."""
+    """Order of a topic. ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them."""
 
-    made_of: str
+    ordered_by: str
     origin: str = ""
 
 

@@ -216,14 +216,14 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
         sent, value = F.col(f"{_SENT}{i}"), stored[quote_name(name)].cast(data_type)
         values[name.lower()] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
         positions[name] = F.coalesce(sent.getField("at"), stored[COLUMN_POSITIONS].getItem(name))
-    rest = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
+    columns = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
     # Columns that no change of this batch leaves out keep their position.
     others = F.map_filter(
         F.coalesce(stored[COLUMN_POSITIONS], _no_positions()), lambda name, _: ~name.isin(list(types))
     )
     column_positions = F.map_concat(others, F.coalesce(_position_map(positions), _no_positions()))
     return stored.join(incoming, is_same).select(
-        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in rest],
+        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in columns],
         F.concat(stored[POSITION], F.lit(FILLED_SUFFIX)).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.when(F.size(column_positions) > 0, column_positions).alias(COLUMN_POSITIONS),

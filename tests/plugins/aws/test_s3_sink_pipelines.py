@@ -175,14 +175,14 @@ def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten:
 @pytest.mark.parametrize(
     ("options", "transforms", "text"),
     [
-        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "headers as they came"),
+        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "raw keys or headers"),
         (
             {"store.kafka.keys": True, "keys.format": "bytes"},
             [Mask(columns={"name": {"nullify": True}})],
             "what hides values does not reach into them",
         ),
         ({"format": "bytes"}, [Unwrap({"delete.tombstone.handling.mode": "drop"})], "transforms do not reach"),
-        ({}, [Unwrap()], "cannot remove the rows that the database deletes"),
+        ({}, [Unwrap()], "cannot remove rows that the database deletes"),
     ],
 )
 def test_what_transforms_do_not_reach_is_refused(

@@ -79,6 +79,6 @@ class TablePool:
             error = RetriableError(
                 f"was not written within {self._timeout:g} seconds",
                 where=f"table {table}",
-                fix="look what its sink waits for; a longer `table.timeout` gives it more time",
+                fix="check what its sink waits for, or raise `table.timeout`",
             )
             return TableOutcome(error=error, seconds=self._timeout)

@@ -73,11 +73,11 @@ def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     for topic, records in samples.items():
         try:
             events = reader.decode(context, {topic: records})
-            for one in events:
-                yield from _topic(plan, session, one, SeenColumns())
+            for topic_events in events:
+                yield from _topic(plan, session, topic_events, SeenColumns())
             if not events:
                 kind = plan.value_format.name if plan.value_format else ""
-                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
+                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or not valid {kind}")
         except Exception as raised:  # noqa: BLE001
             yield _failure(raised, plan, f"topic {topic}")
 
@@ -136,7 +136,7 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
         return [CheckItem(name, f"{what}: no table")]
     route = plan.routes.of(events.topic, events.part)
     if route is None:
-        return [CheckItem(name, "no rule of `tables:` names it: left out")]
+        return [CheckItem(name, "no rule of `tables:` matches it: left out")]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
@@ -148,9 +148,7 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
     for what, dialect in find_fallback_dialects(plan.fallback_dialects, events.schema).items():
         if plan.dialect_of(events) is not dialect:
-            found = (
-                f"{what} takes events like these too, and is not asked; with `dialects: {{{dialect.name}: {{}}}}` it is"
-            )
+            found = f"{what} also matches these events, but is not used; to use it, set `dialects: {{{dialect.name}: {{}}}}`"
             items.append(CheckItem(name, found))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items

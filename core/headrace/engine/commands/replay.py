@@ -145,17 +145,19 @@ class _Replay:
         if self._plan.source.yields_records:
             return self._reader.decode(context, {topic: partial(_records, own) for topic, own in by_topic.items()})
         ranges = {topic: [self._plan.source.replay_range_of(_distinct(own, "file"))] for topic, own in by_topic.items()}
-        several = self._reader.read_replay(replace(context, replay=ranges))
-        return [replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in several]
+        batch_events = self._reader.read_replay(replace(context, replay=ranges))
+        return [
+            replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in batch_events
+        ]
 
     def _find_missing_files(self, context: SourceContext, claimed: DataFrame) -> list[str]:
         """Return the files of dead letters that no longer exist, or have fewer records."""
         from pyspark.sql import functions as F
 
-        wanted = claimed.where(self._condition)
-        dead_letters = {row["file"]: row["count"] for row in wanted.groupBy("file").count().collect()}
+        selected = claimed.where(self._condition)
+        dead_letters = {row["file"]: row["count"] for row in selected.groupBy("file").count().collect()}
         records = {file: 0 for file in dead_letters if Folder(context.spark, unquote(file)).exists()}
-        for events in self._events(context, wanted.where(F.col("file").isin(list(records)))):
+        for events in self._events(context, selected.where(F.col("file").isin(list(records)))):
             if events.error is not None:  # Its table reports it.
                 return []
             counts = events.load(context.spark, events.schema).groupBy(E.FILE).count().collect()
@@ -188,7 +190,7 @@ def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSess
     """Return the events that are dead letters."""
     from pyspark.sql import functions as F
 
-    number, file, offset = (PREFIX + name for name in ("number", "letter_file", "letter_offset"))
+    number, file, offset = (PREFIX + name for name in ("number", "dead_letter_file", "dead_letter_offset"))
     names = move_to_session(dead_letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
     frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # Others are no changes.

@@ -116,5 +116,5 @@ def _wrap(raised: Exception, table: str) -> HeadraceError:
     return HeadraceError(
         f"{type(raised).__name__}: {first_line(raised)}",
         where=f"table {table}, which is set aside",
-        fix="headrace retries it; run with --traceback for the whole error",
+        fix="headrace retries it; run with --traceback for the full error",
     )

@@ -102,10 +102,10 @@ class SinkWriter:
 
 def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:
     """Keep only the record columns that a sink stores, and tombstones only if it stores them."""
-    wanted = set(sink.record_columns())
-    if table_plan.keeps_tombstones and TOMBSTONE not in wanted:
+    stored_columns = set(sink.record_columns())
+    if table_plan.keeps_tombstones and TOMBSTONE not in stored_columns:
         rows = drop_tombstone_rows(rows)
-    return rows.drop(*(table_plan.record_columns - wanted))
+    return rows.drop(*(table_plan.record_columns - stored_columns))
 
 
 class SinkPoller:

@@ -159,11 +159,11 @@ class TableWriter:
             now, was = table_plan.default_modes.get(sink.name), state.modes.of(sink.name)
             if now and was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
                 raise DataError(
-                    f"was begun in mode {was}, and what comes now, {'with' if table_plan.table.key else 'without'} a key, "
-                    f"asks for mode {now}",
+                    f"was created in mode {was}, and its events now have {'a' if table_plan.table.key else 'no'} key, "
+                    f"which requires mode {now}",
                     where=f"table {table_plan.table.name}, sink {sink.name}",
-                    fix=f"write `mode: {was}` for the sink, and it goes on as before; to have it in mode {now}, give it "
-                    "another `target:`, or remove the table and use a new checkpoint",
+                    fix=f"set `mode: {was}` for the sink to continue as before; for mode {now}, give the table "
+                    "another `target:`, or remove it and use a new checkpoint",
                 )
 
     def _reject_all(

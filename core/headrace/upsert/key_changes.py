@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 #: Columns of a stored partial update: the new key and the old one as strings; the position of the key change; for each column a
 #: struct of its value and the position of the change that sent it, null without one; and its creation, milliseconds since 1970. If
 #: two changes of one key arrive in the wrong order, the partial update is created again with more values.
-_NEW, _OLD, _AT, _VALUES, _CREATED = "key", "old_key", "position", "values", "created"
+#: No column of a table has these names: they stand next to its key columns.
+_NEW, _OLD, _AT = PREFIX + "to_key", PREFIX + "from_key", PREFIX + "key_changed_at"
+_VALUES, _CREATED = PREFIX + "carried_values", PREFIX + "created"
 #: Whether a partial update must be created: for a key change of this batch, or for one that lacks a value.
 _IS_DUE = PREFIX + "is_due"
 #: Prefixes, followed by the number of a column: its last value before the key change in the batch, and in the stored row.

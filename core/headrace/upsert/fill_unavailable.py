@@ -100,8 +100,8 @@ def fill_from_stored(
     }
     promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
-    beside = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
-    with materialize_with(beside, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
+    joined_rows = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
+    with materialize_with(joined_rows, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
         # A sink may accept a row at the stored row's own position. The stored row knows the values that such a row left out.
         newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
         kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]

@@ -124,4 +124,4 @@ def maintain_table(
         error = translate(raised, plan, sink)
         # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
         text = plan.redact(error.what if isinstance(error, RetriableError) else str(error))
-        yield Maintained(table.name, sink.name, step.name if step else "look", step.what if step else "", error=text)
+        yield Maintained(table.name, sink.name, step.name if step else "check", step.what if step else "", error=text)

@@ -58,7 +58,7 @@ def replay(
             where=f"source {plan.source.name}",
             fix="put the repaired records into a new file; their positions decide where they belong",
         )
-    run = _Replay(plan, spark, _condition(plan, reason, table))
+    run = _Replay(plan, spark, _build_condition(plan, reason, table))
     try:
         run.claim()
         for item in run.queue.items():
@@ -141,10 +141,12 @@ class _Replay:
         """Return the dead letters' records as events: as the broker sent them, or read from their files again."""
         from pyspark.sql import functions as F
 
-        by_topic = {t: dead_letters.where(F.col("topic") == t) for t in _distinct(dead_letters, "topic")}
+        by_topic = {t: dead_letters.where(F.col("topic") == t) for t in _list_distinct(dead_letters, "topic")}
         if self._plan.source.yields_records:
-            return self._reader.decode(context, {topic: partial(_records, own) for topic, own in by_topic.items()})
-        ranges = {topic: [self._plan.source.replay_range_of(_distinct(own, "file"))] for topic, own in by_topic.items()}
+            return self._reader.decode(context, {topic: partial(_load_records, own) for topic, own in by_topic.items()})
+        ranges = {
+            topic: [self._plan.source.replay_range_of(_list_distinct(own, "file"))] for topic, own in by_topic.items()
+        }
         batch_events = self._reader.read_replay(replace(context, replay=ranges))
         return [
             replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in batch_events
@@ -166,7 +168,7 @@ class _Replay:
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
 
 
-def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
+def _build_condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     """Return the condition that selects the dead letters."""
     from pyspark.sql import functions as F
 
@@ -178,7 +180,7 @@ def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 
-def _records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
+def _load_records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
     """Return dead letters as records of a broker."""
     from pyspark.sql import functions as F
 
@@ -201,5 +203,5 @@ def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSess
     return matches.withColumn(E.OFFSET, F.col(number) - records_before(E.FILE, E.PLACE)).drop(number)
 
 
-def _distinct(rows: DataFrame, column: str) -> Sequence[str]:
+def _list_distinct(rows: DataFrame, column: str) -> Sequence[str]:
     return [row[column] for row in rows.select(column).distinct().collect()]

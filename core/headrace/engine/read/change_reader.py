@@ -15,7 +15,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.record_decoder import RecordDecoder, Records
-from headrace.engine.read.reserved_names import refuse_own_names
+from headrace.engine.read.reserved_names import reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import split_topic
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
@@ -106,7 +106,7 @@ class ChangeReader:
         whose delete may be missing; ``balance`` counts the changes that transforms leave out.
         """
         dialect = self._plan.dialect_of(events)
-        refuse_own_names(events.schema.names, events.topic, envelope=False)
+        reject_own_names(events.schema.names, events.topic, envelope=False)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         key = route.key if events.schema.fields else ()
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
@@ -118,12 +118,12 @@ class ChangeReader:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
         changes = replace(dialect.changes(events, frame, key), table=route.table, position_parts=position_parts)
-        changes = spell_key_as_row(self._reject_other_tables(changes, events, route))
+        changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
             if changes.envelope and transform.flattens:
-                refuse_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
+                reject_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
             if seen is not None:
                 seen.note(transform, events.topic, changes)
             try:
@@ -245,7 +245,7 @@ def reject_missing_keys(changes: Changes) -> Changes:
     return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
 
-def spell_key_as_row(changes: Changes) -> Changes:
+def match_key_spelling(changes: Changes) -> Changes:
     """Spell the key's columns like the row's, where the session is not case-sensitive."""
     from pyspark.sql import functions as F
 

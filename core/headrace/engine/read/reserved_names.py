@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headrace.sdk.sink import Sink
 
 
-def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> None:
+def reject_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> None:
     """Raise DataError for a column of the events that has a name of headrace's own columns.
 
     ``envelope``: it is in a row image, where ``rename`` can still rename it.
@@ -29,7 +29,7 @@ def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
     )
 
 
-def refuse_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
+def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
     """Raise DataError for a column whose name a sink's format reserves: it would be lost, or the table could not be read."""
     columns = tuple(columns)
     for sink in sinks:

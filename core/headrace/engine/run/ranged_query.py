@@ -111,9 +111,9 @@ def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
     return cast("Offset", offset)
 
 
-def check_next(source: RangedSource, start: Offset, given: Any) -> Offset:
+def check_next(source: RangedSource, start: Offset, offset: Any) -> Offset:
     """Return the end of the next batch. PluginError if its numbers decreased and nothing else changed."""
-    end = check_offset(source, "latest", given)
+    end = check_offset(source, "latest", offset)
     old, new = dict(_list_leaves(start)), dict(_list_leaves(end))
     changed = [(old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]]
     if changed and old.keys() == new.keys() and all(_is_less(after, before) for before, after in changed):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.engine.read.reserved_names import refuse_reserved_names
+from headrace.engine.read.reserved_names import reject_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
@@ -80,7 +80,7 @@ class TablePlan:
                 fix="name the key columns: `tables: - {source: …, key: [id]}`, or set `mode: append`",
             )
         columns = tuple(changes.event_columns)
-        refuse_reserved_names(columns, table, plan.sinks)
+        reject_reserved_names(columns, table, plan.sinks)
         for sink, mode in modes.items():
             sink.check_table(target, mode)
             sink.check_columns(target, columns)

@@ -24,12 +24,12 @@ from headrace.engine.write.upsert_steps import (
     cache_rows,
     carry_values_to_new_keys,
     changelog_rows,
-    changes_alone,
     deduplicate,
     drop_before_truncate,
     drop_late_after_delete,
+    exclude_tombstones,
     keep_for_upsert,
-    tombstones_alone,
+    select_tombstones,
 )
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
@@ -127,7 +127,7 @@ class TableWriter:
                 self._note_snapshot(changes, table_plan, state, counts, target.topics)
             rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
             if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
-                removed = remove_rows(tombstones_alone(latest), table_plan, state, self._sinks)
+                removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks)
         return _progress(table_plan, results, counts, rejected, removed, readable, time.monotonic() - started)
 
     @contextmanager
@@ -139,7 +139,7 @@ class TableWriter:
         rows = drop_before_truncate(keep_for_upsert(rows, table_plan), state)
         with carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried:
             latest = counter.count_upserts(deduplicate(carried, table_plan))
-            with drop_late_after_delete(changes_alone(latest, table_plan), table_plan, state) as upserts:
+            with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
                 yield upserts, latest
 
     def _note_snapshot(

@@ -73,7 +73,7 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
     )
 
 
-def changes_alone(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+def exclude_tombstones(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     """Drop tombstones, which upserted tables do not store."""
     return drop_tombstone_rows(rows) if table_plan.has_tombstones else rows
 
@@ -84,7 +84,7 @@ def keep_for_upsert(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     return drop_tombstone_rows(rows) if table_plan.keeps_tombstones and not table_plan.has_tombstones else rows
 
 
-def tombstones_alone(rows: DataFrame) -> DataFrame:
+def select_tombstones(rows: DataFrame) -> DataFrame:
     """Return the tombstones of deduplicated rows: those of keys without another change in the batch."""
     from pyspark.sql import functions as F
 
@@ -155,7 +155,7 @@ def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
 
 
 def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    return rows if table_plan.keeps_tombstones else changes_alone(rows, table_plan)
+    return rows if table_plan.keeps_tombstones else exclude_tombstones(rows, table_plan)
 
 
 def _without_key_changes(rows: DataFrame, table_plan: TablePlan) -> DataFrame:

@@ -23,7 +23,10 @@ class MaskedColumn:
 
 
 class MaskLog:
-    """Column → its masking rule, in a file of the checkpoint. Without the file, the rules count as present from the beginning."""
+    """Column → its masking rule, in a file of the checkpoint.
+
+    Without the file, the rules count as present from the beginning.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder

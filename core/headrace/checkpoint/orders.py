@@ -14,7 +14,10 @@ _FILE = "orders.json"
 
 @dataclass(frozen=True)
 class Order:
-    """Order of a topic. ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them."""
+    """Order of a topic.
+
+    ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them.
+    """
 
     ordered_by: str
     origin: str = ""

@@ -69,7 +69,10 @@ class RowStore:
         return reduce(DataFrame.unionByName, projections)
 
     def _read(self, session: SparkSession, types: str, paths: Sequence[str]) -> DataFrame:
-        """Return rows in their stored types: Spark reads a Parquet int only as int. Reading the schema from the files takes a job."""
+        """Return rows in their stored types.
+
+        Spark reads a Parquet int only as int. Reading the schema from the files takes a job.
+        """
         reader = session.read.schema(self._schemas[types]) if types in self._schemas else session.read
         rows = reader.parquet(*paths)
         self._schemas.setdefault(types, rows.schema)

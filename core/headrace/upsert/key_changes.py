@@ -103,7 +103,7 @@ class KeyChanges:
 
     @contextmanager
     def _partial_updates(self, rows: DataFrame, key: Sequence[str], stored: DataFrame | None) -> Iterator[DataFrame]:
-        """Create a partial update for every key change of the batch, and for older ones that lack a value or get a later one."""
+        """Create a partial update for every key change of the batch, and for older ones that need another value."""
         from pyspark.sql import functions as F
 
         names = _columns_to_carry(rows, key)

@@ -57,7 +57,10 @@ class NewestSnapshot:
         self.value = _parse(folder.read(name))
 
     def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
-        """Note a batch's rows of a snapshot after they were applied. An older snapshot than the newest one changes nothing."""
+        """Note a batch's rows of a snapshot after they were applied.
+
+        An older snapshot than the newest one changes nothing.
+        """
         newest = self.value
         if seen is not None and (newest is None or seen.position > newest.position):
             now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -34,9 +34,10 @@ _MARK = "<headrace-value-unavailable>"
 
 
 def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
-    """Return changes of which a task fails if it meets an unavailable value: ``is_unavailable_value_error`` recognizes it.
+    """Return changes of which a task fails if it meets an unavailable value.
 
-    Detecting such values is cheap. Handling them is not, and few tables have them.
+    ``is_unavailable_value_error`` recognizes the error. Detecting such values is cheap. Handling them is not, and few tables have
+    them.
     """
     from pyspark.sql import functions as F
 

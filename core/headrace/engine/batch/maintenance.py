@@ -52,7 +52,10 @@ Report = Callable[[Maintained], None]
 
 
 class SteadyClock:
-    """Clock in seconds since 1970 that never runs ahead of the elapsed time: a jump of the system clock makes nothing old."""
+    """Clock in seconds since 1970 that never runs ahead of the elapsed time.
+
+    A jump of the system clock makes nothing old.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._elapsed = clock, elapsed

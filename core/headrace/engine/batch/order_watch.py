@@ -23,7 +23,10 @@ class OrderWatch:
         self._epochs, self._orders = checkpoint.epochs, checkpoint.orders
 
     def check(self, plan: Plan, context: SourceContext, targets: Sequence[Target], batch: int) -> dict[str, str]:
-        """Return table → note about its new order. Called before anything of the batch is written; a batch may be repeated."""
+        """Return table → note about its new order.
+
+        Called before anything of the batch is written; a batch may be repeated.
+        """
         order_by_topic = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
         origins = self._read_origins(
             plan, context, [topic for topic, order in order_by_topic.items() if order == PLACE_ORDER]

@@ -1,4 +1,7 @@
-"""Resync: a table is made equal to a snapshot. Older rows that are not in it are removed, like before a truncate at its start."""
+"""Resync: a table is made equal to a snapshot.
+
+Older rows that are not in it are removed, like before a truncate at its start.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ class Resync:
 
 
 def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) -> list[Resync]:
-    """Remove the rows that are older than a table's newest snapshot from every upsert sink. The pipeline must not run meanwhile.
+    """Remove the rows that are older than a table's newest snapshot from every upsert sink.
 
-    ``now``: also if the snapshot has not ended, or has dead letters. ConfigError if it is unknown which rows to remove. Late
-    changes do not restore removed rows; repeating it removes nothing.
+    The pipeline must not run meanwhile. ``now``: also if the snapshot has not ended, or has dead letters. ConfigError if it is
+    unknown which rows to remove. Late changes do not restore removed rows; repeating it removes nothing.
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
     state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)

@@ -21,7 +21,7 @@ FallbackDialects = Mapping[str, Dialect]
 def choose_dialects(
     registry: PluginRegistry, named: Sequence[Dialect], readers: Iterable[Plugin]
 ) -> tuple[tuple[Dialect, ...], FallbackDialects]:
-    """Return the active dialects by priority, and the fallback dialects, which are used if no active one matches a schema.
+    """Return the active dialects by priority, and the fallback dialects, used if no active one matches.
 
     ``named``: dialects of the pipeline file; ``readers``: the pipeline's source and formats. Dialects of headrace and of the
     readers' distributions are active; an installed dialect of another distribution is a fallback.

@@ -97,7 +97,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
 
 
 def _name_culprit(error: BaseException, plan: Plan) -> str:
-    """Return the plugin that raised the error and the type of the error, if another distribution than headrace provides it."""
+    """Return which plugin raised an error, and its type, if another distribution than headrace provides the plugin."""
     plugins = {id(plugin): plugin for plugin in plan.plugins}
     for link in causes(error):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]

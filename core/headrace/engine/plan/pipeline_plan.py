@@ -65,7 +65,10 @@ class Plan:
     renewal: Renewal | None = field(default=None, repr=False)
 
     def with_credentials_of(self, renewed: Plan) -> Plan:
-        """Return the plan with the source, formats and sinks of ``renewed``. Transforms stay: a salt must not change in a run."""
+        """Return the plan with the source, formats and sinks of ``renewed``.
+
+        Transforms stay: a salt must not change in a run.
+        """
         return replace(
             self,
             source=renewed.source,
@@ -124,7 +127,10 @@ class Plan:
     def open_schema_log(
         self, session: SparkSession, folder: Folder | None = None, *, table_types: TableTypes | None = None
     ) -> SchemaLog:
-        """Open the schema log in ``folder``. Column types come from the file and from ``table_types``; None: the stored tables."""
+        """Open the schema log in ``folder``.
+
+        Column types come from the file and from ``table_types``; None: the stored tables.
+        """
         return SchemaLog(
             folder,
             file_types=self.routes.columns,
@@ -143,7 +149,10 @@ class Plan:
         return [name for name in dialect.row_fields if name in schema.names] if dialect else []
 
     def dialect_of(self, events: Events) -> Dialect:
-        """Return the first dialect that matches a topic's events. Raises the topic's read error; DataError without a dialect."""
+        """Return the first dialect that matches a topic's events.
+
+        Raises the topic's read error; DataError without a dialect.
+        """
         if events.error is not None:
             raise events.error
         try:

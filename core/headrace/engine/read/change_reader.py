@@ -143,7 +143,10 @@ class ChangeReader:
         tombstones: bool = True,
         balance: TransformCounter | None = None,
     ) -> Changes:
-        """Return the changes of all topics of a table. If the file has a policy for it, changes that do not fit the table are rejected."""
+        """Return the changes of all topics of a table.
+
+        If the file has a policy for it, changes that do not fit the table are rejected.
+        """
         parts = [
             self.read_changes(
                 session,

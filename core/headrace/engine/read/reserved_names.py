@@ -30,7 +30,10 @@ def reject_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
 
 
 def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
-    """Raise DataError for a column whose name a sink's format reserves: it would be lost, or the table could not be read."""
+    """Raise DataError for a column whose name a sink's format reserves.
+
+    The column would be lost, or the table could not be read.
+    """
     columns = tuple(columns)
     for sink in sinks:
         reserved = {name.lower() for name in sink.reserved_columns}

@@ -52,7 +52,10 @@ class TransformCounter:
         return replace(result, frame=counted.after.observe(result.frame))
 
     def count_filtered(self) -> int:
-        """Return the number of changes that were left out, once they were read. PluginError for an undeclared change of the number."""
+        """Return the number of changes that were left out, once they were read.
+
+        PluginError for an undeclared change of the number.
+        """
         return sum(_subtract(counted) for counted in self._counted)
 
 

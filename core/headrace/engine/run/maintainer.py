@@ -34,7 +34,10 @@ _TAG = "\0maintenance"
 
 
 class Maintainer:
-    """Maintenance of the tables that a run has written, one after the other. Its thread starts with the first table that is due."""
+    """Maintenance of the tables that a run has written, one after the other.
+
+    Its thread starts with the first table that is due.
+    """
 
     def __init__(self, current: CurrentPlan, sessions: Sessions, report: Report) -> None:
         plan = current.plan

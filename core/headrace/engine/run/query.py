@@ -250,7 +250,10 @@ class Query(ABC):
         return {(table, sink.name): failure for table, failure in failures.items() for sink in self._plan.sinks}
 
     def _finish(self) -> None:
-        """Finish the catch-up and maintenance. At the end of the available data every table catches up, or the run fails."""
+        """Finish the catch-up and maintenance.
+
+        At the end of the available data every table catches up, or the run fails.
+        """
         with self._finishing:
             if self._is_finished:
                 return

@@ -41,7 +41,10 @@ class SinkWriter:
         return read_stored(sink, table, self.session_of(table.name))
 
     def write(self, table_plan: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
-        """Write the frame of its mode into each sink. Return the results in the order of the sinks, after all have ended."""
+        """Write the frame of its mode into each sink.
+
+        Return the results in the order of the sinks, after all have ended.
+        """
         with ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink") as pool:
             writes = [
                 pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
@@ -66,7 +69,10 @@ class SinkWriter:
             return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
-        """Run a write, and repeat it while it raises a RetriableError. ``sink``: the one that writes; None for headrace itself."""
+        """Run a write, and repeat it while it raises a RetriableError.
+
+        ``sink``: the one that writes; None for headrace itself.
+        """
         where = f"table {table}, sink {sink.name}" if sink else f"table {table}"
 
         def translate_with_place(raised: Exception) -> HeadraceError:

@@ -154,7 +154,7 @@ class TableWriter:
         state.snapshot.note(seen, table_plan.marks.batch, table_plan.table.key, topics)
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
-        """Raise DataError if the changes require another mode than that of the existing table: it would mix two kinds of rows."""
+        """Raise DataError if the changes require another mode than the stored table, which would mix two kinds of rows."""
         for sink in table_plan.modes:
             now, was = table_plan.default_modes.get(sink.name), state.modes.of(sink.name)
             if now and was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
@@ -198,7 +198,10 @@ class TableWriter:
         )
 
     def _has_one_table(self, target: Target) -> bool:
-        """Return whether a table has had only one topic, and that topic only this table: otherwise a tombstone's table is unknown."""
+        """Return whether a table has had one topic only, and that topic this table only.
+
+        Otherwise a tombstone does not identify its table.
+        """
         topics = {*target.topics, *self._checkpoint.orders.topics}
         own = [topic for topic in topics if self._plan.routes.table_of(topic) == target.name]
         return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])

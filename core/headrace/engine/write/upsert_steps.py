@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """Return the changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
+    """Return the changes that are rows: the event's columns, DELETED, POSITION and what later steps need.
 
-    It keeps every change without an ERROR. ``Rejects`` handles the others.
+    POSITION is in the batch's epoch. Every change without an ERROR is kept. ``Rejects`` handles the others.
     """
     from pyspark.sql import functions as F
 
@@ -92,7 +92,10 @@ def select_tombstones(rows: DataFrame) -> DataFrame:
 
 
 def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """Return the accepted rows for append tables: unavailable values are null, and listed if the tables accept new columns."""
+    """Return the accepted rows for append tables.
+
+    Unavailable values are null, and listed if the tables accept new columns.
+    """
     return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP)
 
 

@@ -87,7 +87,7 @@ class Query(ABC):
         self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
 
     def start(self) -> None:
-        """Start the run, once; raise if its source cannot be opened. ``Pipeline.start`` does so."""
+        """Start the run. ``Pipeline.start`` calls it, once. Raises if the source cannot be opened."""
         self._open_source()
         self._runner.start()
         self._thread.start()

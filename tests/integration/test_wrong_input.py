@@ -318,7 +318,14 @@ def test_no_key_at_all(tmp_path: Path, spark: SparkSession, bronze: Bronze, sink
 def test_a_column_that_a_transform_names_and_nobody_has(tmp_path: Path, spark: SparkSession, bronze: Bronze) -> None:
     file_in(bronze)
     job = pipeline(tmp_path, transforms=[{"unwrap": {}}, {"rename": {"columns": {"nationalty": "country"}}}])
-    fails(job, spark, ConfigError, "no column 'nationalty'", "did you mean 'nationality'?", "transform rename")
+    fails(
+        job,
+        spark,
+        ConfigError,
+        "no table has the column 'nationalty'",
+        "did you mean 'nationality'?",
+        "transform rename",
+    )
 
 
 @pytest.mark.parametrize("target", ["../escape", "moma.art; DROP TABLE x", 'a"b', "a..b", "a/b", ""])
@@ -338,7 +345,7 @@ def test_no_right_to_write(tmp_path: Path, spark: SparkSession, bronze: Bronze) 
     file_in(bronze)
     with pytest.raises(ConfigError, match="checkpoint file:/proc/headrace"):
         pipeline(tmp_path, checkpoint="/proc/headrace/checkpoint").run(spark)
-    with pytest.raises(HeadraceError, match="may not be written"):
+    with pytest.raises(HeadraceError, match="permission denied"):
         pipeline(tmp_path, sinks=[{"iceberg": {"warehouse": "/proc/headrace"}}]).run(spark)
 
 

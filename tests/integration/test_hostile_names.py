@@ -120,7 +120,7 @@ def test_a_taken_name_is_refused_before_anything_is_written_and_kept_under_anoth
     tables = [{"source": TOPIC, "key": ["id"], "target": "shop.orders"}]
     with pytest.raises(DataError) as refused:
         pipelines.pipeline(tmp_path, sink, tables=tables).run(spark)
-    assert f"a column is called {name!r}" in str(refused.value)
+    assert f"the column name {name!r} is reserved" in str(refused.value)
     assert not (tmp_path / f"lake/{sink}/shop").exists()
     rename: dict[str, Any] = {"rename": {"columns": {name: "kept"}}}
     transforms = [rename, {"unwrap": {}}] if before_unwrap else [{"unwrap": {}}, rename]

@@ -28,7 +28,7 @@ MAX_BATCHES = 100
 class BacklogEntry:
     """Batches that a table still needs, as they are stored.
 
-    ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``places``: the ranges
+    ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``ranges``: the ranges
     to read again.
     """
 
@@ -36,14 +36,14 @@ class BacklogEntry:
     last: int
     since: str
     error: str
-    places: dict[str, list[Any]]
+    ranges: dict[str, list[Any]]
 
     @property
     def batches(self) -> int | None:
         """Number of batches in it. None: unknown, because some batches had no records of some topics."""
-        lengths = [len(ranges) for ranges in self.places.values()]
-        least, most = max(lengths, default=1), min(self.last - self.first + 1, sum(lengths) or 1)
-        return least if least == most else None
+        counts = [len(ranges) for ranges in self.ranges.values()]
+        lower, upper = max(counts, default=1), min(self.last - self.first + 1, sum(counts) or 1)
+        return lower if lower == upper else None
 
 
 class Backlog:
@@ -54,9 +54,11 @@ class Backlog:
         texts = (folder.read(name) for name in folder.names())
         entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
         # A process that stopped while it joined two entries has left the second one.
-        self._entries = [e for i, e in enumerate(entries) if e.first > max((o.last for o in entries[:i]), default=-1)]
+        self._entries = [
+            e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)
+        ]
         #: Entries that were added by this process and not started, by their first batches.
-        self._open: set[int] = set()
+        self._joinable: set[int] = set()
 
     @property
     def oldest(self) -> BacklogEntry | None:
@@ -81,14 +83,14 @@ class Backlog:
             entry = BacklogEntry(batch, batch, since, error, _join([ranges]))
             self._write(entry)
             self._entries.append(entry)
-            self._open.add(batch)
+            self._joinable.add(batch)
 
     def begin(self) -> BacklogEntry | None:
         """Return the oldest entry, which is not changed from now on; None without one."""
         with self._lock:
             entry = self.oldest
             if entry:
-                self._open.discard(entry.first)
+                self._joinable.discard(entry.first)
             return entry
 
     def finish(self, entry: BacklogEntry) -> None:
@@ -105,13 +107,13 @@ class Backlog:
         if len(self._entries) < 2:
             return
         older, newest = self._entries[-2:]
-        if not {older.first, newest.first} <= self._open or newest.last >= older.first + MAX_BATCHES:
+        if not {older.first, newest.first} <= self._joinable or newest.last >= older.first + MAX_BATCHES:
             return
-        joined = replace(older, last=newest.last, places=_join([older.places, newest.places]))
+        joined = replace(older, last=newest.last, ranges=_join([older.ranges, newest.ranges]))
         self._write(joined)
         self._folder.delete(_file(newest.first))
         self._entries[-2:] = [joined]
-        self._open.discard(newest.first)
+        self._joinable.discard(newest.first)
 
     def _write(self, entry: BacklogEntry) -> None:
         self._folder.write(_file(entry.first), json.dumps(asdict(entry), ensure_ascii=False))

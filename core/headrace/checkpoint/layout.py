@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -49,62 +50,62 @@ class CheckpointFolders:
     def __init__(self, root: Folder) -> None:
         self.folder = root
 
-    @property
+    @cached_property
     def stream(self) -> Folder:
         """Spark's own checkpoint of a native source."""
         return self.folder.folder("stream")
 
-    @property
-    def ranged(self) -> Folder:
+    @cached_property
+    def range_log(self) -> Folder:
         """Offset log of a ranged source."""
         return self.folder.folder("ranged")
 
-    @property
+    @cached_property
     def topic_schemas(self) -> Folder:
         """Schemas of the topics."""
         return self.folder.folder("schemas")
 
-    @property
+    @cached_property
     def batch_progress(self) -> Folder:
         """Progress of the last batches."""
         return self.folder.folder("progress")
 
-    @property
+    @cached_property
     def snapshots(self) -> Folder:
         """Newest snapshot of each table."""
         return self.folder.folder("snapshots")
 
-    @property
+    @cached_property
     def truncate_markers(self) -> Folder:
         """Position of each table's last truncate."""
         return self.folder.folder("truncate_markers")
 
-    @property
+    @cached_property
     def table_modes(self) -> Folder:
         """Mode of each table, as JSON files."""
         return self.folder.folder("table_modes")
 
-    @property
+    @cached_property
     def deleted_keys(self) -> Folder:
         """Keys of deleted rows, a folder per table."""
         return self.folder.folder("deleted")
 
-    @property
+    @cached_property
     def key_changes(self) -> Folder:
         """Values carried to changed primary keys, a folder per table."""
         return self.folder.folder("key_changes")
 
-    @property
+    @cached_property
     def backlog(self) -> Folder:
         """Batches that failed tables still need, a folder per table."""
         return self.folder.folder("backlog")
 
-    @property
+    @cached_property
     def dead_letters(self) -> Folder:
         """Dead letters that are kept in files."""
         return self.folder.folder("dead_letters")
 
-    @property
+    @cached_property
     def replay(self) -> Folder:
         """Dead letters that are being replayed."""
         return self.folder.folder("replay")
@@ -112,7 +113,7 @@ class CheckpointFolders:
     @property
     def next_batch(self) -> int:
         """The first batch that is not planned yet."""
-        planned = [name for log in (self.stream, self.ranged) for name in log.folder("offsets").names()]
+        planned = [name for log in (self.stream, self.range_log) for name in log.folder("offsets").names()]
         return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
 
 

@@ -30,9 +30,9 @@ class ProgressLog:
         name = f"{progress.batch:010d}.json"
         with self._lock:
             if (text := self._folder.read(name)) is not None:
-                was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
-                tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
-                self._folder.write(name, replace(was, tables=tables).json())
+                stored, amended = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
+                tables = tuple(amended.get((t.table, t.sink), t) for t in stored.tables)
+                self._folder.write(name, replace(stored, tables=tables).json())
 
     def all(self) -> list[BatchProgress]:
         texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))

@@ -12,7 +12,9 @@ from hypothesis import Phase, given, settings, strategies as st
 from tests.support.memory_sink import MemorySink
 
 from headrace.sdk.sink import Table
+from headrace.spark.storage import Folder
 from headrace.testing._internal.stream import Change, Database, Stream
+from headrace.upsert.key_changes import KeyChanges
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
@@ -189,3 +191,20 @@ def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathF
             batch = []
     mine.apply(*batch)
     assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+def test_columns_of_a_table_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Also those of the frames that carry the values."""
+    rows = spark.sql(
+        """
+        SELECT key, old, position, _headrace_deleted, _headrace_position,
+               named_struct('position', is_left_out) AS _headrace_unchanged,
+               IF(new IS NULL, NULL, named_struct('key', new)) AS _headrace_new_key, '0B' AS _headrace_moved
+        FROM VALUES (1, 'a', 'large', false, '0A', false, NULL), (1, NULL, NULL, true, '0B', false, 2),
+                    (2, 'b', NULL, false, '0C', true, NULL)
+             AS t(key, old, position, _headrace_deleted, _headrace_position, is_left_out, new)
+        """
+    )
+    with KeyChanges(Folder(spark, str(tmp_path)), 3600).carry_values(rows, ("key",), 0, lambda: None) as carried:
+        found = carried.where("_headrace_partial").select("key", "position").collect()
+    assert [tuple(row) for row in found] == [(2, "large")]

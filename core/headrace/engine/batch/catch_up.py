@@ -99,12 +99,6 @@ class CatchUp:
             return has_caught_up
 
 
-def read_failures(folder: Folder) -> dict[str, TableFailure]:
-    """The tables in a pipeline's ``behind/``: why each is not written, and how much waits for it."""
-    failures = {unquote(name): Backlog(folder.folder(name)).failure for name in folder.names()}
-    return {name: failure for name, failure in failures.items() if failure}
-
-
 class _TableCatchUp(threading.Thread):
     """Tries a table again until it has all that it missed."""
 

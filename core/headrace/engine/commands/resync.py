@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headrace.checkpoint.backlog import read_failures
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters import file_store
-from headrace.engine.batch.catch_up import read_failures
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter

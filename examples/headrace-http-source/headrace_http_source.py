@@ -57,16 +57,20 @@ TOLD = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s
 class HttpSourceConfig(Config):
     """Which API, and how much of it is read at once."""
 
-    #: Where the pages are.
     url: str = Field(pattern="^https?://")
-    #: The topic of the records, by which rules of `tables:` find them.
+    """Where the pages are."""
+
     topic: str
-    #: Sent as ``Authorization: Bearer …``.
+    """The topic of the records, by which rules of `tables:` find them."""
+
     token: SecretStr | None = None
-    #: Records of one batch at most.
+    """Sent as ``Authorization: Bearer …``."""
+
     limit: int = Field(default=10_000, ge=1)
-    #: Records of one page at most.
+    """Records of one batch at most."""
+
     page_size: int = Field(default=500, ge=1)
+    """Records of one page at most."""
 
 
 class Number(str):

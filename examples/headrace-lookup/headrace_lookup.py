@@ -26,16 +26,20 @@ TWICE = "lookup: two of its rows have the key"
 class LookupConfig(Config):
     """Which table, and what comes from it."""
 
-    #: Where the table is: a file or a folder that every executor can read.
     path: str
-    #: What its files are; of CSV the first line has the names.
+    """Where the table is: a file or a folder that every executor can read."""
+
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
-    #: The table's column by which its rows are found; each value is in one row at most.
+    """What its files are; of CSV the first line has the names."""
+
     key: str
-    #: The column whose value is looked for.
+    """The table's column by which its rows are found; each value is in one row at most."""
+
     column: str
-    #: New columns, and the table's columns that they are from.
+    """The column whose value is looked for."""
+
     columns: dict[str, str] = Field(min_length=1)
+    """New columns, and the table's columns that they are from."""
 
 
 class Lookup(Transform):

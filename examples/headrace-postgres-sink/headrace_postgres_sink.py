@@ -70,12 +70,14 @@ ERRORS: tuple[tuple[str, type[HeadraceError], str], ...] = (
 class PostgresSinkConfig(SinkConfig):
     """Which database, as whom."""
 
-    #: ``jdbc:postgresql://HOST:PORT/DATABASE``.
     url: str
-    #: Who may create and change tables in the targets' schemas.
+    """``jdbc:postgresql://HOST:PORT/DATABASE``."""
+
     user: str
-    #: The password of ``user``.
+    """Who may create and change tables in the targets' schemas."""
+
     password: SecretStr
+    """The password of ``user``."""
 
     #: Of PostgreSQL's JDBC driver (``sslmode``, ``socketTimeout``) and of Spark's writer.
     passthrough: ClassVar[tuple[str, ...]] = ("ssl*", "*Timeout", "batchsize", "numPartitions")

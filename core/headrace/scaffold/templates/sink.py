@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class ExampleConfig(SinkConfig):
     """Where the tables are."""
 
-    #: A folder that driver and executors can write.
     path: str
+    """A folder that driver and executors can write."""
 
 
 class Example(Sink):

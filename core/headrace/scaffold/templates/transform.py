@@ -12,8 +12,8 @@ from headrace.sdk import Changes, Config, Transform, hookimpl
 class ExampleConfig(Config):
     """Columns of text."""
 
-    #: Which columns lose the spaces around their text.
     columns: tuple[str, ...] = Field(min_length=1)
+    """Which columns lose the spaces around their text."""
 
 
 class Example(Transform):

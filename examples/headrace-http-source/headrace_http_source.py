@@ -57,16 +57,20 @@ TOLD = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s
 class HttpSourceConfig(Config):
     """Address of the API, and the sizes of batches and pages."""
 
-    #: Address of the pages.
     url: str = Field(pattern="^https?://")
-    #: Topic of the records, for the rules under `tables:`.
+    """Address of the pages."""
+
     topic: str
-    #: Sent as ``Authorization: Bearer …``.
+    """Topic of the records, for the rules under `tables:`."""
+
     token: SecretStr | None = None
-    #: Maximum number of records per batch.
+    """Sent as ``Authorization: Bearer …``."""
+
     limit: int = Field(default=10_000, ge=1)
-    #: Maximum number of records per page.
+    """Maximum number of records per batch."""
+
     page_size: int = Field(default=500, ge=1)
+    """Maximum number of records per page."""
 
 
 class Number(str):

@@ -12,10 +12,12 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from headrace.progress.rates import TableFailure
 
 if TYPE_CHECKING:
+    from headrace.sdk.file_system import TextFolder
     from headrace.spark.storage import Folder
 
 #: Topic → its ranges to read again, as the source describes them (``Source.replay_range``).
@@ -51,12 +53,7 @@ class Backlog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
-        texts = (folder.read(name) for name in folder.names())
-        entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
-        # A process that stopped while it joined two entries has left the second one.
-        self._entries = [
-            e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)
-        ]
+        self._entries = _read_entries(folder)
         #: Entries that were added by this process and not started, by their first batches.
         self._joinable: set[int] = set()
 
@@ -68,11 +65,7 @@ class Backlog:
     @property
     def failure(self) -> TableFailure | None:
         """Why the table waits, and for how many batches; None without a backlog."""
-        entries = list(self._entries)
-        if not entries:
-            return None
-        batches = [entry.batches for entry in entries if entry.batches is not None]
-        return TableFailure(entries[0].since, entries[0].error, sum(batches) if len(batches) == len(entries) else None)
+        return _find_failure(list(self._entries))
 
     def add(self, batch: int, ranges: ReplayRanges, since: str, error: str) -> None:
         """Add a batch. Adding a repeated batch changes nothing."""
@@ -117,6 +110,26 @@ class Backlog:
 
     def _write(self, entry: BacklogEntry) -> None:
         self._folder.write(_file(entry.first), json.dumps(asdict(entry), ensure_ascii=False))
+
+
+def read_failures(folder: TextFolder) -> dict[str, TableFailure]:
+    """Return why each table in a checkpoint's backlog folder waits, and for how many batches."""
+    failures = {unquote(name): _find_failure(_read_entries(folder.folder(name))) for name in folder.names()}
+    return {name: failure for name, failure in failures.items() if failure}
+
+
+def _read_entries(folder: TextFolder) -> list[BacklogEntry]:
+    texts = (folder.read(name) for name in folder.names())
+    entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
+    # A process that stopped while it joined two entries has left the second one.
+    return [e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)]
+
+
+def _find_failure(entries: list[BacklogEntry]) -> TableFailure | None:
+    if not entries:
+        return None
+    batches = [entry.batches for entry in entries if entry.batches is not None]
+    return TableFailure(entries[0].since, entries[0].error, sum(batches) if len(batches) == len(entries) else None)
 
 
 def _file(first: int) -> str:

@@ -24,7 +24,7 @@ import json
 import uuid
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from headrace.checkpoint.epochs import Epochs
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 #: Version of the layout. A checkpoint of another version is refused.
 LAYOUT = 2
-_HEADER = "headrace.json"
+HEADER = "headrace.json"
+#: Folders that are also read without Spark.
+PROGRESS, BACKLOG = "progress", "backlog"
 
 
 class CheckpointFolders:
@@ -68,7 +70,7 @@ class CheckpointFolders:
     @cached_property
     def batch_progress(self) -> Folder:
         """Progress of the last batches."""
-        return self.folder.folder("progress")
+        return self.folder.folder(PROGRESS)
 
     @cached_property
     def snapshots(self) -> Folder:
@@ -98,7 +100,7 @@ class CheckpointFolders:
     @cached_property
     def backlog(self) -> Folder:
         """Batches that failed tables still need, a folder per table."""
-        return self.folder.folder("backlog")
+        return self.folder.folder(BACKLOG)
 
     @cached_property
     def dead_letters(self) -> Folder:
@@ -122,6 +124,24 @@ def table_folder(parent: Folder, table: str) -> Folder:
     return parent.folder(quote(table, safe=""))
 
 
+def parse_header(text: str, where: str) -> dict[str, Any]:
+    """Return the header of a checkpoint. ConfigError if it is damaged or of another layout."""
+    try:
+        header: dict[str, Any] = json.loads(text)
+        layout = header.get("layout")
+    except (ValueError, AttributeError):
+        raise ConfigError(
+            f"{HEADER} is not valid JSON", where=where, fix="restore it, or use a new checkpoint folder"
+        ) from None
+    if layout != LAYOUT:
+        raise ConfigError(
+            f"has layout {layout}; this version of headrace reads layout {LAYOUT} only",
+            where=where,
+            fix="run the headrace version that wrote it, or use a new checkpoint folder: then all events are read again",
+        )
+    return header
+
+
 class Checkpoint(CheckpointFolders):
     """Checkpoint of a pipeline, created where it does not exist."""
 
@@ -140,30 +160,19 @@ class Checkpoint(CheckpointFolders):
     def _open(self, pipeline: str) -> str:
         where = f"checkpoint {self.folder.path}"
         try:
-            text = self.folder.read(_HEADER)
+            text = self.folder.read(HEADER)
             if text is None:
                 self.folder.make_private()
                 header = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
-                self.folder.write(_HEADER, json.dumps(header))
-            else:
-                header = json.loads(text)
+                self.folder.write(HEADER, json.dumps(header))
         except HeadraceError:
             raise
-        except ValueError:
-            raise ConfigError(
-                f"{_HEADER} is not valid JSON", where=where, fix="restore it, or use a new checkpoint folder"
-            ) from None
         except Exception as error:
             raise ConfigError(
                 f"cannot be used: {first_line(error)}", where=where, fix="check the path and its permissions"
             ) from error
-        if header.get("layout") != LAYOUT:
-            raise ConfigError(
-                f"has layout {header.get('layout')}; this version of headrace reads layout {LAYOUT} only",
-                where=where,
-                fix="run the headrace version that wrote it, or use a new checkpoint folder: "
-                "then all events are read again",
-            )
+        if text is not None:
+            header = parse_header(text, where)
         if header["pipeline"] != pipeline:
             raise ConfigError(
                 f"belongs to the pipeline {header['pipeline']!r}, not to {pipeline!r}",

@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 from headrace.progress.model import BatchProgress
+from headrace.sdk.file_system import TextFolder
 from headrace.spark.storage import Folder
 
 #: Batches whose progress is kept.
@@ -35,5 +36,11 @@ class ProgressLog:
                 self._folder.write(name, replace(stored, tables=tables).json())
 
     def all(self) -> list[BatchProgress]:
-        texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))
-        return [BatchProgress.from_json(text) for text in texts if text]
+        """Return the progress of the kept batches, oldest first."""
+        return read_progress(self._folder)
+
+
+def read_progress(folder: TextFolder) -> list[BatchProgress]:
+    """Return the progress of the batches in a folder, oldest first."""
+    texts = (folder.read(name) for name in folder.names() if name.endswith(".json"))
+    return [BatchProgress.from_json(text) for text in texts if text]

@@ -96,7 +96,7 @@ class PluginConformance(ABC):
         assert vars(model).get("__doc__"), f"{model.__name__} does not say what it is"
         options = schema["properties"]
         silent = [key for key in model.keys() if not options.get(key, {}).get("description")]  # noqa: SIM118 - no mapping
-        assert not silent, "no `#:` comment says what these are"
+        assert not silent, "these options have no docstring"
 
     def test_a_wrong_option_is_named_with_its_fix(self, tmp_path: Path) -> None:
         options = self.config(tmp_path)

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 class ConsoleConfig(SinkConfig):
     """What is printed; the names are those of Spark's console sink."""
 
-    #: Rows of each batch and table to print.
     numRows: int = 20  # noqa: N815 - Spark's own name
-    #: Whether long values are cut.
+    """Rows of each batch and table to print."""
+
     truncate: bool = True
+    """Whether long values are cut."""
 
 
 class ConsoleSink(Sink):

@@ -52,12 +52,14 @@ class FilesSinkConfig(SinkConfig):
         "encoding",
     )
 
-    #: The folder in which every table has one.
     path: str
-    #: What the files are.
+    """The folder in which every table has one."""
+
     format: Literal["json", "avro", "parquet"] = "json"
-    #: A catalog in which engines look the tables up. Each batch is a partition there.
+    """What the files are."""
+
     sync: Sync = None
+    """A catalog in which engines look the tables up. Each batch is a partition there."""
 
 
 class FilesSink(Sink):

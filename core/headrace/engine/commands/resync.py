@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headrace.checkpoint.backlog import read_failures
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.store import open_stores, read_all
-from headrace.engine.batch.backlogs import read_failures
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter

@@ -61,15 +61,20 @@ class HudiConfig(SinkConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*",)
 
-    #: The folder in which every table has one.
     path: str
-    #: Of new tables: whether changes lie beside the files until these are compacted, or each batch writes its files anew. With
-    #: ``readers`` the default is what all of them read.
+    """The folder in which every table has one."""
+
     table_type: TableType = Field("MERGE_ON_READ", alias="table.type")
-    #: The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right.
+    """Of new tables: whether changes lie beside the files until these are compacted, or each batch writes its files anew. With
+    ``readers`` the default is what all of them read.
+    """
+
     readers: tuple[str, ...] = ()
-    #: A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
+    """The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right."""
+
     sync: Sync = None
+    """A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
+    """
 
     @field_validator("readers")
     @classmethod

@@ -72,20 +72,28 @@ class IcebergConfig(SinkConfig):
         "write.*", "commit.*", "history.*", "read.*", "format-version", "gc.*", "compatibility.*", "snapshot-property.*", "schema.*", "encryption.*",
     )  # fmt: skip
 
-    #: The folder of a catalog that is nothing but this folder (Iceberg's ``hadoop`` catalog).
     warehouse: str | None = None
-    #: A catalog of the Spark session instead, by its name.
+    """The folder of a catalog that is nothing but this folder (Iceberg's ``hadoop`` catalog)."""
+
     catalog: str | None = None
-    #: Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session.
+    """A catalog of the Spark session instead, by its name."""
+
     catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
-    #: How rows are replaced: merge-on-read writes less, copy-on-write reads faster. With ``readers`` the default is what all of
-    #: them read.
+    """Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session."""
+
     table_type: TableType = Field("merge-on-read", alias="table.type")
-    #: The engines that read the tables (``[spark, athena, pyiceberg]``): new tables are such that all of them read them right.
+    """How rows are replaced: merge-on-read writes less, copy-on-write reads faster. With ``readers`` the default is what all of
+    them read.
+    """
+
     readers: tuple[str, ...] = ()
-    #: How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
-    #: one, or ``bucket(16, column)``. The first rule that matches counts.
+    """The engines that read the tables (``[spark, athena, pyiceberg]``): new tables are such that all of them read them right.
+    """
+
     partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
+    """How new tables are partitioned. Table, or a glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
+    one, or ``bucket(16, column)``. The first rule that matches counts.
+    """
 
     @field_validator("partition_by")
     @classmethod

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     )
     from headrace.sdk.hookspecs import hookimpl as hookimpl
     from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
+    from headrace.sdk.known_error import KnownError as KnownError, explain_known_error as explain_known_error
     from headrace.sdk.maintenance import (
         MaintenancePolicy as MaintenancePolicy,
         MaintenanceStep as MaintenanceStep,
@@ -145,6 +146,7 @@ _NAMES = {
     "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
     "sdk.hookspecs": "hookimpl",
     "sdk.interval": "Interval seconds_of",
+    "sdk.known_error": "KnownError explain_known_error",
     "sdk.maintenance": "MaintenanceStep TableSize MaintenancePolicy",
     "sdk.plugin": "API_VERSION OLDEST_API_VERSION Plugin",
     "sdk.plugins": "registry",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def millis(spark: SparkSession, timestamp: str) -> int:
+def to_millis(spark: SparkSession, timestamp: str) -> int:
     """Milliseconds since 1970. ConfigError when it is no timestamp."""
     from pyspark.sql import functions as F
 

@@ -275,7 +275,7 @@ def test_a_key_of_empty_text(tmp_path: Path, clones: Sessions) -> None:
     table = target(tmp_path, clones)
     error = table.refusal(lambda: table.write("id string, name string", put(1, "", "a")))
     assert isinstance(error, DataError)
-    assert "key is empty text" in str(error)
+    assert "rows with an empty key" in str(error)
 
 
 @pytest.mark.parametrize("name", ["HoodieWriteConflictException", "HoodieLockException"])

@@ -85,7 +85,7 @@ def test_copy_on_write_in_format_version_3_is_refused_in_words(tmp_path: Path, s
     target.write(PEOPLE, put(1, 1, "a"))
     refused = target.refusal(lambda: target.write(PEOPLE, put(2, 1, "b")))
     assert isinstance(refused, ConfigError)
-    assert refused.what == "on Spark 3.5 rows of a table of format version 3 cannot be replaced by copy-on-write"
+    assert refused.what == "copy-on-write does not support tables of format version 3 on Spark 3.5"
     assert target.rows() == [{"id": 1, "name": "a"}]
 
 

@@ -29,7 +29,7 @@ def hudi(**options: Any) -> HudiSink:
 
 
 def mode(sink: IcebergSink) -> str:
-    properties = sink._choice.properties()
+    properties = sink._table_options.properties()
     assert len({properties[f"write.{action}.mode"] for action in ("merge", "update", "delete")}) == 1
     return f"{properties['format-version']} {properties['write.merge.mode']}"
 

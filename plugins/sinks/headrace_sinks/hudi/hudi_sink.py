@@ -34,7 +34,7 @@ from headrace.sdk import (
     read_once,
     widen_small_ints,
 )
-from headrace_sinks.as_of import millis
+from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import defer_creation
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
@@ -202,7 +202,7 @@ class HudiSink(Sink):
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
             is_instant = as_of.isdigit() and len(as_of) in (14, 17)
-            instant = as_of if is_instant else hudi_timeline.instant_of(spark, path, millis(spark, as_of))
+            instant = as_of if is_instant else hudi_timeline.instant_of(spark, path, to_millis(spark, as_of))
             versions = hudi_timeline.read_versions(hudi_timeline.open_table(spark, path))
             if versions is None or instant < versions.oldest:
                 oldest = versions and versions.oldest

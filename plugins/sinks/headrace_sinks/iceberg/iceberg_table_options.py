@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from headrace.sdk import ConfigError
-from headrace_sinks.iceberg.iceberg_catalog import format_version
 from headrace_sinks.iceberg.iceberg_readers import READERS
+from headrace_sinks.iceberg.table_handle import TableHandle
 from headrace_sinks.reader_support import Support, all_read, incompatible_readers, join, tell, unknown
 
 TableType = Literal["merge-on-read", "copy-on-write"]
@@ -89,10 +89,10 @@ class IcebergTableOptions:
                 "name a `catalog` of `type: glue` in place of it"
             )
 
-    def check_mode(self, java: Any, name: str) -> None:
+    def check_mode(self, handle: TableHandle, name: str) -> None:
         """ConfigError for a table that is there and to which an upsert would write deletes that a reader does not read."""
-        facts, deletes = self._deletes(format_version(java))
-        if incompatible_readers(facts) and "merge-on-read" in {java.properties().get(mode) for mode in _MODES}:
+        facts, deletes = self._deletes(handle.format_version)
+        if incompatible_readers(facts) and "merge-on-read" in {handle.properties.get(mode) for mode in _MODES}:
             modes = ", ".join(f"'{mode}' = 'copy-on-write'" for mode in _MODES)
             raise ConfigError(
                 f"its rows are replaced by merge-on-read, and {tell(facts, deletes)}",
@@ -101,11 +101,11 @@ class IcebergTableOptions:
                 f"{join(incompatible_readers(facts))} out of `readers`",
             )
 
-    def check_stored(self, java: Any, name: str) -> None:
+    def check_stored(self, handle: TableHandle, name: str) -> None:
         """ConfigError for a table that is there and that a reader does not read right."""
-        self.check_mode(java, name)
-        snapshot = java.currentSnapshot()
-        position = _DELETES.get(format_version(java), _DELETES["2"])
+        self.check_mode(handle, name)
+        snapshot = handle.snapshot
+        position = _DELETES.get(handle.format_version, _DELETES["2"])
         for kind, of_reader in (("equality", "equality_deletes"), ("position", position)):
             count = int(snapshot.summary().get(f"total-{kind}-deletes") or 0) if snapshot is not None else 0
             facts, deletes = self._facts(of_reader), of_reader.replace("_", " ")

@@ -75,7 +75,7 @@ def upsert(handle: TableHandle, table: Table, rows: DataFrame, batch: Batch, *, 
 
 def find_highest_position(handle: TableHandle) -> str | None:
     """Find the highest position of the table's rows in its newest commit of rows; None when that commit does not have it."""
-    for snapshot in handle.newest_snapshots():
+    for snapshot in handle.walk_snapshots():
         if (highest := snapshot.summary().get(HIGHEST_POSITION)) is not None:
             return str(highest)
         if snapshot.operation() not in ("replace", "delete"):  # another writer added rows

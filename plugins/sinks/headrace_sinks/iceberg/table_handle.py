@@ -99,7 +99,7 @@ class TableHandle:
             self.spark.sql(f"ALTER TABLE {self.name} {clause}")
         return project(rows, schema.add(DELETED, "boolean"))
 
-    def newest_snapshots(self) -> Iterator[Any]:
+    def walk_snapshots(self) -> Iterator[Any]:
         """Iterate over the current snapshot and its ancestors, the newest first; ``MARK_SEARCH_DEPTH`` of them at most."""
         snapshot = self.snapshot
         for _ in range(MARK_SEARCH_DEPTH):
@@ -117,7 +117,7 @@ class TableHandle:
         None when unknown: the newest snapshots have no mark of the pipeline, and older ones are expired or too many to search.
         """
         oldest = None
-        for snapshot in self.newest_snapshots():
+        for snapshot in self.walk_snapshots():
             mark = snapshot.summary().get(MARK)
             if mark is not None and mark.startswith(batch.mark_prefix):
                 return bool(mark == batch.mark)
@@ -129,7 +129,7 @@ class TableHandle:
 
         Other writers may have committed since.
         """
-        for snapshot in self.newest_snapshots():
+        for snapshot in self.walk_snapshots():
             mark = snapshot.summary().get(MARK)
             if mark is not None and mark.startswith(batch.mark_prefix):
                 return snapshot if mark == batch.mark else None

@@ -42,7 +42,7 @@ from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_errors import explain
 from headrace_sinks.hudi.hudi_index import PARTITION, Index
-from headrace_sinks.hudi.hudi_readers import READERS
+from headrace_sinks.hudi.hudi_readers import load_readers
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
@@ -79,7 +79,7 @@ class HudiConfig(SinkConfig):
     @field_validator("readers")
     @classmethod
     def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
-        check_readers(readers, READERS, "Hudi")
+        check_readers(readers, load_readers(), "Hudi")
         return readers
 
 

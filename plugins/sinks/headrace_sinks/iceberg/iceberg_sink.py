@@ -43,7 +43,7 @@ from headrace_sinks.iceberg.iceberg_catalog import (
 )
 from headrace_sinks.iceberg.iceberg_errors import explain
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES, measure_table, plan_maintenance
-from headrace_sinks.iceberg.iceberg_readers import READERS
+from headrace_sinks.iceberg.iceberg_readers import load_readers
 from headrace_sinks.iceberg.iceberg_table_options import IcebergTableOptions, TableType
 from headrace_sinks.iceberg.marked_commit import commit_with_mark
 from headrace_sinks.iceberg.merge import merge
@@ -94,7 +94,7 @@ class IcebergConfig(SinkConfig):
     @field_validator("readers")
     @classmethod
     def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
-        check_readers(readers, READERS, "Iceberg")
+        check_readers(readers, load_readers(), "Iceberg")
         return readers
 
     @model_validator(mode="after")

@@ -253,7 +253,7 @@ def test_columns_are_widened(target: Target) -> None:
     assert [row["s"]["x"] for row in target.rows()] == [1, 2**40, 3]
     error = target.refusal(lambda: target.write("id bigint, s struct<x: string>", put(4, 4, ("x",))))
     assert isinstance(error, DataError)
-    assert "'s.x' comes as string and the table has bigint" in str(error)
+    assert "'s.x' has type string in the batch and bigint in the table" in str(error)
 
 
 def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> None:

@@ -1,4 +1,4 @@
-"""Tables of docs/readers.md: what query engines read, from the facts by which the sinks choose the layout of tables."""  # noqa: INP001 - a script's
+"""Generator of the tables in docs/readers.md, from the facts by which the sinks choose the layout of tables."""  # noqa: INP001 - a script
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.iceberg import iceberg_readers
 from headrace_sinks.reader_support import Reads, Support, load_name_rules
 
-#: Mark in the page → the table that follows it.
+#: The tables by their marks in the page.
 TABLES = ("iceberg", "hudi", "names")
 
 
 def reader_table(name: str) -> str:
-    """Build a table of the page."""
+    """Return a table of the page."""
     return {"iceberg": _build_iceberg, "hudi": _build_hudi, "names": _build_names}[name]()
 
 
@@ -36,7 +36,7 @@ def _build_hudi() -> str:
 
 def _build_names() -> str:
     rows = [[f"`{name}`", f"{rule.sentence} ({rule.source})"] for name, rule in load_name_rules().items()]
-    return _build_table(["reader", "names of columns"], rows)
+    return _build_table(["reader", "column names"], rows)
 
 
 def _describe(fact: Support) -> str:

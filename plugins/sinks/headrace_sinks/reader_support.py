@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DataError, did_you_mean
+from headrace.sdk import DataError
+from headrace.sdk.options import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

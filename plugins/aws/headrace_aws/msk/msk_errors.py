@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.sdk import (
-    ConfigError,
-    HeadraceError,
-    KnownError,
-    LoginError,
-    RetriableError,
-    explain_known_error,
-    full_text,
-)
+from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 from headrace_aws.clients import PLACES
 from headrace_aws.identity import FIX_TRUST
 

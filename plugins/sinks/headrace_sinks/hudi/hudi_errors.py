@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import (
-    ConfigError,
-    DataError,
-    HeadraceError,
-    KnownError,
-    RetriableError,
-    explain_known_error,
-    full_text,
-)
+from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 from headrace_sinks.hudi.hudi_index import NO_BUCKETS_FIX
 from headrace_sinks.stored_files import explain_missing_file
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.sdk import ConfigError, HeadraceError, KnownError, RetriableError, explain_known_error
+from headrace.sdk import ConfigError, HeadraceError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error
 
 _AWS_ERRORS = (
     KnownError(

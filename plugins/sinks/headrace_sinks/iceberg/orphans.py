@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.sdk import ConfigError, find_missing_file, is_under
+from headrace.sdk import ConfigError
+from headrace.sdk.error_text import find_missing_file
+from headrace.sdk.storage import is_under
 from headrace_sinks.iceberg.table_handle import TableHandle
 
 #: The table property with the time of the last search for orphan files, in milliseconds since 1970. Only tables that headrace

@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DELETED, POSITION, Batch, Table, materialize_with, quote_name
+from headrace.sdk import Batch, Table
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
+from headrace.sdk.sessions import materialize_with
 from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_equality_deletes
 from headrace_sinks.iceberg.marked_commit import commit_files, commit_with_mark
 from headrace_sinks.iceberg.merge import merge

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, Batch, project
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch
+from headrace.sdk.changes import DELETED
+from headrace.sdk.schemas import project
 from headrace_sinks.iceberg.iceberg_catalog import load_table
 from headrace_sinks.iceberg.iceberg_schema import build_alter_clauses, can_widen
 from headrace_sinks.stored_types import spell_as_stored, union_by_name

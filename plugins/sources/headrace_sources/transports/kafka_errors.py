@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.sdk import (
-    ConfigError,
-    DataError,
-    HeadraceError,
-    KnownError,
-    LoginError,
-    RetriableError,
-    explain_known_error,
-    full_text,
-)
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import ConfigError, RetriableError
-from headrace.sdk import KnownError, explain_known_error
+from headrace.sdk.error_text import KnownError, explain_known_error
 
 KNOWN = (
     KnownError(

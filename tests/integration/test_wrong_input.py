@@ -465,7 +465,7 @@ def test_a_catalog_of_the_callers_whose_folder_is_not_there_yet(
     for key, value in {"lake": CATALOG, "lake.type": "hadoop", "lake.warehouse": str(tmp_path / "not/yet")}.items():
         caller.conf.set(f"spark.sql.catalog.{key}", value)
     job = pipeline(tmp_path, sinks=[{"iceberg": {"catalog": "lake"}}])
-    assert ("sink iceberg", "catalog lake: answers, 0 namespaces") in [
+    assert ("sink iceberg", "catalog lake: reachable, 0 namespaces") in [
         (item.what, item.found) for item in job.check(caller, connect=True)
     ]
     assert not (tmp_path / "not").exists()

@@ -106,7 +106,7 @@ def test_which_tables_and_versions_there_are_and_how_one_was(headrace: Headrace)
     assert rows.output.count("\n") == 300
     result = headrace("show", "artists.yaml", "moma.artists", "--as-of", "123456789012")
     assert result.exit_code == 2
-    assert "there is no such version" in result.stderr
+    assert "no such version" in result.stderr
 
 
 def test_a_table_that_is_not_there(headrace: Headrace) -> None:

@@ -175,12 +175,12 @@ def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
         (
             "UnrecognizedClientException",
             "The security token included in the request is invalid.",
-            "AWS lets nobody in with these credentials: The security token included in the request is invalid.",
+            "AWS rejected the credentials: The security token included in the request is invalid.",
         ),
         (
             "InvalidSignatureException",
             "The request signature we calculated does not match the signature you provided.",
-            "look at the access key, its secret and its session token",
+            "check the access key, its secret and its session token",
         ),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_service_that_is_busy_is_asked_again(
     finally:
         system.clearProperty("aws.maxAttempts")
     assert isinstance(error, RetriableError)
-    assert "AWS is busy: Rate exceeded" in str(error)
+    assert "AWS throttles the requests: Rate exceeded" in str(error)
 
 
 @pytest.mark.one_spark
@@ -220,15 +220,17 @@ def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> Non
     region = system.clearProperty("aws.region")  # of MSK's login
     try:
         nowhere = open_catalog(**{"client.region": None})
-        with pytest.raises(ConfigError, match=r"know no region\n  fix: set AWS_REGION, or `client.region`"):
+        with pytest.raises(
+            ConfigError, match=r"no AWS region is configured\n  fix: set AWS_REGION, or `client.region`"
+        ):
             nowhere.sink.check(nowhere.sessions.of("one"))
     finally:
         if region:
             system.setProperty("aws.region", region)
-    assert "new tables have no place to be at" in str(refusal(open_catalog(warehouse=None), "nowhere.people"))
-    assert "there is no such bucket" in str(refusal(open_catalog(warehouse="s3://none/silver"), "away.people"))
+    assert "new tables have no location" in str(refusal(open_catalog(warehouse=None), "nowhere.people"))
+    assert "no such bucket" in str(refusal(open_catalog(warehouse="s3://none/silver"), "away.people"))
     system.clearProperty("aws.accessKeyId")
-    assert "AWS's clients find no credentials\n  fix: give driver and executors" in str(refusal(open_catalog()))
+    assert "no AWS credentials were found\n  fix: give driver and executors" in str(refusal(open_catalog()))
 
 
 @pytest.mark.one_spark
@@ -236,5 +238,5 @@ def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> Non
 def test_a_name_that_glue_does_not_take(open_catalog: OpenCatalog, name: str) -> None:
     error = refusal(open_catalog(), name)
     assert isinstance(error, ConfigError)
-    assert "the catalog takes no such name: " in str(error)
+    assert "the catalog does not allow this table name: " in str(error)
     assert "in Glue a table is `database.table`" in str(error)

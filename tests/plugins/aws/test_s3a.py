@@ -205,7 +205,7 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
     refusal = target.refusal(lambda: maintain(later))
     assert isinstance(refusal, ConfigError)
     assert f"s3a://kept/{key}" in str(refusal)
-    assert "allow deletes in its folder" in str(refusal)
+    assert "allow this user to delete files in the table's folder" in str(refusal)
     proxy.fail(RESET, times=0)
     assert key in s3.keys("kept")
     assert maintain(later) == {"remove-orphans": "1 files"}

@@ -11,7 +11,7 @@ from tests.support.bronze import write_lines
 from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
-from headrace_sinks.iceberg import marked_commit as commit
+from headrace_sinks.iceberg import table_handle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def ids(pipeline: Pipeline, spark: SparkSession) -> list[str]:
 def test_all_partitions_and_topics_are_kept_where_rows_are_appended(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(commit, "MARK_SEARCH_DEPTH", 0)  # as when so many others committed that no mark is found
+    monkeypatch.setattr(table_handle, "MARK_SEARCH_DEPTH", 0)  # as when so many others committed that no mark is found
     pipeline = job(tmp_path, kind)
     deliver(tmp_path, 0, TOPICS[0])
     pipeline.run(spark)

@@ -126,7 +126,7 @@ def test_files_that_could_not_be_read_together_are_not_written(tmp_path: Path, c
     table.write("id int, size int", put(1, 1, 10))
     error = table.refusal(lambda: table.write("id int, size bigint", put(2, 2, 2**40)))
     assert isinstance(error, DataError)
-    assert "'size' comes as bigint and the files there have int" in str(error)
+    assert "'size' has type bigint in the batch and int in existing files" in str(error)
     table.write("id int, size smallint", put(3, 3, 7))
     assert [row["size"] for row in table.rows()] == [10, 7]
 

@@ -170,7 +170,7 @@ def test_types_that_contradict_the_tables_are_refused_and_the_rows_stay(tmp_path
     for name, (kind, incoming, _, new) in zip(columns, CONTRADICTIONS, strict=True):
         error = table.refusal(partial(table.write, f"id int, {name} {incoming}", put(2, 1, new), put(2, 3, new)))
         assert isinstance(error, DataError)
-        assert f"column '{name}{'.element' * ('array' in kind)}{'.a' * ('struct' in kind)}' comes as" in str(error)
+        assert f"column '{name}{'.element' * ('array' in kind)}{'.a' * ('struct' in kind)}' has type" in str(error)
         assert timeline(tmp_path, table) == commits
     assert table.rows() == before
 
@@ -277,7 +277,7 @@ def test_a_key_of_empty_text(tmp_path: Path, clones: Sessions) -> None:
     table = target(tmp_path, clones)
     error = table.refusal(lambda: table.write("id string, name string", put(1, "", "a")))
     assert isinstance(error, DataError)
-    assert "key is empty text" in str(error)
+    assert "rows with an empty key" in str(error)
 
 
 @pytest.mark.parametrize("name", ["HoodieWriteConflictException", "HoodieLockException"])

@@ -175,9 +175,9 @@ def test_an_edit_that_is_of_new_tables_or_of_no_matter_leaves_the_rows_right(
 def test_an_edit_that_hudi_refuses_is_told_in_a_sentence(towns: Towns, edited: Options, complaint: str) -> None:
     towns.write({})
     said = towns.refusal(edited)
-    assert "the table was made with other options: " in said
+    assert "the table was created with other options: " in said
     assert complaint in said
-    assert "write them as they were" in said
+    assert "restore the previous values" in said
 
 
 # Somebody else
@@ -242,7 +242,7 @@ def test_files_that_somebody_clusters_while_a_batch_is_written_are_told_in_a_sen
     stack = "java.lang.NumberFormatException: For input string: ef1f02b8\n\tat org.apache.hudi.index.bucket.BucketIdentifier."
     error = HudiSink(path="lake").explain(RuntimeError(f"{stack}bucketIdFromFileId"))
     assert isinstance(error, ConfigError)
-    assert "the table has files that are no buckets" in str(error)
+    assert "the table has files that are not buckets" in str(error)
 
 
 def test_a_file_is_a_bucket_whose_number_there_is() -> None:

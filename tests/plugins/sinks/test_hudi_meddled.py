@@ -180,7 +180,7 @@ def test_a_batch_waits_for_a_clustering_that_somebody_planned_and_says_so(tmp_pa
     plan_clustering(target)
     refusal = target.refusal(lambda: target.write(PEOPLE, put(2, 0, "second")))
     assert isinstance(refusal, RetriableError)
-    assert "somebody planned to cluster the table" in str(refusal)
+    assert "another process planned a clustering of the table" in str(refusal)
     assert rows(target) == {0: "old", 1: "old", 2: "old", 3: "old"}
     do_clustering(target)
     target.write(PEOPLE, put(2, 0, "second"))

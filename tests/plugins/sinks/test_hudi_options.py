@@ -72,7 +72,7 @@ def test_options_that_say_what_is_so_anyway_are_taken(tmp_path: Path, clones: Se
             ),
             (
                 {f"{WRITE}keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"},
-                f"sink hudi, {WRITE}keygenerator.class: the key generator cannot be made with these options",
+                f"sink hudi, {WRITE}keygenerator.class: Hudi cannot create the key generator with these options",
             ),
         ],
     ),

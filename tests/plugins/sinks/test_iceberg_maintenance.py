@@ -19,7 +19,7 @@ from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
 from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.compaction import MOST_BYTES, TINY_BYTES, count_small_files, select_small_files
+from headrace_sinks.iceberg.compaction import MAX_BYTES, TINY_BYTES, count_small_files, select_small_files
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES
 
 pytestmark = pytest.mark.spark
@@ -178,7 +178,7 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
     for first in (0, 10, 20):  # each a file of ten rows
         target.apply(target.frame(PEOPLE, *[put(first, first + at, "old") for at in range(10)]).coalesce(1))
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
-    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MOST_BYTES", 2000)
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MAX_BYTES", 2000)
     target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
     policy = MaintenancePolicy(history_seconds=3600, files=2)
     if readers:
@@ -194,7 +194,7 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
             kept[20] = f"n{count}"
         assert step.run() == f"{count} of 10 rows kept"
         assert rows(target) == kept
-    assert [what.split(", ")[1] for what in found] == ["40% of its rows are gone", "30% of its rows are gone"]
+    assert [what.split(", ")[1] for what in found] == ["40% of its rows are deleted", "30% of its rows are deleted"]
     assert [step.name for step in plan(target, policy) if step.name == "compact"] == []
 
 
@@ -278,7 +278,7 @@ def _explain(target: Target, error: Exception) -> HeadraceError:
 def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
     sizes, merges = sorted(found), 0
     while (count := count_small_files(sizes, 10**8)) > 1:
-        assert sum(sizes[:count]) <= MOST_BYTES
+        assert sum(sizes[:count]) <= MAX_BYTES
         assert all(size <= max(sum(sizes[:i]), TINY_BYTES) for i, size in enumerate(sizes[:count]))
         sizes, merges = sorted([sum(sizes[:count]), *sizes[count:]]), merges + 1
         assert merges <= len(found)
@@ -292,7 +292,7 @@ def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -
     while (small := select_small_files(partitions, 10**8)).files:
         assert small.surplus >= 1
         fewest = min(sizes[1] for sizes in partitions if count_small_files(sizes, 10**8))
-        assert small.bytes <= MOST_BYTES or small.largest == fewest
+        assert small.bytes <= MAX_BYTES or small.largest == fewest
         merged = [[size for size in sizes if size <= small.largest] for sizes in partitions]
         assert (small.files, small.partitions) == (
             sum(len(sizes) for sizes in merged if len(sizes) > 1),

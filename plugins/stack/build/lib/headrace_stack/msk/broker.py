@@ -1,0 +1,123 @@
+"""A broker whose second listener takes AWS_MSK_IAM and MSK's OAUTHBEARER."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace_stack.download import artifacts
+from headrace_stack.download.java_compiler import compile_sources
+from headrace_stack.servers import key_stores
+from headrace_stack.servers.kafka import Kafka
+
+_SOURCES = sorted(Path(__file__).parent.glob("*.java"))
+_LISTENER = "listener.name.iam"
+
+
+@dataclass(frozen=True)
+class Key:
+    """An access key as AWS issues it. ``token``, ``expires`` (seconds since 1970): of one that does not last."""
+
+    id: str
+    secret: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    expires: float | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which AWS's clients know it."""
+        known = {"AWS_ACCESS_KEY_ID": self.id, "AWS_SECRET_ACCESS_KEY": self.secret}
+        return {**known, "AWS_SESSION_TOKEN": self.token} if self.token else known
+
+
+@dataclass(frozen=True)
+class Iam:
+    """The listener with SASL_SSL. ``ca`` is a PEM file."""
+
+    bootstrap_servers: str
+    ca: Path
+
+
+class Msk(Kafka):
+    """A broker as ``Kafka``, whose listener ``iam`` lets in who signs with a key of ``issue_key``.
+
+    It tells a client that it refuses no reason, as MSK does; its log has it. Topics may be read by everyone who is let in,
+    unless ``config`` sets an authorizer: the principal is ``User:`` and what ``issue_key`` was told.
+    """
+
+    name = "msk"
+
+    def __init__(self, *, config: Mapping[str, str] | None = None) -> None:
+        super().__init__(config=config)
+        self._keys: dict[str, str] = {}
+
+    @property
+    def iam(self) -> Iam:
+        return Iam(f"{self.host}:{self._sasl_port}", self.folder / "kafka.pem")
+
+    def issue_key(self, principal: str = "headrace", *, seconds: float | None = None) -> Key:
+        """A new key. ``seconds``: with a session token, and for how long; of one that has ended they are negative."""
+        if seconds is None:
+            key = Key(f"AKIA{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
+        else:
+            expires = time.time() + seconds
+            # A token has characters that a URL wants escaped.
+            token = f"{secrets.token_urlsafe(90)}+/=="
+            key = Key(f"ASIA{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30), token, expires)
+        end = "" if key.expires is None else str(int(key.expires * 1000))
+        self._keys[key.id] = "\t".join([key.id, key.secret, key.token or "", end, principal])
+        self._write_keys()
+        return key
+
+    def revoke_key(self, key: Key) -> None:
+        """The next login with it is refused."""
+        del self._keys[key.id]
+        self._write_keys()
+
+    def count_logins(self, mechanism: str, principal: str = "headrace") -> int:
+        """How often a client was let in, on a new connection or on one that it had."""
+        return self.log.read_text(encoding="utf-8").count(f"headrace: {mechanism} lets in {principal}\n")
+
+    def fetch(self) -> None:
+        super().fetch()
+        artifacts.fetch(artifacts.COMPILER)
+
+    def prepare(self) -> None:
+        super().prepare()
+        key_stores.make(self.folder, "kafka")
+        self._write_keys()
+
+    def classpath(self) -> Sequence[Path]:
+        jars = super().classpath()
+        # Last: an archive of the broker's classes is of the jars before the first folder.
+        return [*jars, compile_sources(_SOURCES, jars)]
+
+    def _write_keys(self) -> None:
+        """A login may come while they are written."""
+        half = self._key_file.with_suffix(".half")
+        half.write_text("".join(f"{line}\n" for line in self._keys.values()), encoding="utf-8")
+        half.replace(self._key_file)
+
+    @property
+    def _key_file(self) -> Path:
+        return self.folder / "keys.tsv"
+
+    def _settings(self) -> dict[str, str]:
+        settings = super()._settings()
+        settings["listeners"] += f",IAM://{self.iam.bootstrap_servers}"
+        settings["listener.security.protocol.map"] += ",IAM:SASL_SSL"
+        oauth = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+        keys = f'keys="{self._key_file}"'
+        return {
+            **settings,
+            **self._key_store(),
+            "security.providers": "headrace.msk.IamServer$Creator",
+            f"{_LISTENER}.sasl.enabled.mechanisms": "AWS_MSK_IAM,OAUTHBEARER",
+            f"{_LISTENER}.aws_msk_iam.sasl.jaas.config": f"headrace.msk.IamServer$Login required {keys};",
+            f"{_LISTENER}.aws_msk_iam.sasl.server.callback.handler.class": "headrace.msk.IamServer$Handler",
+            f"{_LISTENER}.oauthbearer.sasl.jaas.config": f'{oauth} required unsecuredLoginStringClaim_sub="broker" {keys};',
+            f"{_LISTENER}.oauthbearer.sasl.server.callback.handler.class": "headrace.msk.TokenValidator",
+        }

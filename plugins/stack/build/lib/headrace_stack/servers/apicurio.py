@@ -1,0 +1,80 @@
+"""Apicurio Registry, with the interface of Confluent's Schema Registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headrace_stack.download import artifacts
+from headrace_stack.servers import jvm_command
+from headrace_stack.servers.json_http import request
+from headrace_stack.servers.server import Server
+
+
+class SchemaRegistry(Server):
+    """A registry of schemas at ``url``, and at ``ccompat_url`` for Confluent's clients."""
+
+    name = "registry"
+    ports = ("port", "_management_port")
+    _management_port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def ccompat_url(self) -> str:
+        return f"{self.url}/apis/ccompat/v7"
+
+    def avro_converter(self) -> dict[str, str]:
+        """A connector's settings for keys and values in Avro, framed as Confluent's are: 0, id (4 bytes), Avro.
+
+        ``ccompat_url``/schemas/ids/ID has the schema.
+        """
+        settings = {
+            "as-confluent": "true",
+            "use-id": "contentId",
+            # Otherwise the id is a header, and the value bare Avro.
+            "headers.enabled": "false",
+        }
+        return self._converters("AvroConverter", settings)
+
+    def json_converter(self) -> dict[str, str]:
+        """The same for JSON: ``{"schemaId":ID,"payload":…}``, whatever the settings.
+
+        ``url``/apis/registry/v2/ids/globalIds/ID has the schema; ``ccompat_url`` knows nothing of it.
+        """
+        return self._converters("ExtJsonConverter", {})
+
+    def _converters(self, name: str, settings: Mapping[str, str]) -> dict[str, str]:
+        """The settings of one of Apicurio's converters, for keys and for values."""
+        common = {"url": f"{self.url}/apis/registry/v2", "auto-register": "true", "find-latest": "true"}
+        converter = {f".apicurio.registry.{key}": value for key, value in {**common, **settings}.items()}
+        converter[""] = f"io.apicurio.registry.utils.converter.{name}"
+        return {f"{part}.converter{key}": value for part in ("key", "value") for key, value in converter.items()}
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def fetch(self) -> None:
+        artifacts.unpack("registry")
+
+    def command(self) -> Sequence[str | Path]:
+        options = {
+            "quarkus.http.host": self.host,
+            "quarkus.http.port": self.port,
+            "quarkus.management.host": self.host,
+            "quarkus.management.port": self._management_port,
+            "apicurio.storage.sql.kind": "h2",
+            "apicurio.datasource.url": f"jdbc:h2:file:{self.folder / 'data' / 'registry'}",
+        }
+        given = [f"-D{name}={value}" for name, value in options.items()]
+        (program,) = artifacts.unpack("registry").glob("apicurio-registry-app-*-runner.jar")
+        return jvm_command.command("-jar", str(program), options=given, heap="512m")
+
+    def ready(self) -> bool:
+        try:
+            return request("GET", f"{self.ccompat_url}/subjects")[0] == 200
+        except OSError:
+            return False

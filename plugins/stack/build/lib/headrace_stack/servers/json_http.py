@@ -1,0 +1,28 @@
+"""Requests of JSON to servers of this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.request import Request
+
+from headrace.http_client import send
+
+#: Seconds that an answer may take, and its bytes.
+_TIMEOUT, _MOST_BYTES = 60, 100 << 20
+
+
+def request(method: str, url: str, body: object = None) -> tuple[int, Any]:
+    """Status and decoded body; OSError where nobody answers."""
+    data = None if body is None else json.dumps(body).encode()
+    http_request = Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - ours
+    # A proxy is for other machines.
+    answer = send(http_request, silence=_TIMEOUT, seconds=_TIMEOUT, most_bytes=_MOST_BYTES, use_proxies=False)
+    return answer.status, _decode(answer.body)
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return json.loads(body) if body else None
+    except ValueError:
+        return body.decode("utf-8", "replace")

@@ -1,0 +1,163 @@
+"""Kafka Connect with Debezium's connectors, and converters that keep schemas in a registry."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from headrace.errors import ConfigError, FatalError
+from headrace_stack.download import artifacts
+from headrace_stack.servers import jvm_command
+from headrace_stack.servers.json_http import request
+from headrace_stack.servers.kafka import Kafka
+from headrace_stack.servers.server import Server
+
+#: What ``Connect(connectors=…)`` may name.
+CONNECTORS = ("postgres", "mysql", "mariadb", "sqlserver")
+
+
+class Connect(Server):
+    """One worker, which keeps connectors and their offsets in a Kafka's topics.
+
+    Keys and values are JSON without schemas unless a connector's configuration says otherwise;
+    ``SchemaRegistry.avro_converter`` has the settings for Avro, ``SchemaRegistry.json_converter`` those for JSON with a registry.
+    """
+
+    name = "connect"
+
+    def __init__(self, kafka: Kafka, connectors: Sequence[str] = CONNECTORS) -> None:
+        """``connectors``: which of CONNECTORS to fetch and load."""
+        super().__init__()
+        if unknown := set(connectors) - set(CONNECTORS):
+            raise ConfigError(
+                f"there is no connector {', '.join(unknown)}", fix=f"name some of {', '.join(CONNECTORS)}"
+            )
+        self._kafka, self._connectors = kafka, tuple(connectors)
+        self._group = f"connect-{uuid.uuid4().hex[:8]}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def put(self, name: str, config: Mapping[str, str], *, timeout: float = 60) -> None:
+        """Create a connector or change it; returns when it and its tasks run.
+
+        ConfigError for a configuration that it refuses, FatalError with the trace when it or a task fails, and
+        TimeoutError after ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            code, answer = request("PUT", f"{self._connector(name)}/config", dict(config))
+            # 409: the worker is busy with the last change.
+            if code != 409 or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        if code >= 400:
+            raise ConfigError(self._complaints(name, config) or str(answer), where=f"connector {name}")
+        self.wait_until_running(name, timeout=timeout)
+
+    def wait_until_running(self, name: str, *, timeout: float = 60) -> None:
+        """After a start of Connect, or of what the connector reads; errors as ``put``."""
+        deadline = time.monotonic() + timeout
+        while True:
+            status = self.status(name)
+            states = [status["connector"], *status["tasks"]] if status else []
+            if failed := [state for state in states if state["state"] == "FAILED"]:
+                raise FatalError(failed[0].get("trace", "it failed"), where=f"connector {name}")
+            if len(states) > 1 and all(state["state"] == "RUNNING" for state in states):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"connector {name} does not run after {timeout:.0f} s: {status}")
+            time.sleep(0.05)
+
+    def status(self, name: str) -> dict[str, Any] | None:
+        """What ``GET /connectors/NAME/status`` says; None for a connector that is not there."""
+        code, answer = request("GET", f"{self._connector(name)}/status")
+        return answer if code == 200 else None
+
+    def delete(self, name: str, *, timeout: float = 60) -> None:
+        """Returns when it is gone; one that is not there is no error. Its topics and its slot stay."""
+        deadline = time.monotonic() + timeout
+        while request("DELETE", self._connector(name))[0] == 409 or self.status(name):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"connector {name} is there after {timeout:.0f} s")
+            time.sleep(0.1)
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def fetch(self) -> None:
+        artifacts.fetch("connect", "converter")
+        for connector in self._connectors:
+            artifacts.unpack(f"debezium-{connector}")
+
+    def prepare(self) -> None:
+        plugins = self.folder / "plugins"
+        plugins.mkdir()
+        for connector in self._connectors:
+            (plugins / connector).symlink_to(artifacts.unpack(f"debezium-{connector}"))
+        converters = plugins / "converters"
+        converters.mkdir()
+        for jar in artifacts.fetch("converter"):
+            (converters / jar.name).symlink_to(jar)
+        # They do not say that they are converters, and to look into every class takes Connect several seconds.
+        with zipfile.ZipFile(converters / "services.jar", "w") as services:
+            services.writestr(
+                "META-INF/services/org.apache.kafka.connect.storage.Converter",
+                "io.apicurio.registry.utils.converter.AvroConverter\n"
+                "io.apicurio.registry.utils.converter.ExtJsonConverter\n",
+            )
+
+    def command(self) -> Sequence[str | Path]:
+        settings = {
+            "bootstrap.servers": self._kafka.bootstrap_servers,
+            "group.id": self._group,
+            "listeners": f"http://{self.host}:{self.port}",
+            "rest.advertised.host.name": self.host,
+            "config.storage.topic": f"{self._group}-configs",
+            "config.storage.replication.factor": "1",
+            "offset.storage.topic": f"{self._group}-offsets",
+            "offset.storage.replication.factor": "1",
+            "offset.storage.partitions": "1",
+            "status.storage.topic": f"{self._group}-status",
+            "status.storage.replication.factor": "1",
+            "status.storage.partitions": "1",
+            "offset.flush.interval.ms": "1000",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "key.converter.schemas.enable": "false",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "plugin.path": str(self.folder / "plugins"),
+            "plugin.discovery": "service_load",
+            "scheduled.rebalance.max.delay.ms": "0",
+        }
+        properties = self.folder / "connect.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        return jvm_command.command(main, str(properties), classpath=artifacts.fetch("connect"), heap="1g")
+
+    def ready(self) -> bool:
+        try:
+            return request("GET", f"{self.url}/connectors")[0] == 200
+        except OSError:
+            return False
+
+    def _complaints(self, name: str, config: Mapping[str, str]) -> str:
+        """What is wrong with a configuration. The answer to a PUT lacks it where a default is null."""
+        plugin = quote(config.get("connector.class", ""), safe="")
+        code, answer = request(
+            "PUT", f"{self.url}/connector-plugins/{plugin}/config/validate", {"name": name, **config}
+        )
+        if code != 200:
+            return ""
+        values = [info["value"] for info in answer["configs"] if info["value"]]
+        return "; ".join(f"{value['name']}: {error}" for value in values for error in value["errors"])
+
+    def _connector(self, name: str) -> str:
+        return f"{self.url}/connectors/{quote(name, safe='')}"

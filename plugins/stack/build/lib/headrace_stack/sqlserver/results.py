@@ -1,0 +1,18 @@
+"""The result of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace_stack.sqlserver.sql_types import SqlType, Value
+
+
+@dataclass(frozen=True)
+class Result:
+    """Rows and their columns."""
+
+    columns: Sequence[tuple[str, SqlType]]
+    rows: Sequence[Sequence[Value]]
+    #: For the metadata of text, ntext and image.
+    table: str = ""

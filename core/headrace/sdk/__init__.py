@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         RetriableError as RetriableError,
     )
     from headrace.http_client import (
-        Answer as Answer,
-        AnswerTooLargeError as AnswerTooLargeError,
         RedirectError as RedirectError,
+        Response as Response,
+        ResponseTooLargeError as ResponseTooLargeError,
         send as send,
     )
     from headrace.schema.file_types import check_names as check_names, widen_small_ints as widen_small_ints
@@ -131,7 +131,7 @@ if TYPE_CHECKING:
 #: Module → its names. Imported on first use: a module of hooks needs neither pydantic nor Spark.
 _NAMES = {
     "errors": "ConfigError DataError FatalError HeadraceError LoginError PluginError RetriableError",
-    "http_client": "Answer AnswerTooLargeError RedirectError send",
+    "http_client": "RedirectError Response ResponseTooLargeError send",
     "schema.file_types": "check_names widen_small_ints",
     "schema.projection": "is_same_type project",
     "schema.promotion": "add_missing_fields promote union_schemas",

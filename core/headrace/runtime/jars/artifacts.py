@@ -169,7 +169,7 @@ def download(address: str, file: Path, most_bytes: int) -> str:
     digest, left = hashlib.sha256(), most_bytes + 1
     # The scheme is the user's choice; file:// is a mirror too. A mirror may redirect to any host: it gets no login, and the
     # digest decides.
-    opener = make_opener(seconds=_SILENCE_SECONDS + most_bytes / _SLOWEST, tls=build_tls_context())
+    opener = make_opener(timeout=_SILENCE_SECONDS + most_bytes / _SLOWEST, tls=build_tls_context())
     with opener.open(address, timeout=_SILENCE_SECONDS) as answer, file.open("wb") as out:
         while left and (chunk := answer.read(min(left, 1 << 20))):
             digest.update(chunk)

@@ -147,7 +147,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     lock(monkeypatch, repository.add(COORDINATES[0], b""))
     (tmp_path / "file").touch()
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"the cache cannot be written: "):
+    with pytest.raises(ConfigError, match=r"the cache is not writable: "):
         artifacts.fetch("rocket")
 
 

@@ -19,8 +19,8 @@ from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import SECRET_KEYS, Secret, propagate_secret
-from headrace.spark.jvm_cache import cache_jvm_lookups
 from headrace.spark.sessions import HUGE_METHODS
+from headrace.spark.tuning import tune_py4j
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,7 +206,7 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
             f"Spark failed to start: {error}",
             fix="read the lines above; check JAVA_HOME and the settings under `spark:`",
         ) from error
-    cache_jvm_lookups(session)
+    tune_py4j(session)
     return session
 
 

@@ -286,13 +286,13 @@ def maven_repository(folder: Path) -> Path:
     slf4j = "<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>1.7.36</version></dependency>"
     two = "<dependency><groupId>org.example</groupId><artifactId>two</artifactId><version>2.0</version></dependency>"
     for name, version, needs in (("one", "1.0", two + slf4j), ("two", "2.0", "")):
-        place = folder / "org" / "example" / name / version
-        folder.mkdir(parents=True)
-        folder.joinpath(f"{name}-{version}.pom").write_text(
+        release = folder / "org" / "example" / name / version
+        release.mkdir(parents=True)
+        release.joinpath(f"{name}-{version}.pom").write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
             f"<artifactId>{name}</artifactId><version>{version}</version><dependencies>{needs}</dependencies></project>"
         )
-        with zipfile.ZipFile(place / f"{name}-{version}.jar", "w") as jar:
+        with zipfile.ZipFile(release / f"{name}-{version}.jar", "w") as jar:
             jar.writestr("content", name)
     return folder
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.tuning.quickack import QuickAckReader
 from headrace.spark.sessions import Sessions
+from headrace.spark.tuning.quickack import QuickAckReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

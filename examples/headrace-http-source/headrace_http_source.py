@@ -115,7 +115,7 @@ class Api:
         if self.token is not None:
             request.add_header("Authorization", f"Bearer {self.token.get_secret_value()}")
         try:
-            answer = send(request, silence=SILENCE, seconds=SECONDS, most_bytes=MOST_BYTES)
+            answer = send(request, idle_timeout=SILENCE, timeout=SECONDS, max_bytes=MOST_BYTES)
         except (OSError, HTTPException) as error:  # includes truncated pages
             what = f"no whole page came: {type(error).__name__}: {error}"
             raise RetriableError(what, where=self.where, fix="nothing is lost, and it is asked again") from None

@@ -105,7 +105,9 @@ def test_a_file_that_is_not_the_locked_one_is_refused(
     artifact = repository.add(COORDINATES[0], b"as released")
     (repository.folder / artifact.path).write_bytes(b"as changed")
     lock(monkeypatch, artifact)
-    with pytest.raises(ConfigError, match=r"rocket-1\.0\.jar: it has SHA-256 \w+, and artifacts\.lock wants") as raised:
+    with pytest.raises(
+        ConfigError, match=r"rocket-1\.0\.jar: the file has SHA-256 \w+, and artifacts\.lock requires"
+    ) as raised:
         artifacts.fetch("rocket")
     assert artifact.sha256 in str(raised.value)
     assert list_cache(tmp_path) == []
@@ -125,7 +127,7 @@ def test_a_file_that_is_not_there_is_named(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lock(monkeypatch, Artifact("org.acme:rocket:9.9", "0" * 64, 1))
-    with pytest.raises(ConfigError, match=r"/org/acme/rocket/9\.9/rocket-9\.9\.jar: the repository answers 404"):
+    with pytest.raises(ConfigError, match=r"/org/acme/rocket/9\.9/rocket-9\.9\.jar: the repository returns 404"):
         artifacts.fetch("rocket")
     assert list_cache(tmp_path) == []
 
@@ -145,7 +147,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     lock(monkeypatch, repository.add(COORDINATES[0], b""))
     (tmp_path / "file").touch()
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"the cache cannot be written: "):
+    with pytest.raises(ConfigError, match=r"the cache is not writable: "):
         artifacts.fetch("rocket")
 
 

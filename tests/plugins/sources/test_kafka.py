@@ -563,8 +563,8 @@ def test_what_a_pipeline_would_find(kafka: Kafka, prefix: str, tmp_path: Path, s
     source = {"subscribePattern": f"{prefix}[.].*", **sasl(kafka, kafka.sasl.password)}
     items = {item.what: item for item in job(kafka, tmp_path, source, tables=tables).check(spark, connect=True)}
     assert items["source kafka"].found.endswith("1 broker, SASL_SSL, SCRAM-SHA-512: the login is accepted")
-    assert items["sink iceberg"].found.endswith("may be written")
-    assert items["checkpoint"].found.endswith("may be written")
+    assert items["sink iceberg"].found.endswith(": writable")
+    assert items["checkpoint"].found.endswith(": writable")
     assert list(tmp_path.iterdir()) == []
     assert items[f"topic {prefix}.empty"].found == "2 partitions, 0 records"
     assert items[f"topic {prefix}.orders"].found == "table shop.orders, key id, columns id, name"

@@ -135,7 +135,7 @@ def test_a_key_column_that_is_nowhere_is_still_refused(spark: SparkSession, tmp_
 
 def test_two_rules_for_one_column_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     deliver(tmp_path, PEOPLE, event({"id": 1, "email": PII}, 1))
-    with pytest.raises(ConfigError, match="'email' and 'EMAIL' are one column"):
+    with pytest.raises(ConfigError, match="'email' and 'EMAIL' are the same column"):
         job(tmp_path, masks={"email": {"nullify": True}, "EMAIL": {"characters": 1}}).check(spark)
 
 

@@ -1,6 +1,6 @@
-"""The JVM's packages, classes and functions as PySpark reaches them, looked up once.
+"""Cache of the JVM packages, classes and functions that PySpark looks up.
 
-PySpark asks the JVM at each use, and for a name of one part, such as ``org``, the JVM looks through all jars for a class.
+PySpark queries the JVM at each use. For a name without a dot, such as ``org``, the JVM searches all jars for a class.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: Classes that PySpark asks for as they are written here. For a short name the JVM looks through all jars, once per imported
-#: package; for the session's, in Spark 4 with its package, it is asked in each batch.
+#: Classes that PySpark looks up by these names. For a short name the JVM searches all jars once per imported package. The class of
+#: the session, which has a package in Spark 4, is looked up in each batch.
 _CLASSES = (
     *("SparkSession", "SparkSession$", "Column", "PythonRDD", "SerDeUtil", "SimplePythonFunction"),
     *("org.apache.spark.sql.classic.SparkSession", "org.apache.spark.sql.classic.SparkSession$"),
@@ -23,18 +23,18 @@ _CLASSES = (
 
 
 class _Package(JavaPackage):  # type: ignore[misc]
-    """A package of the JVM's that keeps the packages and classes it was asked for."""
+    """A JVM package that caches its packages and classes."""
 
     def __getattr__(self, name: str) -> Any:
         member = super().__getattr__(name)
-        # A class that is not there is a package to py4j; it may come with a jar.
+        # py4j returns a package for a missing class, which a later jar may add.
         if isinstance(member, JavaClass) or (isinstance(member, JavaPackage) and name.islower()):
             setattr(self, name, _with_cache(member))
         return member
 
 
 class _Functions:
-    """A class of the JVM's that keeps the static functions it was asked for."""
+    """A JVM class that caches its static functions."""
 
     def __init__(self, name: str, jvm: Any) -> None:
         self._class = reduce(getattr, name.split("."), jvm)
@@ -46,9 +46,9 @@ class _Functions:
 
 
 def cache_jvm_lookups(spark: SparkSession) -> None:
-    """Makes a session's ``_jvm`` look each package, class and function up once: a third of the time of making a plan.
+    """Cache the lookups of a session's ``_jvm``, which saves a third of the time to build a plan.
 
-    PySpark 3.5 asks for the classes of functions by their short names, 4.0 by their own.
+    PySpark 3.5 looks up the classes of functions by their short names, 4.0 by their full names.
     """
     jvm: Any = spark._jvm  # noqa: SLF001
     for name in ("org", "java", "py4j", "scala"):
@@ -59,13 +59,13 @@ def cache_jvm_lookups(spark: SparkSession) -> None:
             if python_name not in vars(jvm):
                 setattr(jvm, python_name, _Functions(name, jvm))
     for name in _CLASSES:
-        # What this Spark calls otherwise is a package to py4j.
+        # py4j returns a package for a name that this Spark version does not have.
         if name not in vars(jvm) and isinstance(member := getattr(jvm, name), JavaClass):
             setattr(jvm, name, member)
 
 
 def _with_cache(member: Any) -> Any:
-    """A package as one that looks its members up once; a class as it is."""
+    """Return a package as a caching package, and a class unchanged."""
     if type(member) is JavaPackage:
         member.__class__ = _Package
     return member

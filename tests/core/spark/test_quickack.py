@@ -1,4 +1,4 @@
-"""What the JVM answers is read without a pause."""
+"""Immediate acknowledgment of the JVM's responses."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.py4j_quickack import QuickAckReader
 from headrace.spark.sessions import Sessions
+from headrace.spark.tuning.quickack import QuickAckReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-#: Bytes that the JVM sends at a time.
+#: Bytes that the JVM sends in one piece.
 _PIECE = 8192
 
 
 def _count_unacknowledged(sender: socket.socket) -> int:
-    """Bytes that were sent and not acknowledged."""
+    """Return the number of sent bytes without an acknowledgment."""
     return int(struct.unpack("i", fcntl.ioctl(sender, termios.TIOCOUTQ, b"\0" * 4))[0])
 
 
-def test_what_is_read_is_acknowledged_at_once() -> None:
+def test_each_piece_is_acknowledged_immediately() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as reader:
         sender, _ = server.accept()
         with sender, reader.makefile("rb", buffering=0) as raw:
-            answers = io.BufferedReader(QuickAckReader(reader, raw), _PIECE)
+            responses = io.BufferedReader(QuickAckReader(reader, raw), _PIECE)
             for _ in range(20):
                 reader.sendall(b"?")
                 assert sender.recv(1) == b"?"
                 sender.sendall(b"x" * _PIECE)
-                assert len(answers.read(_PIECE)) == _PIECE
-                # Linux would wait with all but the first, for there may be something to send along.
+                assert len(responses.read(_PIECE)) == _PIECE
+                # By default Linux delays the acknowledgment of all pieces except the first.
                 assert _count_unacknowledged(sender) == 0
 
 
-def test_a_thread_reads_answers_of_any_length(spark: SparkSession) -> None:
+def test_a_thread_reads_responses_of_any_length(spark: SparkSession) -> None:
     Sessions(spark)
     names = [f"column_{at}" for at in range(2000)]
 
@@ -61,10 +61,10 @@ def test_a_thread_reads_answers_of_any_length(spark: SparkSession) -> None:
     assert isinstance(raw, QuickAckReader)
 
 
-def test_threads_that_ended_leave_no_connection(spark: SparkSession) -> None:
+def test_finished_threads_leave_no_connection(spark: SparkSession) -> None:
     Sessions(spark)
 
-    def ask_in_threads(count: int) -> int:
+    def query_in_threads(count: int) -> int:
         for _ in range(count):
             thread = threading.Thread(target=lambda: spark.range(1).schema)
             thread.start()
@@ -73,4 +73,4 @@ def test_threads_that_ended_leave_no_connection(spark: SparkSession) -> None:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     # py4j closes a thread's connection when the next thread opens one.
-    assert ask_in_threads(10) <= ask_in_threads(2) + 1
+    assert query_in_threads(10) <= query_in_threads(2) + 1

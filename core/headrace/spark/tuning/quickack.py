@@ -1,7 +1,7 @@
-"""What the JVM answers PySpark, taken without a pause.
+"""Immediate TCP acknowledgment of the JVM's responses to PySpark.
 
-The JVM sends an answer of more than 8 KB in pieces, and the second only when the first is acknowledged (Nagle's algorithm), with which
-Linux takes its time, 40 ms. The schema of 140 columns is such an answer, and a batch asks for a dozen.
+The JVM sends a response of more than 8 KB in pieces, and the second piece only after an acknowledgment (Nagle's algorithm), which Linux
+delays by 40 ms. The schema of 140 columns is such a response, and a batch requests a dozen schemas.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
     from pyspark.sql import SparkSession
 
-#: Linux alone has it.
-_AT_ONCE = getattr(socket, "TCP_QUICKACK", None)
+#: Available on Linux only.
+_TCP_QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 
 
 class QuickAckReader(io.RawIOBase):
-    """A connection's bytes, each piece acknowledged as soon as it is read."""
+    """Reader of a connection that acknowledges each piece immediately."""
 
     def __init__(self, connection: socket.socket, raw: io.RawIOBase) -> None:
-        """``raw``: what reads the connection, and is closed with this."""
+        """``raw`` reads the connection and is closed with this reader."""
         self._connection, self._raw = connection, raw
 
     def readable(self) -> bool:
@@ -31,8 +31,8 @@ class QuickAckReader(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int | None:
         count = self._raw.readinto(buffer)
-        # Said once it lasts for some pieces only.
-        self._connection.setsockopt(socket.IPPROTO_TCP, _AT_ONCE, 1)  # type: ignore[arg-type]
+        # Linux resets the option after some pieces.
+        self._connection.setsockopt(socket.IPPROTO_TCP, _TCP_QUICKACK, 1)  # type: ignore[arg-type]
         return count
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class QuickAckReader(io.RawIOBase):
 
 
 class _QuickAckOpener:
-    """What opens PySpark's connections to its JVM, a thread's each, and has them read promptly."""
+    """Factory of PySpark's connections to its JVM, one per thread, with readers that acknowledge immediately."""
 
     def __init__(self, open_connection: Callable[[], Any]) -> None:
         self._open = open_connection
@@ -54,8 +54,8 @@ class _QuickAckOpener:
 
 
 def enable_tcp_quickack(spark: SparkSession) -> None:
-    """Has connections to a session's JVM acknowledge at once what they read; those of threads that ask it nothing yet."""
+    """Acknowledge responses immediately on connections to a session's JVM that are opened from now on."""
     client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]  # noqa: SLF001
-    open_connection = getattr(client, "_create_new_connection", None)  # not where threads share connections
-    if _AT_ONCE is not None and open_connection is not None and not isinstance(open_connection, _QuickAckOpener):
+    open_connection = getattr(client, "_create_new_connection", None)  # absent if threads share connections
+    if _TCP_QUICKACK is not None and open_connection is not None and not isinstance(open_connection, _QuickAckOpener):
         client._create_new_connection = _QuickAckOpener(open_connection)  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""The pages of docs/contracts/: what a plugin of a kind is made of, and what its kit asks of it."""  # noqa: INP001 - a script's
+"""Generator of docs/contracts/: the classes of each kind of plugin and the tests of its kit."""  # noqa: INP001 - script
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ from headrace.testing.transforms import TransformConformance
 
 #: Page → its title, the classes of the contract, and the kit.
 CONTRACTS: dict[str, tuple[str, tuple[type, ...], type[PluginConformance]]] = {
-    "plugin": ("What every plugin keeps", (Plugin,), PluginConformance),
-    "source": ("What a source keeps", (Source, NativeSource, RangedSource), SourceConformance),
-    "format": ("What a format keeps", (Format, RecordReader), FormatConformance),
-    "dialect": ("What a dialect keeps", (Dialect,), DialectConformance),
-    "transform": ("What a transform keeps", (Transform,), TransformConformance),
-    "sink": ("What a sink keeps", (Sink,), SinkConformance),
-    "auth": ("What a login keeps", (AuthProvider,), PluginConformance),
-    "catalog": ("What a catalog keeps", (Catalog,), PluginConformance),
-    "filesystem": ("What a file system keeps", (FileSystem,), PluginConformance),
+    "plugin": ("Plugin contract", (Plugin,), PluginConformance),
+    "source": ("Source contract", (Source, NativeSource, RangedSource), SourceConformance),
+    "format": ("Format contract", (Format, RecordReader), FormatConformance),
+    "dialect": ("Dialect contract", (Dialect,), DialectConformance),
+    "transform": ("Transform contract", (Transform,), TransformConformance),
+    "sink": ("Sink contract", (Sink,), SinkConformance),
+    "auth": ("Auth provider contract", (AuthProvider,), PluginConformance),
+    "catalog": ("Catalog contract", (Catalog,), PluginConformance),
+    "filesystem": ("File system contract", (FileSystem,), PluginConformance),
 }
-#: What the kits' tests are marked with → of whom they are asked.
+#: Mark of a kit's tests → the plugins to which they apply.
 CASES = {
-    "": "Of each",
-    "_ranged": "Of a ranged source",
-    "_orders": "Where events say their order",
-    "_keeps_envelopes": "Of one that leaves envelopes as envelopes",
-    "_hides": "Of one that hides values",
-    "_fails": "Where its writes are cut off (`faults`)",
-    "applies_if": "Where it applies",
+    "": "General",
+    "_ranged": "Ranged sources",
+    "_orders": "Events with an order",
+    "_keeps_envelopes": "Transforms that keep envelopes",
+    "_hides": "Transforms that hide values",
+    "_fails": "Interrupted writes (`faults`)",
+    "applies_if": "Conditional tests",
 }
 HEAD = """\
-Made by `python docs/generate.py` from the classes of `headrace.sdk` and the tests of `{kit}`, the kit by which
-[your tests](../plugins.md#6-tests) ask for all of it. [Write a plugin](../plugins.md) says how.
+`python docs/generate.py` generates this page from the classes of `headrace.sdk` and the tests of `{kit}`, the
+conformance kit for [your tests](../plugins.md#6-tests). [Write a plugin](../plugins.md) shows a plugin of each kind.
 """
 
 
 def contract_page(kind: str) -> str:
-    """The page of a kind."""
+    """Return the page of a kind of plugin."""
     title, classes, kit = CONTRACTS[kind]
-    parts = [f"# {title}", HEAD.format(kit=f"{kit.__module__}.{kit.__name__}"), "## What it is made of"]
+    parts = [f"# {title}", HEAD.format(kit=f"{kit.__module__}.{kit.__name__}"), "## Classes"]
     for cls in classes:
         parts += [f"### {cls.__name__}", _clean(cls), "\n".join(_list_parts(cls))]
     if kind == "plugin" or kit is not PluginConformance:
-        parts.append("## What the kit asks")
+        parts.append("## Conformance tests")
         for case, sentences in _group_tests(kit).items():
             parts += [f"### {case}", "\n".join(f"- {sentence}" for sentence in sentences)]
     if kind != "plugin":
-        parts.append("And all that is asked [of every plugin](plugin.md).")
+        parts.append("The tests [for every plugin](plugin.md) apply too.")
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -73,16 +73,16 @@ def _clean(thing: Any) -> str:
 
 
 def _list_parts(cls: type) -> Iterator[str]:
-    """The methods that the class has of its own; those that have to be written first."""
+    """Yield the methods that the class defines, required methods first."""
     required = getattr(cls, "__abstractmethods__", frozenset())
     methods = [name for name, part in vars(cls).items() if inspect.isfunction(part) and not name.startswith("_")]
     for name in sorted(methods, key=lambda name: name not in required):
         if said := " ".join(_clean(vars(cls)[name]).split()):
-            yield f"- `{name}`{' (has to be written)' if name in required else ''}: {said}"
+            yield f"- `{name}`{' (required)' if name in required else ''}: {said}"
 
 
 def _group_tests(kit: type[PluginConformance]) -> dict[str, list[str]]:
-    """Of whom → what, by the names of the tests and what these say of themselves."""
+    """Return the case of each group of tests → the descriptions of the tests, from their names and docstrings."""
     own = [cls for cls in reversed(kit.__mro__) if kit is PluginConformance or cls not in PluginConformance.__mro__]
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for test in (test for cls in own for name, test in vars(cls).items() if name.startswith("test_")):
@@ -99,7 +99,7 @@ def _find_case(test: Any) -> str:
         name = ast.unparse(mark).partition("(")[0]
         if isinstance(mark, ast.Call) and name in ("claims", "lacks"):
             capabilities = " and ".join(f"`{ast.literal_eval(one)}`" for one in mark.args)
-            return f"Of one that {'claims' if name == 'claims' else 'does not claim'} {capabilities}"
+            return f"Sinks {'that claim' if name == 'claims' else 'that do not claim'} {capabilities}"
         if name != "pytest.mark.parametrize":
-            return CASES.get(name) or f"Of one that is {name.strip('_').replace('_', ' ')}"
+            return CASES.get(name) or f"Plugins that are {name.strip('_').replace('_', ' ')}"
     return CASES[""]

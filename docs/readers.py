@@ -1,4 +1,4 @@
-"""The tables of docs/readers.md: what engines read, from the data by which tables are chosen."""  # noqa: INP001 - a script's
+"""Generator of the tables in docs/readers.md, from the data with which sinks select table formats."""  # noqa: INP001 - script
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.iceberg import iceberg_readers
 from headrace_sinks.reader_support import NAME_RULES, Reads, Support
 
-#: Mark in the page → the table that is behind it.
+#: The tables by their marks in the page.
 TABLES = ("iceberg", "hudi", "names")
 
 
 def reader_table(name: str) -> str:
-    """A table of the page."""
+    """Return a table of the page."""
     return {"iceberg": _iceberg, "hudi": _hudi, "names": _names}[name]()
 
 
@@ -35,7 +35,7 @@ def _hudi() -> str:
 
 def _names() -> str:
     rows = [[f"`{name}`", f"{rule.sentence} ({rule.source})"] for name, rule in NAME_RULES.items()]
-    return _table(["reader", "names of columns"], rows)
+    return _table(["reader", "column names"], rows)
 
 
 def _tell(fact: Support) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.checkpoint.epochs import Epoch
-from headrace.checkpoint.layout import Checkpoint, next_batch
+from headrace.checkpoint.layout import Checkpoint, CheckpointFolders
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.addresses import find_file_systems
 from headrace.config.arguments import check_object, check_objects
@@ -18,9 +18,9 @@ from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
-from headrace.dead_letters import file_store
+from headrace.dead_letters.store import TABLE as DEAD_LETTERS, open_stores, read_all
 from headrace.dead_letters.table_store import choose_dead_letter_table
-from headrace.engine.batch.maintainer import Maintained, MeasuredTable, Report, find_tables, maintain, measure
+from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
 from headrace.engine.commands.preflight import CheckItem
 from headrace.engine.commands.resync import Resync, resync
@@ -28,6 +28,7 @@ from headrace.engine.plan.dialect_choice import choose_dialects
 from headrace.engine.plan.error_translation import redacted_errors, translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.run.start import start
@@ -35,6 +36,7 @@ from headrace.engine.write.table_plan import check_capabilities
 from headrace.errors import ConfigError, LoginError
 from headrace.progress.model import BatchProgress
 from headrace.progress.summary import Summary
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.reporter import Reporter
 from headrace.runtime.session.session_builder import build_session, spark_version
 from headrace.runtime.session.session_check import check_session
@@ -42,7 +44,6 @@ from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.plugins import registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
@@ -118,10 +119,15 @@ class Pipeline:
             renewal=self.renewal,
         )
         said = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
-        self.plan = replace(plan, file_systems=find_file_systems(registry(), *said))
+        self.current_plan = CurrentPlan(replace(plan, file_systems=find_file_systems(registry(), *said)))
         for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
             self.redact.add(secret)
         self._read_sessions: Sessions | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The pipeline with its plugins built, with the newest credentials."""
+        return self.current_plan.plan
 
     def _check_arguments(self) -> None:
         """Python looks at no types by itself: what is wrong is said before anything is asked of a plugin."""
@@ -164,8 +170,8 @@ class Pipeline:
             spark = self._session(spark)
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
-            folder = Folder(spark, self.checkpoint)
-            warnings = find_warnings(self.plan, folder, next_batch(folder), remember=False)
+            folders = CheckpointFolders(Folder(spark, self.checkpoint))
+            warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
             items += [CheckItem("warning", text) for text in warnings]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.plan_columns(self.plan, session)
@@ -223,7 +229,7 @@ class Pipeline:
         spark: SparkSession | None = None,
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
-        if table == file_store.TABLE:
+        if table == DEAD_LETTERS:
             dead_letters = self.read_dead_letters(spark)
             if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
@@ -252,8 +258,8 @@ class Pipeline:
         """The records that could not become a row; None when there are none."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            folder = Folder(spark, self.checkpoint).folder("dead_letters")
-            letters = file_store.read(self._session_for_reads(spark), folder, self.plan.dead_letter_table)
+            folder = CheckpointFolders(Folder(spark, self.checkpoint)).dead_letters
+            letters = read_all(open_stores(self.plan.dead_letter_table, folder), self._session_for_reads(spark))
             return None if letters is None else move_to_session(letters, spark)
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
@@ -294,7 +300,7 @@ class Pipeline:
         """The tables that it has written, in each sink that can tell their size."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            return list(measure(self.plan, spark, find_tables(Folder(spark, self.checkpoint))))
+            return list(measure(self.plan, spark, find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))))
 
     def maintain(
         self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
@@ -305,7 +311,7 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            known = find_tables(Folder(spark, self.checkpoint))
+            known = find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))
             for table in tables:
                 if table not in known:
                     raise ConfigError(f"was never written: {table}", fix=did_you_mean(table, known))
@@ -314,18 +320,18 @@ class Pipeline:
     def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:
         with redacted_errors(self.plan):
             check_capabilities(self.plan)
-            spark = self._session(spark)
+            spark, used = self._session(spark), self.plan
             try:
                 return self._begin(spark, options)
             except LoginError:
-                if not self.plan.renew(spark):  # it may be hours since it was built
+                if not self.current_plan.rotate(used, spark):  # The pipeline may have been built hours ago.
                     raise
                 return self._begin(spark, options)
 
     def _begin(self, spark: SparkSession, options: RunOptions) -> Query:
         session = self._check_plugins(spark)
         names_checked = preflight.find_names(self.plan, session)
-        return start(self.plan, spark, replace(options, names_checked=names_checked))
+        return start(self.current_plan, spark, replace(options, names_checked=names_checked))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()

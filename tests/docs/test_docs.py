@@ -18,6 +18,7 @@ import yaml
 from tests.support.bronze import Bronze
 from tests.support.dist import ROOT
 from tests.support.pages import FENCE, PAGES, Block, list_blocks
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.cli.main import cli
@@ -102,7 +103,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source that docs/plugins.md writes and the plugins under examples/, as if they were installed."""
     from headrace.config import loader as build
-    from headrace.sdk.plugins import PluginRegistry
+    from headrace.registry.plugin_registry import PluginRegistry
 
     plugins = PluginRegistry.from_entry_points()
     examples = [path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists()]
@@ -142,7 +143,7 @@ def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUNNABLE)
+@pytest.mark.parametrize("page", nightly_after(1, RUNNABLE))
 def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in a folder with the README's pipeline file and some events."""
     monkeypatch.setenv("SALT", "pepper")
@@ -228,7 +229,7 @@ def test_the_readme_has_the_commands() -> None:
 
 def test_the_readme_says_what_there_is() -> None:
     """Built-in plugins and the program's commands, each named where users look for it."""
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
 
     readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
     builtins = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]

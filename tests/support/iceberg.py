@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.testing._internal.tables import Target
+from headrace.testing.tables import Target
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.iceberg_catalog import active, load_table
 

@@ -1,8 +1,8 @@
-"""The backlog of a table that was set aside: the batches that went by without it, written down.
+"""Backlog of a table that was set aside: the batches that it still needs.
 
-``<first batch>.json`` is an entry: up to a hundred batches that will be applied as one, under the last one's number. An entry that
-somebody has begun with stays as it is, so that it can be repeated. The newest batch has an entry of its own: until the next one
-comes, it may be repeated itself, and would take the place of all that was applied under its number.
+``<first batch>.json`` is an entry of up to a hundred batches, which are applied as one under the number of the last. An entry that
+was started is never changed, so that it can be repeated. The newest batch has its own entry: until the next batch arrives it may be
+repeated itself, and would replace everything applied under its number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.progress.rates import TableFailure
 if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
-#: Topic → ranges of it to be read again, each as the source names them (``Source.replay_range``).
+#: Topic → its ranges to read again, as the source describes them (``Source.replay_range``).
 ReplayRanges = Mapping[str, list[Any]]
 #: Batches of one entry.
 MAX_BATCHES = 100
@@ -26,10 +26,10 @@ MAX_BATCHES = 100
 
 @dataclass(frozen=True)
 class BacklogEntry:
-    """Batches that a table has still to get, as they are stored.
+    """Batches that a table still needs, as they are stored.
 
-    ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``places``: what to
-    read again.
+    ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``places``: the ranges
+    to read again.
     """
 
     first: int
@@ -40,32 +40,32 @@ class BacklogEntry:
 
     @property
     def batches(self) -> int | None:
-        """How many batches it holds. None: not known, for not all of them had something in each topic."""
+        """Number of batches in it. None: unknown, because some batches had no records of some topics."""
         lengths = [len(ranges) for ranges in self.places.values()]
         least, most = max(lengths, default=1), min(self.last - self.first + 1, sum(lengths) or 1)
         return least if least == most else None
 
 
 class Backlog:
-    """The entries of one table, oldest first. Threads may share it."""
+    """Entries of one table, oldest first. Threads may share it."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
         texts = (folder.read(name) for name in folder.names())
         entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
-        # A process that ended while it joined two has left the second one.
+        # A process that stopped while it joined two entries has left the second one.
         self._entries = [e for i, e in enumerate(entries) if e.first > max((o.last for o in entries[:i]), default=-1)]
-        #: Entries, by their first batches, that were added here and that nobody has begun with.
+        #: Entries that were added by this process and not started, by their first batches.
         self._open: set[int] = set()
 
     @property
     def oldest(self) -> BacklogEntry | None:
-        entries = list(self._entries)  # whoever applies them takes them away meanwhile
+        entries = list(self._entries)  # Another thread removes entries.
         return entries[0] if entries else None
 
     @property
     def failure(self) -> TableFailure | None:
-        """Why the table waits, and for how many batches; None when there is none."""
+        """Why the table waits, and for how many batches; None without a backlog."""
         entries = list(self._entries)
         if not entries:
             return None
@@ -73,7 +73,7 @@ class Backlog:
         return TableFailure(entries[0].since, entries[0].error, sum(batches) if len(batches) == len(entries) else None)
 
     def add(self, batch: int, ranges: ReplayRanges, since: str, error: str) -> None:
-        """Adds a batch; one that is there already, for it is repeated, changes nothing."""
+        """Add a batch. Adding a repeated batch changes nothing."""
         with self._lock:
             if self._entries and batch <= self._entries[-1].last:
                 return
@@ -84,7 +84,7 @@ class Backlog:
             self._open.add(batch)
 
     def begin(self) -> BacklogEntry | None:
-        """The oldest entry, which stays as it is from now on; None when there is none."""
+        """Return the oldest entry, which is not changed from now on; None without one."""
         with self._lock:
             entry = self.oldest
             if entry:
@@ -92,16 +92,16 @@ class Backlog:
             return entry
 
     def finish(self, entry: BacklogEntry) -> None:
-        """Removes an entry that was applied."""
+        """Remove an entry that was applied."""
         with self._lock:
             self._entries.remove(entry)
             for name in self._folder.names():
-                if _file(entry.first) < name <= _file(entry.last):  # what it was joined from, and a process left
+                if _file(entry.first) < name <= _file(entry.last):  # Left by a process that stopped while joining.
                     self._folder.delete(name)
             self._folder.delete(_file(entry.first))
 
     def _join_newest(self) -> None:
-        """Joins the newest entry with the one before it, unless somebody has begun with either."""
+        """Join the newest entry with the one before it, unless one of them was started."""
         if len(self._entries) < 2:
             return
         older, newest = self._entries[-2:]

@@ -1,4 +1,4 @@
-"""The progress of the last batches, beside the rest of the checkpoint."""
+"""Progress of the last batches, in the checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT_BATCHES = 100
 
 
 class ProgressLog:
-    """A folder with a file of JSON for each of the last batches. Threads may share it."""
+    """Folder with a JSON file for each of the last batches. Threads may share it."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
@@ -26,7 +26,7 @@ class ProgressLog:
                 self._folder.delete(f"{old:010d}.json")
 
     def amend(self, progress: BatchProgress) -> None:
-        """Replaces what the batch's file says of the tables of ``progress``, as long as the batch is kept."""
+        """Replace the progress of the tables of ``progress`` in the file of its batch, while that file is kept."""
         name = f"{progress.batch:010d}.json"
         with self._lock:
             if (text := self._folder.read(name)) is not None:

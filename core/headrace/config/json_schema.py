@@ -14,9 +14,11 @@ from pydantic_core import core_schema as core
 
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.errors import PluginError
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import Registration
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import PluginRegistry, Registration, as_plugin_error
 
 Schema = dict[str, Any]
 

@@ -12,17 +12,16 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from headrace.config.settings import Settings
 from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
+from headrace.sdk.plugin_block import parse_plugin_block
 
 
 def _block(item: Any) -> Any:
-    if isinstance(item, str):
-        return {item: {}}
-    if isinstance(item, dict) and len(item) != 1:
-        named = ", ".join(map(repr, item)) or "none"
-        raise ValueError(
-            f"one item names one plugin, not {named}: indent a plugin's options below its name, and give every plugin a '-'"
-        )
-    return item
+    if not isinstance(item, str | dict):
+        return item
+    try:
+        return dict([parse_plugin_block(item, "plugin")])
+    except ValueError as error:
+        raise ValueError(f"{error}: indent a plugin's options below its name, and give every plugin a '-'") from None
 
 
 #: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, POSITION, Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk import Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk.changes import DELETED, POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, PREFIX, Batch, ConfigError, Table, WriteResult
+from headrace.sdk import Batch, ConfigError, Table, WriteResult
+from headrace.sdk.changes import DELETED, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

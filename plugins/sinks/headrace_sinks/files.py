@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import quote
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
     Batch,
     Capabilities,
     Catalog,
     ConfigError,
     DataError,
-    Folder,
     HeadraceError,
     Plugin,
     SchemaLog,
@@ -23,13 +20,10 @@ from headrace.sdk import (
     Sync,
     Table,
     WriteResult,
-    add_missing_fields,
-    check_names,
-    is_same_type,
-    project,
-    promote,
-    widen_small_ints,
 )
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.schemas import add_missing_fields, check_names, is_same_type, project, promote, widen_small_ints
+from headrace.sdk.storage import Folder
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.stored_files import explain_missing_file

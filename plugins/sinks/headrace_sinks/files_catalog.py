@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from headrace.sdk import CatalogTable, Folder, Partitions, registry
+from headrace.sdk import CatalogTable, Partitions, get_plugin
+from headrace.sdk.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ class FilesTable:
     def describe(self) -> CatalogTable:
         """The table as it is now."""
         schema = self._read_schema()
-        storage = registry().get("format", self._format)().describe_storage(self._spark, schema, self._options)
+        storage = get_plugin("format", self._format)().describe_storage(self._spark, schema, self._options)
         return CatalogTable(self._folder.path, schema, storage, (BATCH,), {"classification": self._format})
 
     def list_partitions(self) -> Partitions:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.sdk import HeadraceError, full_text
+from headrace.sdk import HeadraceError
+from headrace.sdk.error_text import full_text
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError, did_you_mean
+from headrace.sdk import DataError
+from headrace.sdk.options import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.sdk import RetriableError, find_missing_file, is_under
+from headrace.sdk import RetriableError
+from headrace.sdk.error_text import find_missing_file
+from headrace.sdk.storage import is_under
 
 
 def explain_missing_file(error: BaseException, folder: str) -> RetriableError | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError, is_same_type, promote, quote_name
+from headrace.sdk import DataError
+from headrace.sdk.columns import quote_name
+from headrace.sdk.schemas import is_same_type, promote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

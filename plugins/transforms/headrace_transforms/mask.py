@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform, did_you_mean, quote_name, secret_literal
+from headrace.sdk import Changes, Config, DataError, Transform
+from headrace.sdk.columns import quote_name, secret_literal
+from headrace.sdk.options import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

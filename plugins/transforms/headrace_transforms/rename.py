@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import PREFIX, Changes, Config, Transform
+from headrace.sdk import Changes, Config, Transform
+from headrace.sdk.changes import PREFIX
 
 
 class RenameConfig(Config):

@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import (
-    DELETED,
-    ERROR,
-    IMAGES,
-    KEY,
-    PREFIX,
-    Changes,
-    Config,
-    DataError,
-    Transform,
-    match_names,
-    quote_name,
-    select_texts,
-)
+from headrace.sdk import Changes, Config, DataError, Transform
+from headrace.sdk.changes import DELETED, ERROR, IMAGES, KEY, PREFIX
+from headrace.sdk.columns import match_names, quote_name, select_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

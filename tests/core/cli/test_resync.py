@@ -138,6 +138,7 @@ def test_nothing_goes_while_rows_of_the_snapshot_are_not_in_the_table(tmp_path: 
     assert [row["artist_id"] for row in rows(pipeline, spark)] == [1, 3, 4]
 
 
+@pytest.mark.nightly
 def test_a_snapshot_of_one_topic_says_nothing_of_another(tmp_path: Path, spark: SparkSession) -> None:
     file, bronze = pipeline_file(tmp_path), Bronze(tmp_path / "bronze")
     first, second = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("old", "new"))
@@ -149,6 +150,7 @@ def test_a_snapshot_of_one_topic_says_nothing_of_another(tmp_path: Path, spark: 
         pipeline.resync(TABLE, spark=spark)
 
 
+@pytest.mark.nightly
 def test_where_deleted_rows_are_kept_none_goes(tmp_path: Path, spark: SparkSession) -> None:
     file = pipeline_file(tmp_path, **{"[unwrap]": "[unwrap: {delete.tombstone.handling.mode: rewrite}]"})
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)
@@ -178,6 +180,7 @@ def test_a_snapshot_is_noted_when_its_batch_is_repeated_after_a_crash(tmp_path: 
     assert [row["artist_id"] for row in rows(pipeline, spark)] == [2, 3]
 
 
+@pytest.mark.nightly
 def test_a_restored_database_s_snapshot_is_the_truth_in_its_epoch(tmp_path: Path, spark: SparkSession) -> None:
     file = only_iceberg(tmp_path)
     artists = Bronze(tmp_path / "bronze").topic(TOPIC, key="artist_id", columns=COLUMNS)

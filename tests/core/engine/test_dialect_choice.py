@@ -13,10 +13,10 @@ import pytest
 from headrace import Pipeline, pipeline as pipelines
 from headrace.config import loader
 from headrace.errors import DataError, HeadraceError, PluginError
+from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.json.json_format import JsonFormat
 

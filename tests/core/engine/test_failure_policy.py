@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.engine.batch.failure_policy import error_that_stops
+from headrace.engine.run.failure_policy import error_that_stops
 from headrace.errors import ConfigError, HeadraceError, RetriableError, RuleError
 
 BROKEN, AWAY, RULE = ConfigError("broken"), RetriableError("away"), RuleError("rule")

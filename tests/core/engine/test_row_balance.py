@@ -16,8 +16,8 @@ from headrace import Pipeline, PluginError
 from headrace.engine.read.transform_counts import apply_transform, find_nodes
 from headrace.engine.run.ranged_query import check_next
 from headrace.progress.model import TableProgress
-from headrace.sdk import POSITION, Changes, Transform
-from headrace.sdk.changes import ERROR
+from headrace.sdk import Changes, Transform
+from headrace.sdk.changes import ERROR, POSITION
 from headrace_sinks.files import FilesSink
 from headrace_sources.formats.json.json_format import JsonFormat
 
@@ -237,7 +237,7 @@ def test_what_gives_nothing_is_named(shop: Shop) -> None:
         def write(self, *_: Any) -> Any:
             super().write(*_)
 
-    with pytest.raises(PluginError, match="sink mute: write gives no WriteResult, but NoneType"):
+    with pytest.raises(PluginError, match="sink mute: write returns NoneType instead of a WriteResult"):
         shop.run(transform(lambda frame: frame), Mute(path=str(shop.folder / "out")))
 
     class Blind(LinesSource):

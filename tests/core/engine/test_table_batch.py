@@ -121,5 +121,5 @@ def test_a_sink_that_cannot_is_refused_before_the_start() -> None:
 def test_the_marks_of_a_batch() -> None:
     assert (MARKS.truncate, MARKS.dead_letters("shop.orders")) == (
         "checkpoint/truncate",
-        "checkpoint/letters/shop.orders",
+        "checkpoint/dead_letters/shop.orders",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.checkpoint.layout import CheckpointFolders
 from headrace.engine.write import upsert_steps
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.sdk.sink import Capabilities, Sink, Table, TableMode, WriteResult
@@ -50,7 +51,7 @@ def job(mode: TableMode = "upsert", **changed: Any) -> TablePlan:
 
 @pytest.fixture
 def state(spark: SparkSession, tmp_path: Path) -> TableState:
-    return TableState(Folder(spark, str(tmp_path)), "shop.orders", retention=3600)
+    return TableState(CheckpointFolders(Folder(spark, str(tmp_path))), "shop.orders", retention=3600)
 
 
 def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import list_coordinates, with_parts
 from headrace.sdk.sink import Mode
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: Open
     assert catalog.target("other", name=target.name).rows() == rows
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_two_that_write_one_table_at_once_lose_nothing(
@@ -197,6 +198,7 @@ def test_a_refusal_says_what_to_do(
     assert str(caught.value) == str(error)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_service_that_is_busy_is_asked_again(
     open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession

@@ -16,7 +16,7 @@ from headrace_stack import Metastore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 CATALOG = "catalog_away"
 ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace_sinks.iceberg import marked_commit as commit
@@ -42,7 +43,7 @@ def ids(pipeline: Pipeline, spark: SparkSession) -> list[str]:
     return sorted(row["id"] for row in pipeline.read("shop.orders", spark=spark).collect())
 
 
-@pytest.mark.parametrize("kind", pipelines.TABLE_SINKS)
+@pytest.mark.parametrize("kind", nightly_after(1, pipelines.TABLE_SINKS))
 def test_all_partitions_and_topics_are_kept_where_rows_are_appended(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

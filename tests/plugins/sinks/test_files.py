@@ -13,11 +13,12 @@ import pytest
 from pydantic import ValidationError
 from tests.support import pipelines
 from tests.support.kit import for_another_format
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put
 from headrace_sinks.files import FilesSink
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class TestJson(SinkConformance):
 
 
 # On a second Spark the sink `s3` has Avro's kit, and Iceberg's tables are Parquet.
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_format
 class TestAvro(SinkConformance):
@@ -47,6 +49,7 @@ class TestAvro(SinkConformance):
         return {"path": str(folder), "format": "avro"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_format
 class TestParquet(SinkConformance):
@@ -158,7 +161,7 @@ CONTRADICTIONS = (
 )
 
 
-@pytest.mark.parametrize("format", ["json", "avro", "parquet"])
+@pytest.mark.parametrize("format", nightly_after(1, ["json", "avro", "parquet"]))
 def test_types_that_contradict_an_earlier_batch_are_refused_and_the_rows_stay(
     tmp_path: Path,
     clones: Sessions,

@@ -12,12 +12,13 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
 from tests.support.kit import for_another_type
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink, hudi_timeline
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ PEOPLE = "id int, name string"
 TYPES = ("MERGE_ON_READ", "COPY_ON_WRITE")
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=nightly_after(1, TYPES))
 def table_type(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -64,6 +65,7 @@ class TestMergeOnRead(SinkConformance):
         return {"path": str(folder)}
 
 
+@pytest.mark.nightly
 @for_another_type
 class TestCopyOnWrite(SinkConformance):
     plugin_class = HudiSink
@@ -214,7 +216,7 @@ def test_check_refuses_it_and_nothing_is_written(tmp_path: Path, spark: SparkSes
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize("index", [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", nightly_after(1, [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"]))
 def test_whatever_finds_a_tables_rows_its_input_is_read_once(
     tmp_path: Path, clones: Sessions, index: str | None
 ) -> None:
@@ -236,7 +238,7 @@ def test_whatever_finds_a_tables_rows_its_input_is_read_once(
     assert {row["city"] for row in table.rows()} == {"town 2"}
 
 
-@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", nightly_after(1, ["GLOBAL_BLOOM", "RECORD_INDEX"]))
 def test_rows_move_between_partitions_and_are_deleted_with_an_index_of_the_whole_table(
     tmp_path: Path, clones: Sessions, index: str
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.hudi import services_of
 from headrace.errors import ConfigError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_timeline import open_table
 
@@ -147,6 +147,7 @@ LOGS = [plan_compaction, compact]
 ANY = [clean, begin_a_commit, remove_scratch, delete_nothing, capture_changes, forget_checksum, savepoint]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
@@ -173,6 +174,7 @@ def test_what_somebody_changes_leaves_the_rows_right(
     assert target.write_again(PEOPLE, put(99, 99, "not read")).skipped
 
 
+@pytest.mark.nightly
 def test_a_batch_waits_for_a_clustering_that_somebody_planned_and_says_so(tmp_path: Path, clones: Sessions) -> None:
     target = make(tmp_path, clones, PARTITIONED)
     plan_clustering(target)

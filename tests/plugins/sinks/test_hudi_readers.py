@@ -12,7 +12,7 @@ from hudi import HudiTableBuilder
 from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 
 if TYPE_CHECKING:

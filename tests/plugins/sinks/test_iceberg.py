@@ -17,8 +17,8 @@ from headrace.runtime.session.session_check import check_session
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.meantime import in_the_meantime
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.iceberg_catalog import catalog_of_folder, load_table
 
@@ -38,6 +38,7 @@ class TestMergeOnRead(SinkConformance):
         return {"warehouse": str(folder)}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_type
 class TestDeletesByKey(SinkConformance):
@@ -48,6 +49,7 @@ class TestDeletesByKey(SinkConformance):
         return {"warehouse": str(folder), "readers": ["spark"]}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_type
 class TestCopyOnWrite(SinkConformance):

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests.support.iceberg import java_table, name_of
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.faults import Calls, Fault, LostError
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
@@ -84,14 +85,23 @@ def find_step(shop: Shop, name: str, upkeep: MaintenancePolicy) -> MaintenanceSt
 
 @pytest.mark.parametrize(
     ("name", "age", "upkeep", "readers", "largest"),
-    [
-        ("compact", write_small_files, MaintenancePolicy(3600, 2), (), None),
-        ("compact", write_small_files, MaintenancePolicy(3600, 2), ("spark",), None),
-        ("convert-deletes", write_small_files, MaintenancePolicy(3600, 2), ("spark",), 1),
-        ("rewrite-deletes", remove_rows, MaintenancePolicy(3600, 2), (), 1),
-        ("expire", add_versions, MaintenancePolicy(0, 1000), (), None),
-        ("remove-orphans", leave_files, MaintenancePolicy(3600, 1000, clock=lambda: time.time() + 4 * DAY), (), None),
-    ],
+    nightly_after(
+        1,
+        [
+            ("compact", write_small_files, MaintenancePolicy(3600, 2), (), None),
+            ("compact", write_small_files, MaintenancePolicy(3600, 2), ("spark",), None),
+            ("convert-deletes", write_small_files, MaintenancePolicy(3600, 2), ("spark",), 1),
+            ("rewrite-deletes", remove_rows, MaintenancePolicy(3600, 2), (), 1),
+            ("expire", add_versions, MaintenancePolicy(0, 1000), (), None),
+            (
+                "remove-orphans",
+                leave_files,
+                MaintenancePolicy(3600, 1000, clock=lambda: time.time() + 4 * DAY),
+                (),
+                None,
+            ),
+        ],
+    ),
 )
 def test_a_step_that_is_cut_off(
     tmp_path: Path,

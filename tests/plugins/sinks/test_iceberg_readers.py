@@ -15,7 +15,7 @@ from tests.support.bronze import Bronze
 from headrace import ConfigError, DataError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.iceberg_catalog import active, load_table
 
@@ -109,6 +109,7 @@ def test_a_table_that_was_made_for_others_is_refused_by_check_and_by_the_next_ba
     assert [row["id"] for row in before.rows()] == [1, 2, 3]
 
 
+@pytest.mark.nightly
 def test_deletes_of_before_are_told_by_check_until_the_files_are_written_anew(
     tmp_path: Path, session: SparkSession
 ) -> None:
@@ -137,6 +138,7 @@ def test_deletes_of_before_are_told_by_check_until_the_files_are_written_anew(
     assert [row["id"] for row in read_by_pyiceberg(tmp_path)] == [1, 3]
 
 
+@pytest.mark.nightly
 def test_equality_deletes_of_another_writer_are_told_by_check(tmp_path: Path, session: SparkSession) -> None:
     target = make(tmp_path, session, readers=["spark", "pyiceberg"])
     target.write(PEOPLE, put(1, 1, "a"), put(1, 2, "b"))
@@ -166,6 +168,7 @@ def _delete_by_equality(folder: Path, target: Target, ids: list[int]) -> None:
         java.newRowDelta().addDeletes(file).commit()
 
 
+@pytest.mark.nightly
 def test_a_field_that_a_reader_cannot_have_by_its_name_leaves_the_table_as_it_was(
     tmp_path: Path, session: SparkSession
 ) -> None:

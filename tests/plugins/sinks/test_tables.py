@@ -11,7 +11,7 @@ from tests.support import pipelines
 from headrace import ConfigError
 from headrace.sdk import Sink
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks import FilesSink, HudiSink, IcebergSink
 
 pytestmark = pytest.mark.spark

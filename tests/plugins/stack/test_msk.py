@@ -16,7 +16,7 @@ from headrace_aws import MskIam
 from headrace_stack import Msk, Record
 from headrace_stack.msk import Key
 
-pytestmark = [pytest.mark.dist, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.one_spark]
 
 REGION = "eu-west-1"
 

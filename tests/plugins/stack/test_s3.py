@@ -54,6 +54,7 @@ def refusal(s3: S3, access_key: str, secret_key: str) -> tuple[int, str]:
     return answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]
 
 
+@pytest.mark.nightly
 def test_who_does_not_sign_right_is_refused(s3: S3) -> None:
     assert refusal(s3, s3.access_key, "guessed") == (403, "SignatureDoesNotMatch")
     assert refusal(s3, "AKIASOMEBODY", s3.secret_key) == (403, "InvalidAccessKeyId")
@@ -74,6 +75,7 @@ def test_objects_are_written_read_and_listed(s3: S3) -> None:
         s3.keys("sea")
 
 
+@pytest.mark.nightly
 def test_one_of_several_writers_makes_an_object_that_may_not_be_there(s3: S3) -> None:
     start = threading.Barrier(8)
     answers: list[int] = []
@@ -94,6 +96,7 @@ def test_one_of_several_writers_makes_an_object_that_may_not_be_there(s3: S3) ->
     assert s3.read("lake", "lock") == str(won.index(True)).encode()
 
 
+@pytest.mark.nightly
 def test_an_object_in_parts_is_there_when_it_is_whole(s3: S3) -> None:
     client = s3.client()
     upload = client.create_multipart_upload(Bucket="lake", Key="parts")["UploadId"]
@@ -106,12 +109,14 @@ def test_an_object_in_parts_is_there_when_it_is_whole(s3: S3) -> None:
     assert s3.read("lake", "parts") == b"".join(bodies)
 
 
+@pytest.mark.nightly
 def test_it_listens_on_this_machine_alone(s3: S3) -> None:
     listens = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
     assert f"0100007F:{s3.port:04X}" in listens
     assert f":{s3.port:04X}" not in Path("/proc/net/tcp6").read_text()
 
 
+@pytest.mark.nightly
 def test_a_client_finds_it_by_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     import boto3
 
@@ -122,6 +127,7 @@ def test_a_client_finds_it_by_the_environment(s3: S3, monkeypatch: pytest.Monkey
     assert s3.secret_key not in str(dict(s3.hadoop_options))
 
 
+@pytest.mark.nightly
 def test_the_example_in_the_docs() -> None:
     example = find_block("docs/test-servers.md", "python", "def test_an_object_lies_in_a_bucket(")
     names: dict[str, Any] = {}
@@ -151,6 +157,7 @@ def install_go(module: Path, *, version: str = "echo go1.26; exit", build: str =
     go.chmod(0o755)
 
 
+@pytest.mark.nightly
 def test_a_program_is_built_once_however_many_want_it(module: Path) -> None:
     install_go(module)
     said: list[str] = []

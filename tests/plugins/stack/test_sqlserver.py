@@ -19,8 +19,7 @@ from headrace.errors import ConfigError
 from headrace_stack import Connect, Kafka, SqlServer
 from headrace_stack.sqlserver import Refused
 
-pytest_plugins = ["headrace_stack.fixtures"]
-pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
 
 ARTISTS = ["id int not null", "name varchar(40)", "born date default '1900-01-01'"]
 ARP: dict[str, Any] = {"id": 1, "name": "Arp", "born": "1886-09-16"}

@@ -25,7 +25,6 @@ from headrace.errors import ConfigError, FatalError
 from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, Record, SchemaRegistry, Server
 from headrace_stack.servers.json_http import request
 
-pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.dist, pytest.mark.timeout(240), pytest.mark.one_spark]
 
 ROOT = Path(__file__).parents[3]
@@ -68,6 +67,7 @@ KEEPS: dict[type[Server], tuple[Callable[[Any], object], Callable[[Any], object]
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KEEPS, ids=lambda kind: kind.name)
 def test_a_server_keeps_its_address_and_its_data(kind: type[Server]) -> None:
     put, get, kept = KEEPS[kind]
@@ -99,6 +99,7 @@ def test_records_come_back_as_they_were_produced(kafka: Kafka) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_old_records_stay() -> None:
     with Kafka(config={"log.initial.task.delay.ms": "0", "log.retention.check.interval.ms": "50"}) as kafka:
         kafka.produce("old", Record(b"of 1970", timestamp=1000))
@@ -106,6 +107,7 @@ def test_old_records_stay() -> None:
         assert [record.value for record in kafka.read("old")] == [b"of 1970"]
 
 
+@pytest.mark.nightly
 def test_a_transaction_is_seen_when_it_was_committed(kafka: Kafka) -> None:
     with kafka.transaction() as transaction:
         transaction.produce("committed", Record(b"yes"))
@@ -127,12 +129,14 @@ def test_a_transaction_is_seen_when_it_was_committed(kafka: Kafka) -> None:
     assert kafka.end_offsets("committed") == {0: 6}
 
 
+@pytest.mark.nightly
 def test_a_reader_that_waits_in_vain_says_what_there_was(kafka: Kafka) -> None:
     kafka.produce("few", Record(b"1"))
     with pytest.raises(TimeoutError, match="few has 1 records after 1 s, not 2"):
         kafka.read("few", 2, timeout=1)
 
 
+@pytest.mark.nightly
 def test_what_the_broker_refuses_is_raised(kafka: Kafka) -> None:
     kafka.create_topic("small", config={"max.message.bytes": "100"})
     with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
@@ -158,6 +162,7 @@ def login(kafka: Kafka, mechanism: str, **settings: str) -> set[str]:
     return set(client.list_topics(timeout=5).topics)
 
 
+@pytest.mark.nightly
 def test_shards_split_and_merge_as_those_of_kinesis_do(kinesis: Kinesis) -> None:
     kinesis.create_stream("shards")
     (parent,) = (shard["ShardId"] for shard in kinesis.shards("shards"))
@@ -178,12 +183,14 @@ def test_shards_split_and_merge_as_those_of_kinesis_do(kinesis: Kinesis) -> None
     assert {one["ShardId"] for one in page["ChildShards"]} == {half["ShardId"] for half in halves}
 
 
+@pytest.mark.nightly
 def test_kinesis_listens_on_this_machine_alone(kinesis: Kinesis) -> None:
     listens = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"}
     assert f"0100007F:{kinesis.port:04X}" in listens
     assert f":{kinesis.port:04X}" not in Path("/proc/net/tcp6").read_text()
 
 
+@pytest.mark.nightly
 def test_clients_log_in(sasl_kafka: Kafka) -> None:
     sasl_kafka.create_topic("secret")
     who = {"sasl_username": sasl_kafka.sasl.username, "sasl_password": sasl_kafka.sasl.password}
@@ -193,12 +200,14 @@ def test_clients_log_in(sasl_kafka: Kafka) -> None:
     assert "secret" in login(sasl_kafka, "OAUTHBEARER", **token)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_a_wrong_password_is_refused(sasl_kafka: Kafka, mechanism: str) -> None:
     with pytest.raises(KafkaException):
         login(sasl_kafka, mechanism, sasl_username=sasl_kafka.sasl.username, sasl_password="guessed")
 
 
+@pytest.mark.nightly
 def test_a_password_is_changed(sasl_kafka: Kafka) -> None:
     sasl_kafka.create_topic("public")
     for password in ("first", "second"):
@@ -213,6 +222,7 @@ def test_postgres_runs_as_an_ordinary_user_and_wants_the_password(postgres: Post
         Connection(postgres.user, host=postgres.host, port=postgres.port, password="guessed")
 
 
+@pytest.mark.nightly
 def test_an_error_in_sql_is_raised(postgres: Postgres, mariadb: MariaDb) -> None:
     with pytest.raises(DatabaseError, match="syntax error"):
         postgres.execute("selec 1")
@@ -238,6 +248,7 @@ def test_a_change_in_postgres_arrives_as_json(artists: Postgres, connect: Connec
     assert connect.status("as-json") is None
 
 
+@pytest.mark.nightly
 def test_a_change_in_postgres_arrives_as_confluents_avro(
     artists: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
@@ -253,6 +264,7 @@ def test_a_change_in_postgres_arrives_as_confluents_avro(
     connect.delete("as-avro")
 
 
+@pytest.mark.nightly
 def test_a_change_in_postgres_arrives_as_json_whose_schema_is_in_the_registry(
     artists: Postgres, connect: Connect, kafka: Kafka, registry: SchemaRegistry
 ) -> None:
@@ -265,6 +277,7 @@ def test_a_change_in_postgres_arrives_as_json_whose_schema_is_in_the_registry(
     connect.delete("as-registered")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("server", "connector"), [("mariadb", "mariadb"), ("mysql", "mysql")])
 def test_a_change_in_mariadb_arrives(
     request: pytest.FixtureRequest, connect: Connect, kafka: Kafka, server: str, connector: str
@@ -281,12 +294,14 @@ def test_a_change_in_mariadb_arrives(
     connect.delete(server)
 
 
+@pytest.mark.nightly
 def test_a_configuration_that_is_refused_says_why(artists: Postgres, connect: Connect) -> None:
     with pytest.raises(ConfigError, match=r"connector wrong: .*password authentication failed"):
         connect.put("wrong", {**artists.debezium("wrong"), "database.password": "guessed"})
     assert connect.status("wrong") is None
 
 
+@pytest.mark.nightly
 def test_a_task_that_fails_shows_its_trace(artists: Postgres, connect: Connect) -> None:
     config = {**artists.debezium("failing"), "publication.autocreate.mode": "disabled"}
     with pytest.raises(FatalError, match=r"(?s)connector failing: .*Publication autocreation is disabled.*\tat "):
@@ -294,6 +309,7 @@ def test_a_task_that_fails_shows_its_trace(artists: Postgres, connect: Connect) 
     connect.delete("failing")
 
 
+@pytest.mark.nightly
 def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka: Kafka) -> None:
     with Connect(kafka, ["postgres"]) as connect:
         # One table: a connector that is stopped in the middle of its snapshot begins it again.
@@ -308,6 +324,7 @@ def test_a_connector_goes_on_after_a_restart_of_connect(artists: Postgres, kafka
     artists.execute("delete from artists where id = 3")
 
 
+@pytest.mark.nightly
 def test_a_connector_that_there_is_not_is_refused(kafka: Kafka) -> None:
     with pytest.raises(ConfigError, match=r"there is no connector db2\s+fix: name some of postgres, mysql"):
         Connect(kafka, ["db2"])
@@ -324,6 +341,7 @@ def commands_with(text: str) -> list[bytes]:
 
 
 # One that runs as the same user, and one that does not: they are guarded in the same way as all others.
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["Kafka", "Postgres"])
 def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
     program = (
@@ -342,6 +360,7 @@ def test_kill_9_of_the_test_process_leaves_nothing(kind: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.nightly
 def test_two_processes_have_servers_of_their_own(postgres: Postgres) -> None:
     program = (
         "from headrace_stack import Postgres\n"
@@ -351,6 +370,7 @@ def test_two_processes_have_servers_of_their_own(postgres: Postgres) -> None:
     assert told.split()[0] != str(postgres.port)
 
 
+@pytest.mark.nightly
 def test_up_status_and_down(tmp_path: Path) -> None:
     state = ["--state", str(tmp_path / "up.json")]
 

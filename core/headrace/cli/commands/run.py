@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.cli.run_log import TextLines
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
-    from headrace.engine.batch.maintainer import Maintained
+    from headrace.engine.batch.maintenance import Maintained
     from headrace.engine.run.query import Query
     from headrace.pipeline import Pipeline
     from headrace.progress.model import BatchProgress

@@ -46,7 +46,7 @@ def show(
     TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
     """
     from headrace.cli.startup import open_session
-    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
+    from headrace.dead_letters.store import TABLE as DEAD_LETTERS
 
     batches: list[BatchProgress] = []
     frame: DataFrame | None = None
@@ -71,7 +71,7 @@ def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
     """The table; None for dead letters when there are none."""
-    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
+    from headrace.dead_letters.store import TABLE as DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 
     if table == DEAD_LETTERS:
@@ -86,10 +86,11 @@ def _read_table(
 
 
 def _read_progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
+    from headrace.checkpoint.layout import CheckpointFolders
     from headrace.checkpoint.progress_log import ProgressLog
     from headrace.spark.storage import Folder
 
-    return ProgressLog(Folder(spark, pipeline.checkpoint).folder("progress")).all()
+    return ProgressLog(CheckpointFolders(Folder(spark, pipeline.checkpoint)).batch_progress).all()
 
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:

@@ -41,16 +41,17 @@ def status(file: str, *, form: str) -> None:
 
 
 def _read(pipeline: Pipeline, spark: SparkSession) -> tuple[list[TableStatus], Summary]:
+    from headrace.checkpoint.layout import CheckpointFolders
     from headrace.checkpoint.progress_log import ProgressLog
-    from headrace.engine.batch.catch_up import read_failures
+    from headrace.engine.batch.backlogs import read_failures
     from headrace.progress.rates import measure_tables
     from headrace.progress.summary import Summary
     from headrace.spark.storage import Folder
 
-    checkpoint = Folder(spark, pipeline.checkpoint)
-    batches = ProgressLog(checkpoint.folder("progress")).all()
+    checkpoint = CheckpointFolders(Folder(spark, pipeline.checkpoint))
+    batches = ProgressLog(checkpoint.batch_progress).all()
     # What waits for a table outlives the batches whose progress is kept.
-    backlogs = read_failures(checkpoint.folder("behind"))
+    backlogs = read_failures(checkpoint.backlog)
     failures = {(table, sink.name): failure for table, failure in backlogs.items() for sink in pipeline.sinks}
     tables = sorted(measure_tables(batches, failures), key=lambda status: (status.table, status.sink))
     return tables, Summary.of(pipeline.name, batches)

@@ -1,4 +1,4 @@
-"""What a pipeline finds before it runs: its plugins, the topics and columns, and whether everything answers."""
+"""Checks before a run: plugins, topics and columns, and connections."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckItem:
-    """One thing that ``check`` looked at and what it found; ``error`` where that stands in the way of a run."""
+    """One check and its result; ``error`` if it prevents a run."""
 
     what: str
     found: str
     error: HeadraceError | None = None
 
     def redact(self, clean: Callable[[str], str]) -> CheckItem:
-        """The same as ``clean`` leaves its texts."""
+        """Return the item with ``clean`` applied to its texts."""
         return CheckItem(clean(self.what), clean(self.found), self.error and self.error.redact(clean))
 
 
 def list_plugins(plan: Plan) -> CheckItem:
-    """The plugins that the pipeline names."""
+    """Return the plugins of the pipeline."""
     names = dict.fromkeys(p.name for p in plan.plugins if not isinstance(p, Dialect))
     return CheckItem("plugins", ", ".join(names))
 
 
 def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
-    """What every plugin finds at the other end, and then what a few records of each topic would become."""
+    """Connect every plugin, then plan the tables of a few records of each topic."""
     broken = False
     try:
         yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
-    except Exception as raised:  # noqa: BLE001 - the others are tried as well
+    except Exception as raised:  # noqa: BLE001 - the other plugins are checked as well
         yield _failure(raised, plan, "checkpoint")
     for plugin in plan.plugins:
         try:
@@ -63,7 +63,7 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
 
 
 def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
-    """What a few records of each topic would become."""
+    """Plan the tables of a few records of each topic."""
     context = _context(plan, session)
     reader, samples = ChangeReader(plan), dict[str, Records]()
     try:
@@ -83,10 +83,10 @@ def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
 
 
 def find_names(plan: Plan, session: SparkSession) -> bool:
-    """Whether the columns that transforms name were looked for and found; ConfigError when one is in no topic there is.
+    """Return whether the columns that transforms name could be checked; ConfigError if no topic has one of them.
 
-    Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
-    it stays as it is when it is applied again.
+    They are checked at every start, in what the topics hold now: the first batch may lack a topic that gets its first record a
+    moment later, and a repeated batch stays the same.
     """
     has_names = any(transform.reads() for transform in plan.transforms)
     if not has_names or plan_columns(plan, session):
@@ -99,7 +99,7 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
         context = _context(plan, session)
         for topic, records in plan.source.sample_records(context).items():
             for events in reader.decode(context, {topic: records}, apart=True):
-                if events.error is not None:  # its table says so itself, and might have had the columns
+                if events.error is not None:  # Its table reports it, and might have the columns.
                     return False
                 _topic(plan, session, events, seen)
             if seen.has_all(plan.transforms):
@@ -112,7 +112,7 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
 
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
-    """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
+    """Plan every topic's changes from the schemas that the source can show, without reading data."""
     seen = SeenColumns()
     try:
         context = _context(plan, session)
@@ -130,7 +130,7 @@ def _context(plan: Plan, session: SparkSession) -> SourceContext:
 
 
 def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
-    """What becomes of a topic, and what is hidden of its table."""
+    """Return the table of a topic, and its masks."""
     name = f"topic {events.topic}"
     if what := plan.metadata_topic(events.topic, events.schema):
         return [CheckItem(name, f"{what}: no table")]
@@ -142,7 +142,7 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
         batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
         for sink in plan.sinks:
             sink.check_stored(session, batch.table)
-    except HeadraceError as error:  # its table fails, and the others go on
+    except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]

@@ -1,4 +1,4 @@
-"""Errors of Spark, Hadoop and the JVM in headrace's words."""
+"""Translation of errors of Spark, Hadoop and the JVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
-from headrace.sdk.plugins import OWN, registry
+from headrace.registry.plugin_registry import registry
+from headrace.registry.registration import OWN
 from headrace.spark.error_text import causes, first_line, full_text
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _KNOWN = (
         "raise spark.driver.memory under `spark:`, or limit the batch",
     ),
 )
-#: What Java, Thrift and HTTP clients say of a server that went away: a catalog, an object store.
+#: Messages of Java, Thrift and HTTP clients about an unreachable server, such as a catalog or an object store.
 _AWAY = (
     "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
     "|TTransportException|failed to respond|No route to host"
@@ -41,32 +42,33 @@ _AWAY = (
 
 
 class SparkDiedError(FatalError):
-    """What a run works with is gone: the JVM behind this process, or Spark in it."""
+    """Error of a run whose JVM has ended, or whose Spark was stopped."""
 
 
 def spark_died() -> SparkDiedError:
-    """The error of a run whose JVM is gone."""
+    """Return the error of a run whose JVM has ended."""
     fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
     return SparkDiedError("the Java process of Spark has ended", fix=fix)
 
 
 def spark_stopped() -> SparkDiedError:
-    """The error of a run under which somebody stopped Spark."""
+    """Return the error of a run whose Spark was stopped."""
     fix = "end pipelines before Spark: query.stop(), then spark.stop(); nothing is lost: the next run repeats the batch"
     return SparkDiedError("Spark was stopped while the pipeline ran", fix=fix)
 
 
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
-    """``error`` as one of ours: by a file system, the plugin whose call raised it, the source, a transform, what the machine says, else as it is.
+    """Return ``error`` as a HeadraceError.
 
-    What a sink is given is read by its write: there the source's errors come out of the sink, but no other sink's.
+    File systems explain it first, then the plugin whose call raised it, the source, formats, transforms and sinks, then known
+    messages. The write of a sink also reads the source: its errors may come out of the sink, but no other sink's.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
     for link in causes(error):
         if isinstance(link, HeadraceError):
             return link
-        # What Java says itself is of the other class, or has a trace.
+        # Other Py4J errors come from Java, or have a trace.
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
             return spark_died()
     sinks = () if plugin in plan.sinks else plan.sinks
@@ -94,7 +96,7 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
 
 
 def _name_culprit(error: BaseException, plan: Plan) -> str:
-    """Whose plugin raised it, where another distribution than headrace brought it, and what kind of error it is."""
+    """Return the plugin that raised the error and the type of the error, if another distribution than headrace provides it."""
     plugins = {id(plugin): plugin for plugin in plan.plugins}
     for link in causes(error):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
@@ -111,7 +113,7 @@ def _name_culprit(error: BaseException, plan: Plan) -> str:
 
 @contextmanager
 def redacted_errors(plan: Plan) -> Iterator[None]:
-    """Errors come out of the block without secrets, and in the words of a file system where one knows better than who met them."""
+    """Redact errors that leave the block. File systems explain them if they can."""
     with redact_errors(plan.redact):
         try:
             yield
@@ -124,7 +126,7 @@ def redacted_errors(plan: Plan) -> Iterator[None]:
 
 @contextmanager
 def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
-    """No error that comes out of the block says a secret."""
+    """Redact secrets in errors that leave the block."""
     try:
         yield
     except HeadraceError as error:
@@ -138,6 +140,6 @@ def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
 
 
 def _line_with(signs: str, text: str) -> str:
-    """The first line in which the pattern is found, empty when there is none."""
+    """Return the first line that matches the pattern; an empty string without one."""
     found = next((line for line in text.splitlines() if re.search(signs, line)), "")
     return found.strip(": \t").removeprefix("Caused by: ")

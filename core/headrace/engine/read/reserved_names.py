@@ -1,4 +1,4 @@
-"""Names of columns that are taken: by headrace on the way, and by the formats of tables. Case makes no name another."""
+"""Reserved column names of headrace and of table formats, compared without case."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> None:
-    """DataError for a column of the events that would be taken for one of headrace's own.
+    """Raise DataError for a column of the events that has a name of headrace's own columns.
 
-    ``envelope``: it is in a row image, where ``rename`` still finds it.
+    ``envelope``: it is in a row image, where ``rename`` can still rename it.
     """
     name = next((column for column in columns if column.lower().startswith(PREFIX)), None)
     if name is None:
@@ -30,7 +30,7 @@ def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
 
 
 def refuse_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
-    """DataError for a column whose name a sink's format has for itself: it would be lost, or nobody could read the table."""
+    """Raise DataError for a column whose name a sink's format reserves: it would be lost, or the table could not be read."""
     columns = tuple(columns)
     for sink in sinks:
         reserved = {name.lower() for name in sink.reserved_columns}

@@ -1,4 +1,4 @@
-"""Changes against the types that their table has already."""
+"""Compatibility of changes with the types of their stored table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bool = False) -> Changes:
-    """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE.
+    """Reject changes with a value of a type to which the table's column cannot be widened, as SCHEMA_INCOMPATIBLE.
 
     Such a column is null in the table's type, so that the other rows fit, unless the changes are read for dead letters
     (``keeps_values``).

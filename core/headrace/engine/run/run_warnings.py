@@ -1,4 +1,4 @@
-"""What a user should know before a run, and that does not stand in its way."""
+"""Warnings before a run, which do not prevent it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool) -> list[str]:
-    """What to know before a run: unwise options, and masks that are younger than the rows.
+    """Return warnings about unwise options, and about masks that are newer than the rows.
 
-    ``remember``: the checkpoint in ``folder`` notes which masks there are; ``next_batch``: the first that was not planned yet.
+    ``remember``: save the masks in the checkpoint in ``folder``; ``next_batch``: the first batch that is not planned yet.
     """
     log = MaskLog(folder)
     masks = log.compare(plan.mask_rules, next_batch)

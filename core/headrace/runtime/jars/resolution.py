@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headrace.errors import ConfigError
+from headrace.registry.validation import COORDINATE
 from headrace.runtime.jars import ivy
 from headrace.runtime.jars.artifacts import Artifact, Fetcher, describe, hold_lock, is_single_jar
 from headrace.runtime.jars.jar_locks import Locks, find_locked
-from headrace.sdk.plugin_checks import COORDINATE
 
 #: The settings of Spark's that decide where jars come from and which are left out.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")

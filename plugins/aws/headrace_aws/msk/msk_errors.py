@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError, full_text
+from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import full_text
 from headrace_aws.clients import PLACES
 from headrace_aws.identity import FIX_TRUST
 

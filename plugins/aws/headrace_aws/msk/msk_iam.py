@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.sdk import AuthProvider, ConfigError, HeadraceError, jaas_config
+from headrace.sdk import AuthProvider, ConfigError, HeadraceError
+from headrace.sdk.options import jaas_config
 from headrace_aws.clients import find_region
 from headrace_aws.identity import Identity
 from headrace_aws.identity_config import ARN, IdentityConfig

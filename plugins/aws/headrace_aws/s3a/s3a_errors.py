@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, FatalError, HeadraceError, RetriableError, full_text
+from headrace.sdk import ConfigError, FatalError, HeadraceError, RetriableError
+from headrace.sdk.error_text import full_text
 
 #: S3A begins with a question (HEAD) whose answer has no room for a reason: then there is the status alone.
 _KEYS = "look at the access key, its secret and its session token (AWS_ACCESS_KEY_ID …, fs.s3a.access.key …): they belong together"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError, full_text
+from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.sdk.error_text import full_text
 from headrace_sinks.hudi.hudi_index import NO_BUCKETS_FIX
 from headrace_sinks.known_errors import KnownError, find_known
 from headrace_sinks.stored_files import explain_missing_file

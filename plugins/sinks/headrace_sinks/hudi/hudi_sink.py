@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, field_validator
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
-    PREFIX,
     Batch,
     Capabilities,
     ConfigError,
-    Folder,
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
@@ -28,12 +24,11 @@ from headrace.sdk import (
     TableMode,
     TableSize,
     WriteResult,
-    check_names,
-    project,
-    qualify_path,
-    read_once,
-    widen_small_ints,
 )
+from headrace.sdk.changes import DELETED, POSITION, PREFIX
+from headrace.sdk.schemas import check_names, project, widen_small_ints
+from headrace.sdk.sessions import read_once
+from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import millis
 from headrace_sinks.deferred_creation import defer_creation
 from headrace_sinks.file_formats import ANCIENT_DATES

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DELETED, Table, quote_name
+from headrace.sdk import Table
+from headrace.sdk.changes import DELETED
+from headrace.sdk.columns import quote_name
 from headrace_sinks.iceberg.staging import stage_files
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import first_line, quote_name
+from headrace.sdk.columns import quote_name
+from headrace.sdk.error_text import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

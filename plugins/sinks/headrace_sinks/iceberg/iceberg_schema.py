@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.sdk import is_same_type, quote_name
+from headrace.sdk.columns import quote_name
+from headrace.sdk.schemas import is_same_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
     Batch,
     Capabilities,
     ConfigError,
-    Folder,
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
@@ -25,12 +22,13 @@ from headrace.sdk import (
     Table,
     TableSize,
     WriteResult,
-    first_line,
-    materialize,
-    project,
-    qualify_path,
-    quote_name,
 )
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
+from headrace.sdk.error_text import first_line
+from headrace.sdk.schemas import project
+from headrace.sdk.sessions import materialize
+from headrace.sdk.storage import Folder, qualify_path
 from headrace_sinks.as_of import millis
 from headrace_sinks.deferred_creation import defer_creation
 from headrace_sinks.iceberg.aws_bundle import AwsBundle, needs_aws

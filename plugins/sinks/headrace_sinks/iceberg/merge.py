@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, POSITION, Table, quote_name
+from headrace.sdk import Table
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

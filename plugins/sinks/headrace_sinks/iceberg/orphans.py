@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import ConfigError, find_missing_file, is_under
+from headrace.sdk import ConfigError
+from headrace.sdk.error_text import find_missing_file
+from headrace.sdk.storage import is_under
 from headrace_sinks.iceberg.iceberg_catalog import actions_of
 
 if TYPE_CHECKING:

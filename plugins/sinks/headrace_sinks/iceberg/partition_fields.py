@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from headrace.sdk import quote_name
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

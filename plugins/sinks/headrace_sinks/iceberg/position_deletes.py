@@ -6,7 +6,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Observation, RetriableError, quote_name
+from headrace.sdk import RetriableError
+from headrace.sdk.columns import quote_name
+from headrace.sdk.sessions import Observation
 from headrace_sinks.iceberg.marked_commit import commit_files
 
 if TYPE_CHECKING:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, materialize_with, quote_name
+from headrace.sdk import MARK_SEARCH_DEPTH, Batch, Table
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
+from headrace.sdk.sessions import materialize_with
 from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_keys
 from headrace_sinks.iceberg.iceberg_catalog import format_version
 from headrace_sinks.iceberg.marked_commit import MARK, commit_files, commit_with_mark

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import (
-    ConfigError,
-    DataError,
-    Format,
-    HeadraceError,
-    RecordReader,
-    Scan,
-    SchemaLog,
-    Storage,
-    Subject,
-    first_line,
-    full_text,
-)
+from headrace.sdk import ConfigError, DataError, Format, HeadraceError, RecordReader, Scan, SchemaLog, Storage, Subject
+from headrace.sdk.error_text import first_line, full_text
 from headrace_sources.formats.avro_scan import AvroScan
 from headrace_sources.formats.avro_storage import describe_avro
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns

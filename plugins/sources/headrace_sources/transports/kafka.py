@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import (
-    Auth,
-    Config,
-    ConfigError,
-    Folder,
-    HeadraceError,
-    NativeSource,
-    Plugin,
-    SourceContext,
-    did_you_mean,
-    full_text,
-    option_text,
-)
+from headrace.sdk import Auth, Config, ConfigError, HeadraceError, NativeSource, Plugin, SourceContext
+from headrace.sdk.error_text import full_text
+from headrace.sdk.options import did_you_mean, option_text
+from headrace.sdk.storage import Folder
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets
 from headrace_sources.transports.kafka_errors import explain_kafka_error
 from headrace_sources.transports.kafka_offsets import (

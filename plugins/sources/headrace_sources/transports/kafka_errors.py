@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError, full_text
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import full_text
 
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import SecretStr
 
-from headrace.sdk import AuthProvider, Config, jaas_config
+from headrace.sdk import AuthProvider, Config
+from headrace.sdk.options import jaas_config
 
 
 class OldScramConfig(Config):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Config, Format, RecordReader, RejectReason, SchemaLog, Subject, quote_name
+from headrace.sdk import Config, Format, RecordReader, RejectReason, SchemaLog, Subject
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,19 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import (
-    DELETED,
-    POSITION,
-    Batch,
-    Capabilities,
-    ConfigError,
-    DataError,
-    Sink,
-    SinkConfig,
-    Table,
-    WriteResult,
-    quote_name,
-)
+from headrace.sdk import Batch, Capabilities, ConfigError, DataError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What has to be true of a class or function before it is taken for a plugin."""
+"""Validation of the classes and functions that are registered as plugins."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PluginError
+from headrace.registry.plugin_errors import as_plugin_error
 
 if TYPE_CHECKING:
+    from headrace.registry.registration import Registration
     from headrace.sdk.plugin import Plugin
-    from headrace.sdk.plugins import Registration
 
 #: A jar, as Maven and Spark write it.
 COORDINATE = re.compile(r"[^:\s]+(:[^:\s]+){2}(:jar(:[^:\s]+)?)?")
@@ -40,6 +41,22 @@ def check_target(item: Registration, target: Any) -> None:
             raise PluginError(f"{item} is no function: {target!r}", fix="register what takes a text and returns one")
     else:
         _check_class(item, target, BASES[item.kind])
+
+
+def try_construction(item: Registration, plugin: type[Plugin]) -> None:
+    """Build a plugin without options: nothing runs at construction. PluginError for what it raises."""
+    from pydantic import ValidationError
+
+    with as_plugin_error(f"{item} cannot be built"):
+        try:
+            config = plugin.Config()
+        except ValidationError:  # some options are required
+            config = plugin.Config.model_construct()
+        try:
+            plugin(config)
+        except AttributeError as error:
+            if error.obj is not config:  # else the plugin reads a required option
+                raise
 
 
 def _check_class(item: Registration, target: Any, base_path: str) -> None:

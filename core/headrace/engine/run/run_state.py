@@ -1,4 +1,4 @@
-"""What the threads of one run tell each other."""
+"""State that the threads of one run share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.errors import HeadraceError
 
 
 class Phase(Enum):
-    """What a run does."""
+    """Phase of a run."""
 
     STARTING = "starting"
     WAITING = "waiting"
@@ -20,13 +20,13 @@ class Phase(Enum):
 
 
 class RunState:
-    """The state of a run that several threads write, behind one lock."""
+    """State of a run, which several threads write behind one lock."""
 
     def __init__(self, redact: Callable[[str], str] = str) -> None:
-        """``redact``: takes secrets out of the texts of errors."""
+        """``redact``: removes secrets from error messages."""
         self._redact = redact
         self._lock = threading.Lock()
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._phase = Phase.STARTING
         self._batch: int | None = None
         self._thread: int | None = None
@@ -34,76 +34,80 @@ class RunState:
         self._source_error: HeadraceError | None = None
         self._healthy: set[str] = set()
 
-    # The run as a whole.
+    # The whole run.
 
     @property
     def phase(self) -> Phase:
-        return Phase.STOPPING if self._stop_asked.is_set() else self._phase
+        """The current phase."""
+        return Phase.STOPPING if self._stop_requested.is_set() else self._phase
 
     @property
     def batch(self) -> int | None:
-        """The batch that is under way, or was last."""
+        """The batch in progress, or the last one."""
         return self._batch
 
     @property
     def is_applying(self) -> bool:
+        """Whether a batch is in progress."""
         return self._thread is not None
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is the thread that applies a batch."""
+        """Whether the caller is the thread that runs the batch."""
         return self._thread == threading.get_ident()
 
     @property
     def error(self) -> HeadraceError | None:
-        """Why the run ends."""
+        """The error that ends the run."""
         return self._error
 
     @property
     def source_error(self) -> HeadraceError | None:
-        """Why the source does not answer now."""
+        """The error of the source while it is retried."""
         return self._source_error
 
     @property
-    def has_answered(self) -> bool:
-        """Whether the source ever answered in this run."""
+    def has_responded(self) -> bool:
+        """Whether the source has responded in this run."""
         return self._phase is not Phase.STARTING
 
-    def ask_stop(self) -> None:
-        """No batch begins from now on."""
-        self._stop_asked.set()
+    def request_stop(self) -> None:
+        """Let no other batch start."""
+        self._stop_requested.set()
 
     def is_stopping(self) -> bool:
-        return self._stop_asked.is_set()
+        """Return whether a stop was requested."""
+        return self._stop_requested.is_set()
 
     def wait_for_stop(self, seconds: float) -> bool:
-        """Returns after so many seconds, or when the run is to stop: whether it is."""
-        return self._stop_asked.wait(seconds)
+        """Wait at most so many seconds for a stop request; return whether there is one."""
+        return self._stop_requested.wait(seconds)
 
     def begin_batch(self, batch: int) -> None:
-        """Notes that the calling thread applies a batch."""
+        """Note that the calling thread runs a batch."""
         with self._lock:
             self._batch, self._thread = batch, threading.get_ident()
             if self._phase is not Phase.STARTING:
                 self._phase = Phase.APPLYING
 
     def end_batch(self) -> None:
+        """Note that no batch is in progress."""
         with self._lock:
             self._thread = None
 
-    def note_answer(self) -> None:
-        """The source answered."""
+    def note_response(self) -> None:
+        """Note that the source responded."""
         with self._lock:
             self._phase, self._source_error = Phase.WAITING, None
 
     def note_source_error(self, error: HeadraceError) -> None:
-        """The source does not answer, and is asked again."""
+        """Note that the source fails and is retried."""
         error.redact(self._redact)
         with self._lock:
             self._phase, self._error, self._source_error = Phase.RETRYING, None, error
 
     def fail(self, error: HeadraceError) -> None:
-        """Notes why the run ends; what was noted first holds."""
+        """Note the error that ends the run, unless there is one."""
         error.redact(self._redact)
         with self._lock:
             self._error = self._error or error
@@ -111,17 +115,17 @@ class RunState:
     # Its tables.
 
     def note_outcomes(self, applied: Iterable[str], unhealthy: Collection[str]) -> None:
-        """Tables that had something in a batch, and those that failed or are set aside."""
+        """Note the tables of a batch, and the tables that failed or are set aside."""
         with self._lock:
             self._healthy = (self._healthy | set(applied)) - set(unhealthy)
 
     def note_caught_up(self, table: str) -> None:
-        """A table that was set aside is as the others again."""
+        """Note that a table has caught up."""
         with self._lock:
             self._healthy.add(table)
 
     @property
     def has_healthy_tables(self) -> bool:
-        """Whether any table was written when it last had something, as far as it is known."""
+        """Whether the last write of any table succeeded, as far as known."""
         with self._lock:
             return bool(self._healthy)

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from headrace.errors import PluginError
-from headrace.sdk import plugins as registries
+from headrace.registry import entry_points
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry, registry
+from headrace.registry.registration import Registration
+from headrace.registry.validation import try_construction
 from headrace.sdk.changes import Changes
 from headrace.sdk.config import Config
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry, Registration, as_plugin_error, registry, try_construction
 from headrace.sdk.transform import Transform
 
 
@@ -61,7 +64,7 @@ class Installed:
             SimpleNamespace(name=name, dist=SimpleNamespace(name=f"headrace-{name}", version="0.1"), load=load)
             for name, load in loads.items()
         ]
-        monkeypatch.setattr(registries, "entry_points", lambda group: points if group == "headrace" else [])
+        monkeypatch.setattr(entry_points, "entry_points", lambda group: points if group == "headrace" else [])
 
 
 class TestFound:
@@ -94,7 +97,9 @@ class TestLazy:
     def test_a_module_is_imported_when_its_plugin_is_asked_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (tmp_path / "lazily_imported.py").write_text("from tests.core.sdk.test_plugins import Shout as Whisper\n")
+        (tmp_path / "lazily_imported.py").write_text(
+            "from tests.core.registry.test_plugin_registry import Shout as Whisper\n"
+        )
         monkeypatch.syspath_prepend(tmp_path)
         found = registry_with(("whisper", "lazily_imported:Whisper"))
         assert found.names("transform") == ["whisper"]
@@ -105,7 +110,7 @@ class TestLazy:
     def test_names_alone_need_no_pydantic(self) -> None:
         import subprocess
 
-        code = "import sys; from headrace.sdk.plugins import registry; registry().names('sink'); print('pydantic' in sys.modules)"
+        code = "import sys; from headrace.registry.plugin_registry import registry; registry().names('sink'); print('pydantic' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "False\n"
 

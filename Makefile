@@ -77,7 +77,7 @@ $(VENV)/.installed-test: setup.cfg core/headrace/__init__.py | $(VENV)/bin/pytho
 # tox.ini pins the tools; pip reads the pins from there. Git is absent where the sources come from an archive.
 $(VENV)/.installed-dev: setup.cfg tox.ini core/headrace/__init__.py | $(TOX)
 	@echo "installing headrace, its test requirements and the linters into $(VENV) (once: about 600 MB)"
-	$(VENV)/bin/python -m pip install --quiet -e '.[spark,aws,test]'
+	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e '.[spark,aws,test]'
 	$(TOX) config -q -e lint,hooks -k deps | sed -n 's/^  *//p' | sort -u > $(VENV)/dev-requirements.txt
 	$(VENV)/bin/python -m pip install --quiet -r $(VENV)/dev-requirements.txt
 	if git rev-parse --git-dir >/dev/null 2>&1; then $(VENV)/bin/pre-commit install; fi

@@ -185,7 +185,7 @@ def test_an_error_in_the_with_block_shows_the_log() -> None:
 def test_process() -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
     """A process that started a server, the server's pid and its folder."""
     program = (
-        "import time; from tests.core.testing.test_stack_process import Toy; toy = Toy().start(); "
+        "import time; from tests.plugins.stack.test_process import Toy; toy = Toy().start(); "
         "print(toy.pid, toy.folder, flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", program]
@@ -222,7 +222,7 @@ def test_only_a_failing_test_shows_logs(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("pytest_plugins = ['headrace_stack.fixtures']\n")
     (tmp_path / "test_toy.py").write_text(
         "import pytest\n"
-        "from tests.core.testing.test_stack_process import Toy\n"
+        "from tests.plugins.stack.test_process import Toy\n"
         "@pytest.fixture(scope='session')\n"
         "def toy():\n"
         "    with Toy() as toy:\n"

@@ -1,4 +1,4 @@
-"""The broker that takes MSK's logins: it lets in who signed with a key that was issued, and nobody else."""
+"""Tests of the broker with MSK's authentication: it accepts requests signed with an issued key and rejects all others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.support.waiting import until
 
-from headrace.errors import FatalError
 from headrace_aws import MskIam
 from headrace_stack import Msk, Record
-from headrace_stack.download.java_compiler import compile_sources
 from headrace_stack.msk import Key
 
 pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.one_spark]
@@ -32,7 +30,7 @@ def msk() -> Iterator[Msk]:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """Changes the environment, in which nobody is logged in at AWS."""
+    """Return a patch of the environment without AWS credentials."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
@@ -40,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
 
 
 def log_in(msk: Msk, key: Key, monkeypatch: pytest.MonkeyPatch, region: str = REGION) -> AdminClient:
-    """A client in Python."""
+    """Return a Python client that authenticates with a key."""
     for name, value in key.environment.items():
         monkeypatch.setenv(name, value)
     auth = MskIam(region=region)
@@ -57,7 +55,7 @@ def log_in(msk: Msk, key: Key, monkeypatch: pytest.MonkeyPatch, region: str = RE
     return client
 
 
-def test_keys_that_were_issued(msk: Msk, environment: pytest.MonkeyPatch) -> None:
+def test_issued_keys(msk: Msk, environment: pytest.MonkeyPatch) -> None:
     lasting, session = msk.issue_key("lasting"), msk.issue_key("session", seconds=60)
     assert "orders" in log_in(msk, lasting, environment).list_topics(timeout=10).topics
     assert "orders" in log_in(msk, session, environment, "us-gov-west-1").list_topics(timeout=10).topics
@@ -66,31 +64,17 @@ def test_keys_that_were_issued(msk: Msk, environment: pytest.MonkeyPatch) -> Non
     assert not msk.count_logins("AWS_MSK_IAM", "session")
 
 
-def test_others(msk: Msk, environment: pytest.MonkeyPatch) -> None:
-    lasting, session, gone = msk.issue_key(), msk.issue_key(seconds=60), msk.issue_key()
-    msk.revoke_key(gone)
+def test_rejected_keys(msk: Msk, environment: pytest.MonkeyPatch) -> None:
+    lasting, session, revoked = msk.issue_key(), msk.issue_key(seconds=60), msk.issue_key()
+    msk.revoke_key(revoked)
     for key, reason in (
-        (replace(lasting, secret="guessed"), "another signature"),
+        (replace(lasting, secret="guessed"), "wrong signature"),
         (replace(lasting, id="AKIAGUESSED"), "unknown key AKIAGUESSED"),
-        (gone, f"unknown key {gone.id}"),
-        (replace(session, token="guessed"), "another session token"),
+        (revoked, f"unknown key {revoked.id}"),
+        (replace(session, token="guessed"), "wrong session token"),
         (msk.issue_key(seconds=-1), "expired session token"),
     ):
         client = log_in(msk, key, environment)
-        until(lambda: msk.log_says(f"headrace: OAUTHBEARER refuses: {reason}"), reason)  # noqa: B023 - waited for here
+        until(lambda: msk.log_says(f"headrace: OAUTHBEARER rejected the login: {reason}"), reason)  # noqa: B023 - waited for here
         with pytest.raises(KafkaException):
             client.list_topics(timeout=0.5)
-
-
-def test_sources_are_compiled_once_and_an_error_is_the_compilers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, msk: Msk
-) -> None:
-    source = tmp_path / "One.java"
-    source.write_text("package one; public final class One { int it() { return 1; } }")
-    folder = compile_sources([source], [])
-    changed = (folder / "one/One.class").stat().st_mtime_ns
-    assert compile_sources([source], []) == folder
-    assert (folder / "one/One.class").stat().st_mtime_ns == changed
-    source.write_text('package one; public final class One { int it() { return "1"; } }')
-    with pytest.raises(FatalError, match="cannot convert from String to int"):
-        compile_sources([source], [])

@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.sdk.auth import AuthProvider
 from headrace.sdk.catalog import Catalog
+from headrace.sdk.connector import Connector
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.format import Format, RecordReader
@@ -18,6 +19,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.sink import Sink
 from headrace.sdk.source import NativeSource, RangedSource, Source
 from headrace.sdk.transform import Transform
+from headrace.testing.connectors import ConnectorConformance
 from headrace.testing.dialects import DialectConformance
 from headrace.testing.formats import FormatConformance
 from headrace.testing.plugins import PluginConformance
@@ -31,6 +33,7 @@ CONTRACTS: dict[str, tuple[str, tuple[type, ...], type[PluginConformance]]] = {
     "source": ("What a source keeps", (Source, NativeSource, RangedSource), SourceConformance),
     "format": ("What a format keeps", (Format, RecordReader), FormatConformance),
     "dialect": ("What a dialect keeps", (Dialect,), DialectConformance),
+    "connector": ("What a connector keeps", (Connector,), ConnectorConformance),
     "transform": ("What a transform keeps", (Transform,), TransformConformance),
     "sink": ("What a sink keeps", (Sink,), SinkConformance),
     "auth": ("What a login keeps", (AuthProvider,), PluginConformance),

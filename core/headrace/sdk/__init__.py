@@ -1,6 +1,6 @@
 """All that a plugin is made of: what its author imports, and nothing of headrace beside it.
 
-Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``,
+Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Connector``, ``Transform``, ``Sink``, ``AuthProvider``,
 ``Catalog``, ``FileSystem``) and a hook that registers it.
 The modules ``changes`` and ``events`` name the columns that travel between them.
 """
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Changes as Changes,
     )
     from headrace.sdk.config import Config as Config, option_text as option_text
+    from headrace.sdk.connector import Connector as Connector
     from headrace.sdk.dialect import Dialect as Dialect, record_columns as record_columns
     from headrace.sdk.events import Events as Events, header_value as header_value
     from headrace.sdk.file_system import FileSystem as FileSystem
@@ -139,6 +140,7 @@ _NAMES = {
     "sdk.catalog": "Catalog CatalogTable Partitions Storage Sync",
     "sdk.changes": "Changes DELETED ERROR IMAGES KEY POSITION PREFIX",
     "sdk.config": "Config option_text",
+    "sdk.connector": "Connector",
     "sdk.dialect": "Dialect record_columns",
     "sdk.events": "Events header_value",
     "sdk.file_system": "FileSystem",

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import hookimpl
 
 if TYPE_CHECKING:
+    from headrace_sources.connectors.mysql import MariaDbConnector as MariaDbConnector, MySqlConnector as MySqlConnector
+    from headrace_sources.connectors.postgresql import PostgreSqlConnector as PostgreSqlConnector
+    from headrace_sources.connectors.sqlserver import SqlServerConnector as SqlServerConnector
     from headrace_sources.dialects.debezium import DebeziumDialect as DebeziumDialect
     from headrace_sources.dialects.dms import DmsDialect as DmsDialect
     from headrace_sources.dialects.flat import FlatDialect as FlatDialect
@@ -35,11 +38,17 @@ _DIALECTS = {
     "dms": "headrace_sources.dialects.dms:DmsDialect",
     "flat": "headrace_sources.dialects.flat:FlatDialect",
 }
+_CONNECTORS = {
+    "mariadb": "headrace_sources.connectors.mysql:MariaDbConnector",
+    "mysql": "headrace_sources.connectors.mysql:MySqlConnector",
+    "postgresql": "headrace_sources.connectors.postgresql:PostgreSqlConnector",
+    "sqlserver": "headrace_sources.connectors.sqlserver:SqlServerConnector",
+}
 #: Class → its module. Imported on first use: a plugin that a pipeline does not name costs nothing. For the same reason
 #: there is no `__dir__`, which is where pluggy looks for hooks: it would import them all.
 _MODULES = {
     class_name: module
-    for paths in (_SOURCES, _FORMATS, _DIALECTS)
+    for paths in (_SOURCES, _FORMATS, _DIALECTS, _CONNECTORS)
     for module, _, class_name in (path.partition(":") for path in paths.values())
 }
 
@@ -60,6 +69,12 @@ def headrace_formats() -> dict[str, str]:
 def headrace_dialects() -> dict[str, str]:
     """Shapes of events."""
     return _DIALECTS
+
+
+@hookimpl
+def headrace_connectors() -> dict[str, str]:
+    """Return the orders of Debezium's connectors."""
+    return _CONNECTORS
 
 
 def __getattr__(name: str) -> Any:

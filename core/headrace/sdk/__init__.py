@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from headrace.sdk.connector import Connector as Connector
     from headrace.sdk.dialect import Dialect as Dialect, record_columns as record_columns
     from headrace.sdk.events import Events as Events, header_value as header_value
+    from headrace.sdk.exports import lazy_exports as lazy_exports
     from headrace.sdk.file_system import FileSystem as FileSystem
     from headrace.sdk.format import (
         Format as Format,
@@ -147,6 +148,7 @@ _NAMES = {
     "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
     "sdk.hookspecs": "hookimpl",
     "sdk.interval": "Interval seconds_of",
+    "sdk.exports": "lazy_exports",
     "sdk.maintenance": "MaintenanceStep TableSize MaintenancePolicy",
     "sdk.plugin": "API_VERSION OLDEST_API_VERSION Plugin",
     "sdk.plugins": "registry",

@@ -1,11 +1,10 @@
-"""Built-in sources, formats and dialects: ``from headrace_sources import KafkaSource, AvroFormat``."""
+"""Built-in sources, formats, dialects and connectors: ``from headrace_sources import KafkaSource, AvroFormat``."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.sdk import hookimpl
+from headrace.sdk import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from headrace_sources.connectors.mysql import MariaDbConnector as MariaDbConnector, MySqlConnector as MySqlConnector
@@ -44,30 +43,23 @@ _CONNECTORS = {
     "postgresql": "headrace_sources.connectors.postgresql:PostgreSqlConnector",
     "sqlserver": "headrace_sources.connectors.sqlserver:SqlServerConnector",
 }
-#: Class → its module. Imported on first use: a plugin that a pipeline does not name costs nothing. For the same reason
-#: there is no `__dir__`, which is where pluggy looks for hooks: it would import them all.
-_MODULES = {
-    class_name: module
-    for paths in (_SOURCES, _FORMATS, _DIALECTS, _CONNECTORS)
-    for module, _, class_name in (path.partition(":") for path in paths.values())
-}
 
 
 @hookimpl
 def headrace_sources() -> dict[str, str]:
-    """Transports."""
+    """Return the transports."""
     return _SOURCES
 
 
 @hookimpl
 def headrace_formats() -> dict[str, str]:
-    """Formats of files and of single records."""
+    """Return the formats of files and of single records."""
     return _FORMATS
 
 
 @hookimpl
 def headrace_dialects() -> dict[str, str]:
-    """Shapes of events."""
+    """Return the shapes of events."""
     return _DIALECTS
 
 
@@ -77,7 +69,4 @@ def headrace_connectors() -> dict[str, str]:
     return _CONNECTORS
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_exports(__name__, _SOURCES, _FORMATS, _DIALECTS, _CONNECTORS)

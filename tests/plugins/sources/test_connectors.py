@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F, types as T
+from pyspark.sql import types as T
+from tests.support import redwood
 from tests.support.records import changes_of, record, rows_of
+from tests.support.redwood import Redwood
 
 from headrace.errors import DataError
-from headrace.sdk import SORTABLE, Connector, Events, hookimpl, sortable
+from headrace.sdk import Events, hookimpl
 from headrace.sdk.changes import DELETED, OFFSET, POSITION, SNAPSHOT
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.plugins import PluginRegistry
@@ -24,25 +26,9 @@ from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.dialects.flat import FlatDialect
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
-
-
-class Redwood(Connector):
-    """Order of a made-up database, by system change numbers as Oracle has them."""
-
-    name = "redwood"
-    api_version = 1
-    order = "Redwood's SCNs"
-    fields = ("commit_scn", "scn")
-    own_fields = ("scn",)
-    pattern = SORTABLE * 2
-    sends_whole_rows = True
-
-    def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:
-        scn = source["scn"]
-        return [sortable(F.coalesce(source["commit_scn"], scn) if "commit_scn" in source else scn), sortable(scn)]
 
 
 class Broken(Redwood):
@@ -59,8 +45,7 @@ def headrace_spark(spark: SparkSession) -> SparkSession:
 def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """The installed plugins and a third-party distribution."""
     known = PluginRegistry.from_entry_points()
-    module = SimpleNamespace(headrace_connectors=hookimpl(lambda: {"redwood": Redwood}))
-    known.register(module, "headrace-redwood 1.0")
+    known.register(redwood, "headrace-redwood 1.0")
     monkeypatch.setattr(log_positions, "registry", lambda: known)
     return known
 

@@ -79,6 +79,14 @@ CAPABILITIES = {
         ("metadata", _brings("metadata_topic"), "it knows topics that hold no rows"),
         ("shared topics", _brings("source_table"), "tables that share a topic come apart"),
     ),
+    "connector": _make(
+        ("whole rows", _says("sends_whole_rows"), "events hold every value of a row"),
+        (
+            "snapshot start",
+            _brings("snapshot_start"),
+            "a transaction that was open during a snapshot is not older than the snapshot",
+        ),
+    ),
     "transform": _make(
         ("flattens", _says("flattens"), "envelopes become rows"),
         ("filters", _says("filters"), "it leaves changes out, and they are counted"),

@@ -22,6 +22,7 @@ KINDS = {
     "source": "headrace_sources",
     "format": "headrace_formats",
     "dialect": "headrace_dialects",
+    "connector": "headrace_connectors",
     "transform": "headrace_transforms",
     "sink": "headrace_sinks",
     "auth": "headrace_auth_providers",

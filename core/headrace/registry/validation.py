@@ -21,6 +21,7 @@ BASES = {
     "source": "headrace.sdk.source:Source",
     "format": "headrace.sdk.format:Format",
     "dialect": "headrace.sdk.dialect:Dialect",
+    "connector": "headrace.sdk.connector:Connector",
     "transform": "headrace.sdk.transform:Transform",
     "sink": "headrace.sdk.sink:Sink",
     "auth": "headrace.sdk.auth:AuthProvider",
@@ -69,7 +70,7 @@ def _check_class(item: Registration, target: Any, base_path: str) -> None:
         raise PluginError(f"{item} is abstract: it lacks {', '.join(lacking)}", fix="write what it lacks")
     if not isinstance(getattr(target, "name", None), str):
         raise PluginError(f"{item} does not say its name", fix=f"give it `name = {item.name!r}`")
-    priority = getattr(target, "priority", 0)  # of a dialect
+    priority = getattr(target, "priority", 0)  # of a dialect or a connector
     if not isinstance(priority, int):
         raise PluginError(f"{item} has a priority that is no number: {priority!r}", fix="give it one")
     _check_config(item, target, base)

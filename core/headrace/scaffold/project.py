@@ -14,7 +14,10 @@ from headrace.registry.plugin_registry import registry
 
 #: What a user asks for → how the registry calls it.
 KINDS: Mapping[str, str] = {
-    **{kind: kind for kind in ("source", "format", "dialect", "transform", "sink", "auth", "catalog", "filesystem")},
+    **{
+        kind: kind
+        for kind in ("source", "format", "dialect", "connector", "transform", "sink", "auth", "catalog", "filesystem")
+    },
     "secrets": "secret",
 }
 _TEMPLATES = files("headrace.scaffold") / "templates"

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import functions as F, types as T
-from tests.support.records import changes_of, record, rows_of, samples
+from tests.support.records import changes_of, record, rows_of, samples, source_position
 
 from headrace.errors import DataError
 from headrace.sdk.changes import COMMITTED, DELETED, ERROR, KEY, OFFSET, OP, POSITION, RAW, TOPIC, Changes
 from headrace.sdk.positions import sortable
 from headrace_sources.dialects.debezium import DebeziumDialect
-from headrace_sources.dialects.log_positions import source_position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

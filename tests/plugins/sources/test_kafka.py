@@ -465,7 +465,7 @@ def test_a_schema_that_no_registry_has(
     block = {"bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
     source = {"kafka": block, "value": {"avro": {"registry": fake_registry.url}}}
     tables = [{"source": topic, "key": ["id"]}]
-    with pytest.raises(DataError, match="answers 404 Not Found"):
+    with pytest.raises(DataError, match="returned 404 Not Found"):
         pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables).run(spark)
     aside: dict[str, Any] = {"dead.letters": {"schema-unknown": "dead-letter"}}
     pipeline = pipelines.pipeline(tmp_path, "iceberg", source=source, tables=tables, **aside)

@@ -204,7 +204,9 @@ def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, s
         event({"connector": "postgresql", "ts_ms": 1, "lsn": 5}, 1),
         event({"connector": "mysql", "ts_ms": 1, "file": "binlog.000001", "pos": 4, "row": 0}, 1),
     )
-    with pytest.raises(DataError, match="different databases: PostgreSQL and MySQL") as caught:
+    with pytest.raises(
+        DataError, match="different databases, ordered by MySQL's binlog and by PostgreSQL's LSNs"
+    ) as caught:
         job(kafka, tmp_path, {"subscribe": topic}).run(spark)
     assert f"topic {topic}" in str(caught.value)
     assert not (tmp_path / "lake/iceberg" / prefix.replace(".", "/")).exists()

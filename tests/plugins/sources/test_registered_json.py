@@ -573,14 +573,14 @@ def test_a_schema_of_as_many_levels_as_there_may_be_is_read(
 
 
 def test_a_registry_that_has_it_not(session: SparkSession, fake_registry: PlayedRegistry) -> None:
-    with pytest.raises(DataError, match="answers 404 Not Found") as caught:
+    with pytest.raises(DataError, match="returned 404 Not Found") as caught:
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert caught.value.where == f"{fake_registry.url}/schemas/ids/7"
     fake_registry.status = 500
-    with pytest.raises(RetriableError, match="answers 500"):
+    with pytest.raises(RetriableError, match="returned 500"):
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     fake_registry.status = 401
-    with pytest.raises(ConfigError, match="answers 401"):
+    with pytest.raises(ConfigError, match="returned 401"):
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
 
 
@@ -605,9 +605,8 @@ def test_global_ids_where_nobody_knows_them(session: SparkSession, fake_registry
     with pytest.raises(DataError) as caught:
         Reader(session, f"{fake_registry.url}/apis/ccompat/v7").read(b'{"schemaId":7,"payload":{}}')
     assert str(caught.value) == (
-        f"{fake_registry.url}/apis/ccompat/v7: a record's schema has Apicurio's global id 7, which cannot be asked for "
-        "at this address\n"
-        "  fix: set `registry:` to Apicurio's own interface, which ends in /apis/registry/v2 or /apis/registry/v3"
+        f"{fake_registry.url}/apis/ccompat/v7: a record has Apicurio's global id 7, which this address cannot look up\n"
+        "  fix: set `registry:` to Apicurio's own API, which ends in /apis/registry/v2 or /apis/registry/v3"
     )
     assert fake_registry.asked == []
 
@@ -624,9 +623,9 @@ def test_the_newer_interface_of_apicurio(session: SparkSession, fake_registry: P
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ({"schema": "{}"}, "the schema is AVRO, and not JSON"),
-        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the schema is PROTOBUF, and not JSON"),
-        ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "the schema 7 refers to others"),
+        ({"schema": "{}"}, "the schema is AVRO, not JSON"),
+        ({"schema": "{}", "schemaType": "PROTOBUF"}, "the schema is PROTOBUF, not JSON"),
+        ({"schema": "{}", "schemaType": "JSON", "references": [{"name": "a"}]}, "schema 7 refers to other schemas"),
     ],
 )
 def test_schemas_that_are_not_read(

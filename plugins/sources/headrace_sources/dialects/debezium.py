@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -10,8 +10,17 @@ from pydantic import Field
 from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
 from headrace.sdk.columns import match_names, reuse_columns
 from headrace.sdk.events import record_columns
+from headrace.sdk.positions import PLACE_ORDER, position
 from headrace.sdk.schemas import add_missing_fields
-from headrace_sources.dialects.log_positions import name_order, position_parts, snapshot_columns, source_position
+from headrace_sources.dialects.log_positions import (
+    find_connector,
+    list_own_orders,
+    load_connectors,
+    name_order,
+    position_pattern,
+    read_log_position,
+    snapshot_columns,
+)
 from headrace_sources.dialects.record_columns import (
     drop_tombstones_without_key,
     fill_key,
@@ -28,15 +37,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    from headrace.sdk import Events
+    from headrace.sdk import Connector, Events
 
 ROW_OPS = ("c", "r", "u")
 #: All that an envelope may have; one that names no connector has nothing else.
 _ENVELOPE = frozenset({*C.IMAGES, "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"})
 #: What the record of a transaction has. In JSON without schemas its begin has no more than this.
 _TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
-#: A field of the source block that only one family of connectors has.
-_DATABASES = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
 
 
 class DebeziumConfig(Config):
@@ -46,14 +53,27 @@ class DebeziumConfig(Config):
     """The connectors' own option: what they send for a large value that an update left alone."""
 
 
-class DebeziumDialect(Dialect):
+class ConnectorDialect(Dialect):
+    """Base of the dialects that read what Debezium's connectors send: envelopes, and rows flattened from them."""
+
+    api_version = 1
+    Config = DebeziumConfig
+    config: DebeziumConfig
+
+    def parts(self) -> Sequence[Connector]:
+        # A pipeline includes third-party connectors in its package, checks and warnings.
+        return load_connectors().third_party
+
+    def warnings(self) -> Iterable[str]:
+        return [f"{reason}; its topics are ordered by {PLACE_ORDER}" for reason in load_connectors().broken]
+
+
+class DebeziumDialect(ConnectorDialect):
     """Envelopes of Debezium 1.x, 2.x and 3.x, and those that Flink writes: with a small source block, or with none."""
 
     name = "debezium"
     api_version = 1
     priority = 10
-    Config = DebeziumConfig
-    config: DebeziumConfig
 
     @classmethod
     def matches(cls, schema: StructType) -> bool:
@@ -97,7 +117,8 @@ class DebeziumDialect(Dialect):
         return source_table(_names_in(schema, "source"), F.col("source").getField, key)
 
     def unavailable_tests(self, schema: StructType) -> Mapping[str, Callable[[Column], Column]]:
-        if "pos" in _names_in(schema, "source"):  # MySQL's log has whole rows
+        connector = find_connector(_names_in(schema, "source"))
+        if connector and connector.sends_whole_rows:
             return {}
         rows = [_type_of(schema, image) for image in C.IMAGES]
         fields = {field.name: field.dataType for row in rows for field in getattr(row, "fields", ())}
@@ -108,7 +129,7 @@ class DebeziumDialect(Dialect):
 
     def position_parts(self, events: Events) -> str | None:
         has_key = bool(getattr(events.key_schema, "names", ()))
-        return position_parts(_names_in(events.schema, "source")) if has_key else None
+        return position_pattern(_names_in(events.schema, "source")) if has_key else None
 
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -120,7 +141,7 @@ class DebeziumDialect(Dialect):
         op = value.getField("op")
         committed = F.col(f"{E.VALUE}.source").getField("ts_ms") if "ts_ms" in source_fields else F.lit(None)
         key_column, is_tombstone = _key(events.topic, frame, key), value.isNull() & F.col(E.ERROR).isNull()
-        position, position_in_log, snapshots = _order_events(tuple(source_fields))
+        place_position, log_position, snapshots = _order_events(tuple(source_fields), find_connector(source_fields))
         rejected = F.when(value.isNotNull(), _reject_reason(has_after="after" in schema.names))
         return Changes(
             drop_tombstones_without_key(frame).select(
@@ -128,8 +149,8 @@ class DebeziumDialect(Dialect):
                 op.alias(C.OP),
                 F.coalesce(op == "d", is_tombstone).alias(C.DELETED),
                 *([key_column.alias(C.KEY)] if key_column is not None else []),
-                with_tombstones(position, is_tombstone).alias(C.POSITION),
-                *key_change_columns(frame, position_in_log, has_unavailable=bool(self.unavailable_tests(schema))),
+                with_tombstones(place_position, is_tombstone).alias(C.POSITION),
+                *key_change_columns(frame, log_position, has_unavailable=bool(self.unavailable_tests(schema))),
                 *snapshots,
                 committed.cast("bigint").alias(C.COMMITTED),
                 F.coalesce(F.col(E.ERROR), rejected).alias(C.ERROR),
@@ -147,26 +168,27 @@ def _check_envelope(topic: str, schema: StructType, source_fields: Collection[st
             where=f"topic {topic}",
             fix="let Debezium's own envelope through, or flatten it with ExtractNewRecordState",
         )
-    databases = [database for field, database in _DATABASES.items() if field in source_fields]
-    if len(databases) > 1:
+    orders = list_own_orders(source_fields)
+    if len(orders) > 1:
         raise DataError(
-            f"its events come from different databases: {' and '.join(databases)}",
+            f"its events come from different databases, ordered by {' and by '.join(orders)}",
             where=f"topic {topic}",
-            fix="write them to a topic each: between the two, nobody can say which change is newer",
+            fix="write the changes of each database to a topic of its own: their positions are not comparable",
         )
 
 
 @reuse_columns
-def _order_events(source_fields: tuple[str, ...]) -> tuple[Column, Column, list[Column]]:
-    """By the fields of the source block: an event's position, the same without the record's place, and SNAPSHOT where there is one."""
+def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -> tuple[Column, Column, list[Column]]:
+    """Return an event's position, the same without the record's place, and the column SNAPSHOT if events have one."""
     from pyspark.sql import functions as F
 
     source = F.col(f"{E.VALUE}.source")
     marker = source.getField("snapshot") if "snapshot" in source_fields else None
+    log_position = read_log_position(connector, source_fields, source.getField)
     return (
-        source_position(source_fields, source.getField, F.col(E.PLACE)),
-        source_position(source_fields, source.getField, F.lit("")),
-        snapshot_columns(source_fields, source.getField, marker),
+        position(*log_position, place=F.col(E.PLACE)),
+        position(*log_position, place=F.lit("")),
+        snapshot_columns(connector, log_position, marker),
     )
 
 

@@ -18,8 +18,8 @@ from headrace_sources.formats.json.declared_columns import refuse_declared_colum
 from headrace_sources.registries.avro_payload import AvroPayloadParser
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.glue_registry import GlueRegistry
-from headrace_sources.registries.registry_client import SchemaRegistryClient
 from headrace_sources.registries.registry_config import RegistryConfig
+from headrace_sources.registries.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,7 @@ class AvroFormat(Format):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
-            yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
+            yield f"registry {self.config.registry}", f"answers, {self._registry.describe_size()}"
         elif self.config.schema_file:
             self._fetch_schema("")
             yield f"schema {self.config.schema_file}", "can be read"
@@ -118,12 +118,15 @@ class AvroFormat(Format):
             except OSError as error:
                 fix = "correct `schema.file`"
                 raise ConfigError(f"cannot be read: {error.strerror}", where=config.schema_file, fix=fix) from error
-        return self._registry.avro(id)
+        return self._registry.fetch_schema(id, "AVRO")
 
     @cached_property
-    def _registry(self) -> SchemaRegistryClient | GlueRegistry:
+    def _registry(self) -> SchemaRegistry:
         config = self.config
-        return GlueRegistry(config.region, config.endpoint) if config.registry == "glue" else config.client()
+        if config.registry == "glue":
+            return GlueRegistry(config.region, config.endpoint)
+        registry: SchemaRegistry = config.open_registry()
+        return registry
 
     def scans(self, spark: SparkSession, files: Sequence[str], options: Mapping[str, str]) -> list[Scan]:
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001

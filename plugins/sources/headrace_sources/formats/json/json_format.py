@@ -27,9 +27,9 @@ from headrace_sources.formats.json.parsing import BODY, NULL_WITH_SCHEMA
 from headrace_sources.formats.json.schemaless import open_by_data
 from headrace_sources.registries.decoder import RegistryDecoder
 from headrace_sources.registries.json_payload import JsonPayloadParser
-from headrace_sources.registries.registry_client import SchemaRegistryClient
 from headrace_sources.registries.registry_config import RegistryConfig
 from headrace_sources.registries.registry_reader import EmptyReader
+from headrace_sources.registries.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +111,7 @@ class JsonFormat(Format):
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         if self.config.registry:
-            yield f"registry {self.config.registry}", f"answers, {self._registry.size()}"
+            yield f"registry {self.config.registry}", f"answers, {self._registry.describe_size()}"
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         if self._registry_decoder:
@@ -127,12 +127,12 @@ class JsonFormat(Format):
         return RegistryDecoder(parser, self._fetch_schema, id_kind=config.id_kind)
 
     def _fetch_schema(self, id: str) -> str:  # noqa: A002 - the registries' word
-        return self._registry.json(id)
+        return self._registry.fetch_schema(id, "JSON")
 
     @cached_property
-    def _registry(self) -> SchemaRegistryClient:
-        client: SchemaRegistryClient = self.config.client()
-        return client
+    def _registry(self) -> SchemaRegistry:
+        registry: SchemaRegistry = self.config.open_registry()
+        return registry
 
 
 def _texts(frame: DataFrame, column: str) -> DataFrame:

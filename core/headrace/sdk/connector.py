@@ -1,4 +1,4 @@
-"""Connectors: how the changes of one Debezium connector are ordered."""
+"""Connectors: the order of the changes that one connector captures."""
 
 from __future__ import annotations
 

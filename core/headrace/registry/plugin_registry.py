@@ -67,7 +67,7 @@ class PluginRegistry:
             self.broken.append(Broken(entry_point.name, distribution, error))
 
     def register(self, module: ModuleType | object, distribution: str) -> None:
-        """Adds what the hooks of a module return. Raises when one is unknown or fails: then nothing is added."""
+        """Add the registrations of a module's hooks. Raises when a hook is unknown or fails; then nothing is added."""
         for item in read_hooks(module, distribution):
             if normalize_name(item.name) in self._disable:
                 self.disabled.append(Disabled(item.kind, item.name, distribution))
@@ -92,7 +92,7 @@ class PluginRegistry:
         raise PluginError(f"there is no {kind} {name!r}", fix=self._fix(kind, name))
 
     def get(self, kind: str, name: str) -> Any:
-        """The class or function of that name, imported. PluginError says what is wrong with it."""
+        """Return the class or function with that name, imported. PluginError when it is missing or invalid."""
         return self.load(self.find(kind, name))
 
     def all(self, kind: str) -> list[tuple[str, Any]]:
@@ -104,7 +104,7 @@ class PluginRegistry:
         return working
 
     def load(self, item: Registration) -> Any:
-        """What was registered, imported and looked at. PluginError says what is wrong with it."""
+        """Return the registered object, imported and validated. PluginError when it is invalid."""
         if not item.has_name:
             raise PluginError(f"{item} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
         self._check_claim(item)
@@ -118,7 +118,7 @@ class PluginRegistry:
         return target
 
     def distribution_of(self, plugin: Plugin) -> str | None:
-        """The name of the distribution that registered a plugin's class; None when none did."""
+        """Return the name of the distribution that registered a plugin's class; None when there is none."""
         return next((r.distribution_name for r in self._registrations if r.loaded_target() is type(plugin)), None)
 
     def _claims(self, kind: str, name: str) -> list[Registration]:
@@ -127,7 +127,7 @@ class PluginRegistry:
         return sorted(found, key=lambda r: (not r.is_own, r.distribution))
 
     def _check_claim(self, item: Registration) -> None:
-        """A name of headrace's own is headrace's; any other that two have is nobody's."""
+        """Reject a name that another distribution has: headrace's own names are reserved, others must be unique."""
         claims = self._claims(item.kind, item.name)
         if any(claim.is_own for claim in claims):
             if not item.is_own:
@@ -156,5 +156,5 @@ class PluginRegistry:
 
 @cache
 def registry() -> PluginRegistry:
-    """The registry of this process, read from the entry points once."""
+    """Return the registry of this process. Entry points are read once."""
     return PluginRegistry.from_entry_points()

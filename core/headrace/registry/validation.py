@@ -30,7 +30,7 @@ BASES = {
 
 
 def check_target(item: Registration, target: Any) -> None:
-    """Raises for what no plugin of its kind could be."""
+    """Raise PluginError for an object that is not a valid plugin of its kind."""
     if item.kind == "command":
         import click
 

@@ -1,7 +1,7 @@
-"""The hooks by which a distribution brings plugins. Hooks register; data never goes through them.
+"""Hooks that register a distribution's plugins. Data never passes through hooks.
 
-A hook returns names and classes. Instead of a class it may give ``"package.module:Class"``: then the module is
-imported when the plugin is first used, which keeps ``headrace --help`` quick.
+A hook returns names and classes. Instead of a class it may return ``"package.module:Class"``: the module is then imported when the
+plugin is first used, which keeps ``headrace --help`` quick.
 """
 
 from __future__ import annotations
@@ -32,49 +32,49 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def headrace_sources() -> Mapping[str, type[Source] | str]:  # type: ignore[empty-body]
-    """Transports, by the name used under ``source:``."""
+    """Return transports, by the name used under ``source:``."""
 
 
 @hookspec
 def headrace_formats() -> Mapping[str, type[Format] | str]:  # type: ignore[empty-body]
-    """Wire and file formats, by the name used under ``format:``, ``value:`` and ``key:``."""
+    """Return wire and file formats, by the name used under ``format:``, ``value:`` and ``key:``."""
 
 
 @hookspec
 def headrace_dialects() -> Mapping[str, type[Dialect] | str]:  # type: ignore[empty-body]
-    """Shapes of events, by the name used under ``dialects:``; chosen by what they recognise."""
+    """Return event dialects, by the name used under ``dialects:``; a dialect is chosen when it matches a topic's schema."""
 
 
 @hookspec
 def headrace_transforms() -> Mapping[str, type[Transform] | str]:  # type: ignore[empty-body]
-    """Transforms, by the name used under ``transforms:``."""
+    """Return transforms, by the name used under ``transforms:``."""
 
 
 @hookspec
 def headrace_sinks() -> Mapping[str, type[Sink] | str]:  # type: ignore[empty-body]
-    """Sinks, by the name used under ``sink:`` and ``sinks:``."""
+    """Return sinks, by the name used under ``sink:`` and ``sinks:``."""
 
 
 @hookspec
 def headrace_auth_providers() -> Mapping[str, type[AuthProvider] | str]:  # type: ignore[empty-body]
-    """Ways to log in to a source, by the name used under ``auth:``."""
+    """Return auth providers of sources, by the name used under ``auth:``."""
 
 
 @hookspec
 def headrace_catalogs() -> Mapping[str, type[Catalog] | str]:  # type: ignore[empty-body]
-    """Where engines look up tables of files, by the name used under ``sync:``."""
+    """Return catalogs of file tables, by the name used under ``sync:``."""
 
 
 @hookspec
 def headrace_filesystems() -> Mapping[str, type[FileSystem] | str]:  # type: ignore[empty-body]
-    """File systems of Hadoop's, by the scheme of their addresses."""
+    """Return Hadoop file systems, by the scheme of their addresses."""
 
 
 @hookspec
 def headrace_secret_providers() -> Mapping[str, SecretProvider | str]:  # type: ignore[empty-body]
-    """Functions behind ``${name:…}``: text in, value out, LookupError with where it looked."""
+    """Return the functions that resolve ``${name:…}``: they take and return a string, or raise LookupError with the places searched."""
 
 
 @hookspec
 def headrace_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]
-    """Commands of the ``headrace`` program; ``"package.module:command|What it does."`` is listed without an import."""
+    """Return commands of the ``headrace`` program; ``"package.module:command|What it does."`` is listed without an import."""

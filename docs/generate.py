@@ -111,7 +111,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def capability_page() -> str:
-    """What each plugin can do, a table for each kind, and below it what that means."""
+    """Return the page of capabilities: a table for each kind, followed by explanations."""
     parts = [CAPABILITIES_HEAD]
     for kind, capabilities in CAPABILITIES.items():
         meanings = [f"- {capability.name}: {capability.meaning}" for capability in capabilities]
@@ -120,7 +120,7 @@ def capability_page() -> str:
 
 
 def capability_table(kind: str) -> str:
-    """The plugins of a kind, and what each of them can do."""
+    """Return a table of the plugins of a kind and their capabilities."""
     capabilities = [*CAPABILITIES[kind], CONNECT]
     plugins = list(_own(kind))
     capabilities = [one for one in capabilities if any(one.has(plugin) for _, plugin in plugins)]
@@ -133,7 +133,7 @@ def capability_table(kind: str) -> str:
 
 
 def readme() -> str:
-    """The README with the table of sinks between its marks."""
+    """Return the README with the table of sinks between its marks."""
     text = README.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -141,7 +141,7 @@ def readme() -> str:
 
 
 def readers_page() -> str:
-    """The page of readers with its tables between their marks."""
+    """Return the page of readers with its tables between their marks."""
     text = (DOCS / "readers.md").read_text(encoding="utf-8")
     for name in TABLES:
         before, begin, rest = text.partition(f"<!-- made by docs/generate.py: {name} -->")
@@ -151,7 +151,7 @@ def readers_page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the pages, or says which are old."""
+    """Write the pages, or report outdated ones."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: python docs/generate.py [--check]\n")
         return 2

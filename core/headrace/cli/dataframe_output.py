@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def collect_rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
-    """The first rows of a DataFrame, as people read values."""
+    """Return the first rows of a DataFrame as values for display."""
     from headrace.cli.json_values import to_json_value
     from headrace.pipeline import translate_error
 

@@ -24,7 +24,7 @@ def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # n
 
 
 def traceback_option(command: Decorated) -> Decorated:
-    """Adds ``--traceback``; its value is for ``report`` alone."""
+    """Add ``--traceback``; only ``report`` uses its value."""
     return click.option(
         "--traceback",
         is_flag=True,
@@ -36,7 +36,7 @@ def traceback_option(command: Decorated) -> Decorated:
 
 
 def with_traceback_option(command: click.Command) -> click.Command:
-    """The command with ``--traceback``, which may stand behind its name too."""
+    """Return the command with ``--traceback``, which may also follow the command's name."""
     if not any(param.name == "traceback" for param in command.params):
         traceback_option(command)
     return command
@@ -48,7 +48,7 @@ def redact_with(redact: Callable[[str], str]) -> None:
 
 
 def report(error: Exception) -> int:
-    """Prints an error on stderr; the exit code it asks for."""
+    """Print an error on stderr and return its exit code."""
     meta = click.get_current_context().meta
     redact: Callable[[str], str] = meta.get(_REDACT, str)
     if meta.get(_TRACEBACK):

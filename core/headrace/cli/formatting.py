@@ -47,14 +47,14 @@ def format_size(value: int) -> str:
 
 
 def escape_controls(text: str, *, keep_lines: bool = False) -> str:
-    """A text that headrace did not write, on one line, or on its own: control characters are shown by their codes."""
+    """Return third-party text with its control characters escaped, on one line or with its lines kept."""
     if keep_lines:
         return "\n".join(escape_controls(line.expandtabs(2)) for line in text.splitlines())
     return _CONTROL.sub(lambda match: _SHORT_CODES.get(match[0]) or _format_code(match[0]), text)
 
 
 def format_json(value: Any, indent: int | None = None) -> str:
-    """A value as JSON, with the control characters that JSON itself would leave by their codes."""
+    """Return a value as JSON; control characters that JSON would keep are escaped."""
     return escape_json(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
 
 

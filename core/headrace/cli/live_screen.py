@@ -89,7 +89,7 @@ class Screen:
         return Group(*parts)
 
     def _describe_failures(self) -> list[str]:
-        """A line for each table that fails; until the first status comes, with nothing but the error."""
+        """Return a line for each failed table; before the first status it has only the error."""
         tables = {(total.table, total.sink): total.error for total in self._totals.tables if total.error}
         for name, status in self._status.items():
             if status.error:

@@ -91,7 +91,7 @@ for _command in (
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     if not sys.warnoptions:
         # Meant for those who write code; a user of the program can do nothing about them.
         warnings.simplefilter("ignore")

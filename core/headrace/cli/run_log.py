@@ -76,7 +76,7 @@ def describe_totals(totals: Totals) -> str:
 
 
 def list_hints(totals: Totals, file: str) -> list[str]:
-    """What to look at after a run."""
+    """Return hints for the user after a run."""
     lines = []
     if totals.unrouted:
         lines.append(f"left out, no rule of `tables:` names them: {', '.join(totals.unrouted)}")
@@ -108,7 +108,7 @@ def describe_failure(table: TableStatus) -> str:
 
 
 def summarize(totals: Totals, file: str) -> list[str]:
-    """A run in a few lines of text."""
+    """Return a run in a few lines of text."""
     tables = [
         f"  {t.table} → {t.sink}: {'FAILED, ' if t.error else ''}{', '.join(_list_counts(t))}" for t in totals.tables
     ]
@@ -116,7 +116,7 @@ def summarize(totals: Totals, file: str) -> list[str]:
 
 
 def _list_counts(table: TableProgress | TableTotal) -> list[str]:
-    """What became of the rows; that some were superseded, dropped or filtered is said where there are any."""
+    """Return the totals of all rows; superseded, dropped and filtered rows are named when there are any."""
     return [
         f"{count_noun(table.rows_in, 'row')} in",
         f"{format_count(table.applied)} applied",

@@ -26,7 +26,7 @@ class TableTotal(TableSummary):
     error: str | None = None
 
     def add(self, batch: int, progress: TableProgress) -> TableTotal:
-        """The same after one more batch."""
+        """Return the totals after one more batch."""
         if progress.error or progress.skipped:
             # A batch that failed, or that was in the table before, brought nothing that would have to be known.
             progress = replace(progress, rows_in=0, applied=0, late=0, superseded=0)
@@ -65,7 +65,7 @@ class Totals:
         return monotonic() - self.began
 
     def add(self, progress: BatchProgress) -> list[str]:
-        """Adds a batch. Returns sentences on what the batch met for the first time: notes, topics without a table."""
+        """Add a batch. Return messages about its first occurrences: notes, and topics without a table."""
         self.batches += 1
         self.seconds += progress.seconds
         for table in progress.tables:

@@ -63,7 +63,7 @@ class _Interruptible:
         os.write(self._writer, b"%d\n" % os.getpid())
 
     def kill_launch(self) -> None:
-        """A JVM that finds nobody to start for would say so in twenty lines; one that is up ends quietly by itself."""
+        """Stop a JVM that is still starting: without its parent it would print twenty lines. A running JVM ends quietly."""
         pyspark = sys.modules.get("pyspark")
         if pyspark is None or pyspark.SparkContext._gateway is not None:  # noqa: SLF001 - nothing public tells
             return

@@ -42,7 +42,7 @@ def dead_letters(file: str, *, reason: str | None, table: str | None, limit: int
 
 
 def _count_by_kind(letters: DataFrame) -> DataFrame:
-    """A row per table, reason and error."""
+    """Count dead letters by table, reason and error."""
     from pyspark.sql import functions as F
 
     counts = letters.groupBy("table", "reason", "error").agg(

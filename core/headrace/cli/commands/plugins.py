@@ -102,7 +102,7 @@ def _list_plugins(known: PluginRegistry, reserved: Mapping[str, Collection[str]]
 
 
 def _try_out(known: PluginRegistry, item: Registration, reserved: Collection[str]) -> tuple[int | None, list[str]]:
-    """API version and capabilities of a plugin that can be imported, built and described; PluginError for one that cannot."""
+    """Return API version and capabilities of a plugin that can be imported, built and described; else raise PluginError."""
     from headrace.config.capabilities import list_capabilities
     from headrace.config.json_schema import plugin_schema
     from headrace.registry.plugin_errors import as_plugin_error

@@ -119,7 +119,7 @@ def _start(
 
 
 def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
-    """Returns when the run has ended; raises why it failed."""
+    """Wait until the run has ended; raise its error when it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     from headrace.pipeline import SparkDiedError, spark_died

@@ -77,7 +77,7 @@ def _show_history(file: str, table: str | None, sink: str | None) -> None:
 def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
-    """The table; None for dead letters when there are none."""
+    """Return the table; None for dead letters when there are none."""
     from headrace.pipeline import DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 

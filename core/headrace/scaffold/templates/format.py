@@ -53,5 +53,5 @@ class Example(Format):
 
 @hookimpl
 def headrace_formats() -> dict[str, type[Format]]:
-    """Formats, by the name used under ``value:``, ``key:`` and ``format:``."""
+    """Return formats, by the name used under ``value:``, ``key:`` and ``format:``."""
     return {"example": Example}

@@ -21,5 +21,5 @@ def read_secret(name: str) -> str:
 
 @hookimpl
 def headrace_secret_providers() -> dict[str, SecretProvider]:
-    """What stands before the colon of a reference."""
+    """Return secret providers, by the name before the colon of a reference."""
     return {"example": read_secret}

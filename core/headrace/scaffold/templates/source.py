@@ -55,5 +55,5 @@ class Example(RangedSource):
 
 @hookimpl
 def headrace_sources() -> dict[str, type[Source]]:
-    """Sources, by the name used under ``source:``."""
+    """Return sources, by the name used under ``source:``."""
     return {"example": Example}

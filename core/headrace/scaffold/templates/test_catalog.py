@@ -23,7 +23,7 @@ class TestExample(PluginConformance):
 
 
 def sync(spark: SparkSession, folder: Path, *records: bytes) -> dict[str, Any]:
-    """What the catalog says of the table when the pipeline has read these records."""
+    """Return the catalog's description of the table after the pipeline has read these records."""
     catalog = Example(path=str(folder / "catalog"))
     people = Pipeline(
         name="people",

@@ -35,5 +35,5 @@ class Example(Transform):
 
 @hookimpl
 def headrace_transforms() -> dict[str, type[Transform]]:
-    """Transforms, by the name used under ``transforms:``."""
+    """Return transforms, by the name used under ``transforms:``."""
     return {"example": Example}

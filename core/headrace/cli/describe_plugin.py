@@ -1,4 +1,4 @@
-"""A plugin as `headrace plugins NAME` shows it: what it says of itself and its options, as ``--help`` shows those of a command."""
+"""Description of a plugin for `headrace plugins NAME`: its documentation and its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an error ends the program: a sentence and an exit code; the traceback when it is asked for. docs/exit-codes.md."""
+"""Error messages and exit codes of the program; the traceback on request. docs/exit-codes.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def traceback_option(command: Decorated) -> Decorated:
         expose_value=False,
         is_eager=True,
         callback=_remember,
-        help="Show the whole traceback of an error.",
+        help="Show the full traceback of an error.",
     )(command)
 
 
@@ -43,7 +43,7 @@ def with_traceback_option(command: click.Command) -> click.Command:
 
 
 def redact_with(redact: Callable[[str], str]) -> None:
-    """From now on errors of this program are shown through ``redact``."""
+    """Apply ``redact`` to all further error output of this program."""
     click.get_current_context().meta[_REDACT] = redact
 
 

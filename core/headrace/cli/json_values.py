@@ -1,4 +1,4 @@
-"""Values of a DataFrame as JSON has them."""
+"""Values of a DataFrame as JSON values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def to_json_value(value: Any, data_type: DataType) -> Any:
 
     if isinstance(data_type, T.StructType | T.ArrayType | T.MapType) and value is not None:
         return _encode_nested(value, data_type)
-    if isinstance(data_type, T.TimestampType) and value is not None:  # PySpark gives it in the zone of this machine
+    if isinstance(data_type, T.TimestampType) and value is not None:  # PySpark returns local time
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "backslashreplace")

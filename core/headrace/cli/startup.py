@@ -1,4 +1,4 @@
-"""From a pipeline file to a Spark session; the user is shown what is done on the way."""
+"""Startup of commands: from a pipeline file to a Spark session, with progress for the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Spinner:
-    """A line on stderr that changes and leaves no trace; nothing where stderr is no terminal."""
+    """Temporary status line on stderr; silent when stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._status: Status | None = None

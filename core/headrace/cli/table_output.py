@@ -1,4 +1,4 @@
-"""Tables on the screen: small ones of headrace's own, and rows of a user's table cut to the width there is."""
+"""Tables on the screen: headrace's own tables, and rows of a user's table truncated to the terminal width."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST = 2000
 
 
 def make_console() -> Console:
-    """As wide as the terminal; where there is none, as wide as the longest row: nothing is cut for a file or a pipe."""
+    """Return a console as wide as the terminal; for a file or a pipe as wide as the longest row, so that nothing is truncated."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 100_000)
 
 

@@ -87,9 +87,9 @@ class PluginRegistry:
             return found[0]
         for item in self.disabled:
             if (item.kind, item.name) == (kind, name):
-                what = f"the {kind} {name!r} of {item.distribution} is turned off"
-                raise PluginError(what, fix=f"take it out of {DISABLE}")
-        raise PluginError(f"there is no {kind} {name!r}", fix=self._fix(kind, name))
+                what = f"the {kind} {name!r} of {item.distribution} is disabled"
+                raise PluginError(what, fix=f"remove it from {DISABLE}")
+        raise PluginError(f"unknown {kind} {name!r}", fix=self._fix(kind, name))
 
     def get(self, kind: str, name: str) -> Any:
         """Return the class or function with that name, imported. PluginError when it is missing or invalid."""
@@ -106,14 +106,14 @@ class PluginRegistry:
     def load(self, item: Registration) -> Any:
         """Return the registered object, imported and validated. PluginError when it is invalid."""
         if not item.has_name:
-            raise PluginError(f"{item} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
+            raise PluginError(f"{item} has an invalid name", fix="use letters, digits, `_`, `-` and `.`")
         self._check_claim(item)
         target = item.target
         if isinstance(target, str):
             module, attribute = split_path(target)
             with as_plugin_error(f"{item} cannot be imported"):
                 target = getattr(importlib.import_module(module), attribute)
-        with as_plugin_error(f"{item} cannot be looked at", PluginError):
+        with as_plugin_error(f"{item} cannot be inspected", PluginError):
             check_target(item, target)
         return target
 
@@ -131,12 +131,12 @@ class PluginRegistry:
         claims = self._claims(item.kind, item.name)
         if any(claim.is_own for claim in claims):
             if not item.is_own:
-                raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
+                raise PluginError(f"{item} has the name of one of headrace's plugins", fix="choose another name")
             claims = [claim for claim in claims if claim.is_own]
         if len(claims) > 1:
             raise PluginError(
                 f"the {item.kind} {item.name!r} is registered twice, by {' and '.join(c.distribution for c in claims)}",
-                fix=f"uninstall one of them, or turn it off: {DISABLE}={claims[-1].distribution_name}",
+                fix=f"uninstall one of them, or disable it: {DISABLE}={claims[-1].distribution_name}",
             )
 
     def _fix(self, kind: str, name: str) -> str:
@@ -144,7 +144,7 @@ class PluginRegistry:
         if self.broken:
             fix += "; not loaded: " + ", ".join(f"{b.distribution} ({describe_error(b.error)})" for b in self.broken)
         if away := sorted({item.distribution for item in self.disabled if item.kind is None}):
-            fix += f"; turned off by {DISABLE}: {', '.join(away)}"
+            fix += f"; disabled by {DISABLE}: {', '.join(away)}"
         return fix
 
     @property

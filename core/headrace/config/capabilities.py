@@ -22,7 +22,7 @@ class Capability:
 
 
 def list_capabilities(kind: str, plugin: Plugin) -> list[str]:
-    """The names of what a plugin can do, in the order of their table."""
+    """Return the names of a plugin's capabilities, in the order of their table."""
     return [capability.name for capability in (*CAPABILITIES.get(kind, ()), CONNECT) if capability.has(plugin)]
 
 
@@ -109,5 +109,5 @@ CAPABILITIES = {
 
 
 def list_lines(plugin: Plugin, lines: tuple[str, ...] = ("3.5", "4.0")) -> Iterator[str]:
-    """The lines of Spark on which a plugin works."""
+    """Yield the Spark lines that a plugin supports."""
     return (line for line in lines if line not in plugin.refuses)

@@ -237,16 +237,16 @@ class TestPlugins:
     def test_values_are_always_read(self) -> None:
         kafka = "source: {kafka: {bootstrap.servers: 'b:9092', subscribe: orders}, value: none}"
         text = self.refusal(instead("source: {files: {path: bronze/, format: avro}}", kafka))
-        assert text.startswith("pipeline.yaml:2 source.value.none: there is no format 'none'")
+        assert text.startswith("pipeline.yaml:2 source.value.none: unknown format 'none'")
 
     def test_a_plugin_that_does_not_exist(self) -> None:
         assert self.refusal(instead("iceberg", "icebreg")) == (
-            "pipeline.yaml:3 sink.icebreg: there is no sink 'icebreg'\n  fix: did you mean 'iceberg'?"
+            "pipeline.yaml:3 sink.icebreg: unknown sink 'icebreg'\n  fix: did you mean 'iceberg'?"
         )
 
     def test_a_format_that_does_not_exist(self) -> None:
         assert self.refusal(instead("format: avro", "format: arvo")) == (
-            "pipeline.yaml:2 source.files.format: there is no format 'arvo'; did you mean 'avro'?"
+            "pipeline.yaml:2 source.files.format: unknown format 'arvo'; did you mean 'avro'?"
         )
 
     def test_an_option_that_does_not_exist(self) -> None:
@@ -319,7 +319,7 @@ class TestPlugins:
 
     def test_the_same_from_a_mapping(self) -> None:
         config = parse(instead("iceberg", "icebreg"), "x").data
-        with pytest.raises(PluginError, match=r"^config sink\.icebreg: there is no sink"):
+        with pytest.raises(PluginError, match=r"^config sink\.icebreg: unknown sink"):
             Pipeline.from_dict(config)
 
 

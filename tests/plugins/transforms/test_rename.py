@@ -69,7 +69,7 @@ def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
     rows = spark.createDataFrame([(1, "x")], "id int, name string")
     with pytest.raises(DataError) as raised:
         rename(id=taken)(rows)
-    assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to a name that is not taken"
+    assert str(raised.value) == f"two columns would be called {taken!r}\n  fix: rename to an unused name"
 
 
 @pytest.mark.parametrize(

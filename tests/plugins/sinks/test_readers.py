@@ -183,7 +183,7 @@ def test_new_hudi_tables_are_such_that_all_readers_read_them(
 ) -> None:
     sink = hudi(**options)
     sink.check()
-    found = sink._choice.write_options()
+    found = sink._table_options.write_options()
     assert (found["hoodie.datasource.write.table.type"], found.get("hoodie.write.table.version")) == chosen
 
 
@@ -204,8 +204,8 @@ def test_log_files_are_refused_in_a_table_version_whose_compaction_would_lose_th
 
 @pytest.mark.parametrize("options", [{"readers": ["starrocks"]}, {"hoodie.write.table.version": 6}])
 def test_an_old_table_version_is_compacted_in_batches_and_not_beside_them(options: dict[str, Any]) -> None:
-    assert list_inline_options(hudi(readers=["spark"])._wishes)["hoodie.compact.inline"] == "false"
-    assert "hoodie.compact.inline" not in list_inline_options(hudi(**options)._wishes)
+    assert list_inline_options(hudi(readers=["spark"])._user_options)["hoodie.compact.inline"] == "false"
+    assert "hoodie.compact.inline" not in list_inline_options(hudi(**options)._user_options)
 
 
 @pytest.mark.parametrize(

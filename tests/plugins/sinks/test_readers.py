@@ -290,7 +290,7 @@ def test_a_column_that_a_reader_cannot_have_by_its_name_is_refused(sink: Sink, n
     with pytest.raises(DataError) as refused:
         sink.check_columns(Table("shop.orders"), ["id", name])
     assert str(refused.value) == (
-        f"table shop.orders: athena does not support the column name {name!r}: a name consists of letters of English, digits and `_`\n"
+        f"table shop.orders: athena does not support the column name {name!r}: a name consists of English letters, digits and `_`\n"
         "  fix: rename the column with `rename` under `transforms:`, or remove athena from `readers`"
     )
 
@@ -327,5 +327,5 @@ def facts() -> list[tuple[str, Support]]:
 def test_what_is_said_of_a_reader_has_a_source_and_a_day(what: str, fact: Support) -> None:
     assert fact.reads is Reads.UNKNOWN or fact.source, what
     if fact.source:
-        assert fact.source.where.startswith(("https://", "tried: ")), what
+        assert fact.source.where.startswith(("https://", "tested: ")), what
         assert len(fact.source.date) == len("2026-11-25"), what

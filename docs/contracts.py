@@ -25,7 +25,7 @@ from headrace.testing.sinks import SinkConformance
 from headrace.testing.sources import SourceConformance
 from headrace.testing.transforms import TransformConformance
 
-#: Page → its title, the classes of the contract, and the kit.
+#: Page → its title, its classes and its kit.
 CONTRACTS: dict[str, tuple[str, tuple[type, ...], type[PluginConformance]]] = {
     "plugin": ("Plugin contract", (Plugin,), PluginConformance),
     "source": ("Source contract", (Source, NativeSource, RangedSource), SourceConformance),
@@ -87,8 +87,8 @@ def _group_tests(kit: type[PluginConformance]) -> dict[str, list[str]]:
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for test in (test for cls in own for name, test in vars(cls).items() if name.startswith("test_")):
         sentence = test.__name__.removeprefix("test_").replace("_", " ").capitalize()
-        said = " ".join(_clean(test).split())
-        groups[_find_case(test)].append(f"{sentence}{': ' if said else ''}{said}")
+        summary = " ".join(_clean(test).split())
+        groups[_find_case(test)].append(f"{sentence}{': ' if summary else ''}{summary}")
     return dict(sorted(groups.items(), key=lambda group: group[0] != CASES[""]))
 
 

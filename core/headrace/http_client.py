@@ -1,4 +1,4 @@
-"""HTTP that ends: an answer takes so long and is so large at most, and no redirect leads to another host."""
+"""HTTP requests with a total deadline, a size limit, and redirects within one origin only."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from urllib.request import (
 
 
 class RedirectError(OSError):
-    """An answer that leads to another host or scheme, which would get the login; ``address`` is there."""
+    """A redirect to another origin, which would receive the credentials. ``address`` is that origin."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(f"it redirects to {address}")
+        super().__init__(f"the server redirects to {address}")
         self.address = address
 
 
-class AnswerTooLargeError(OSError):
-    """An answer of more bytes than were asked for."""
+class ResponseTooLargeError(OSError):
+    """A response that exceeds its size limit."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back, whatever its status."""
+class Response:
+    """A complete response of any status."""
 
     status: int
     reason: str
@@ -50,35 +50,35 @@ class Answer:
 def send(
     request: Request,
     *,
-    silence: float,
-    seconds: float,
-    most_bytes: int,
+    idle_timeout: float,
+    timeout: float,
+    max_bytes: int,
     tls: ssl.SSLContext | None = None,
     use_proxies: bool = True,
-) -> Answer:
-    """Sends a request and reads its answer, with redirects on the same host.
+) -> Response:
+    """Send a request and return its response; follow redirects within the origin.
 
-    ``silence``: seconds to wait for a connection, and for any next byte; ``seconds``: for all of it. OSError or HTTPException
-    when nobody answers in time; RedirectError and AnswerTooLargeError are OSErrors, too.
+    ``idle_timeout``: seconds to connect, and between two reads; ``timeout``: seconds for the whole exchange. Raises OSError or
+    HTTPException if the server is unreachable or too slow; RedirectError and ResponseTooLargeError are OSErrors.
     """
     proxies = () if use_proxies else (ProxyHandler({}),)
-    opener = make_opener(_SameHost(), _AnyStatus(), *proxies, seconds=seconds, tls=tls)
+    opener = make_opener(_SameOriginRedirects(), _AnyStatus(), *proxies, timeout=timeout, tls=tls)
     try:
-        with opener.open(request, timeout=silence) as answer:
-            body = answer.read(most_bytes + 1)
-            if len(body) > most_bytes:
-                raise AnswerTooLargeError(f"it sends more than {most_bytes:,} bytes")
-            if answer.length:  # of a body that is read in parts, Python does not miss the end
-                raise IncompleteRead(body, answer.length)
-            return Answer(answer.status, answer.reason, body)
-    except HTTPError as error:  # a circle of redirects
+        with opener.open(request, timeout=idle_timeout) as response:
+            body = response.read(max_bytes + 1)
+            if len(body) > max_bytes:
+                raise ResponseTooLargeError(f"the response exceeds {max_bytes:,} bytes")
+            if response.length:  # `read` with a size does not raise when the connection closes early
+                raise IncompleteRead(body, response.length)
+            return Response(response.status, response.reason, body)
+    except HTTPError as error:  # a redirect loop
         with error:
-            return Answer(error.code, str(error.reason), b"")
+            return Response(error.code, str(error.reason), b"")
 
 
-def make_opener(*handlers: BaseHandler, seconds: float, tls: ssl.SSLContext | None = None) -> OpenerDirector:
-    """Python's own opener, of which all answers end so many seconds from now: with a TimeoutError where they do not."""
-    deadline = time.monotonic() + seconds
+def make_opener(*handlers: BaseHandler, timeout: float, tls: ssl.SSLContext | None = None) -> OpenerDirector:
+    """Return a urllib opener whose reads raise TimeoutError ``timeout`` seconds from now."""
+    deadline = time.monotonic() + timeout
     return build_opener(_Http(deadline), _Https(deadline, tls), *handlers)
 
 
@@ -100,7 +100,7 @@ class _Https(HTTPSHandler):
         return self.do_open(self._connect, req)
 
 
-class _SameHost(HTTPRedirectHandler):
+class _SameOriginRedirects(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> Request | None:
@@ -115,31 +115,31 @@ class _AnyStatus(HTTPDefaultErrorHandler):
 
 
 class _Response(HTTPResponse):
-    """An answer that is read until a deadline, its status and headers too."""
+    """A response whose status line, headers and body are read until a deadline."""
 
     def __init__(self, sock: socket, *arguments: Any, deadline: float, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
-        self.fp = io.BufferedReader(_UntilDeadline(self.fp.detach(), sock, deadline))
+        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, deadline))
 
 
-class _UntilDeadline(io.RawIOBase):
+class _DeadlineReader(io.RawIOBase):
     def __init__(self, raw: io.RawIOBase, sock: socket, deadline: float) -> None:
         self._raw, self._socket, self._deadline = raw, sock, deadline
-        self._silence = sock.gettimeout() or 0.0
+        self._idle_timeout = sock.gettimeout() or 0.0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
+        remaining = self._deadline - time.monotonic()
         try:
-            if left > 0:
-                self._socket.settimeout(min(left, self._silence))
+            if remaining > 0:
+                self._socket.settimeout(min(remaining, self._idle_timeout))
                 return self._raw.readinto(buffer)
         except TimeoutError:
-            if left > self._silence:
+            if remaining > self._idle_timeout:
                 raise
-        raise TimeoutError("the answer did not end in time")
+        raise TimeoutError("the response did not finish in time")
 
     def close(self) -> None:
         self._raw.close()
@@ -155,7 +155,7 @@ def _connect(
 
 
 def _origin(address: str) -> str:
-    """Scheme, host and port of an address."""
+    """Return scheme, host and port of an address."""
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2].lower()
     port = "" if ":" in host.rpartition("]")[2] else {"http": ":80", "https": ":443"}.get(parts.scheme, "")

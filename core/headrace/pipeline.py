@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.checkpoint.epochs import Epoch
 from headrace.checkpoint.layout import Checkpoint, CheckpointFolders
+from headrace.checkpoint.light_reader import open_without_spark, read_history, read_status
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.addresses import find_file_systems
-from headrace.config.arguments import check_object, check_objects
+from headrace.config.arguments import check_arguments
 from headrace.config.loader import build
 from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
-from headrace.dead_letters.store import TABLE as DEAD_LETTERS, open_stores, read_all
+from headrace.dead_letters.store import TABLE, open_stores, read_all
 from headrace.dead_letters.table_store import choose_dead_letter_table
 from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
 from headrace.engine.commands.preflight import CheckItem
+from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
 from headrace.engine.plan.dialect_choice import choose_dialects
-from headrace.engine.plan.error_translation import redacted_errors, translate
+from headrace.engine.plan.error_translation import (
+    SparkDiedError,
+    redacted_errors,
+    spark_died,
+    translate,
+)
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.run.current_plan import CurrentPlan
@@ -33,8 +41,9 @@ from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.run.start import start
 from headrace.engine.write.table_plan import check_capabilities
-from headrace.errors import ConfigError, LoginError
+from headrace.errors import ConfigError, HeadraceError, LoginError
 from headrace.progress.model import BatchProgress
+from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
 from headrace.registry.plugin_registry import registry
 from headrace.runtime.reporter import Reporter
@@ -56,6 +65,22 @@ from headrace.suggestions import did_you_mean
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.sdk.file_system import TextFolder
+
+__all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError", "spark_died"]
+
+#: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
+DEAD_LETTERS = TABLE
+#: Types of the arguments that Python does not check, and of the items of lists.
+_ARGUMENTS = {
+    "name": str,
+    "source": Source,
+    "checkpoint": str,
+    "spark": Mapping,
+    "settings": Settings,
+    "value": Format,
+}
+_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
 #: Continuous mode looks for new data this often when the pipeline says nothing.
 DEFAULT_TRIGGER = "500 milliseconds"
 
@@ -87,7 +112,9 @@ class Pipeline:
     renewal: Renewal | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._check_arguments()
+        check_arguments(vars(self), _ARGUMENTS, _LISTS)
+        if self.key != NO_FORMAT:
+            check_arguments(vars(self), {"key": Format})
         if not self.sinks:
             raise ConfigError("the pipeline has no sink", fix="give it at least one")
         if self.source.yields_records and self.value is None:
@@ -128,25 +155,6 @@ class Pipeline:
     def plan(self) -> Plan:
         """The pipeline with its plugins built, with the newest credentials."""
         return self.current_plan.plan
-
-    def _check_arguments(self) -> None:
-        """Python looks at no types by itself: what is wrong is said before anything is asked of a plugin."""
-        kinds: dict[str, type] = {
-            "name": str,
-            "source": Source,
-            "checkpoint": str,
-            "spark": Mapping,
-            "settings": Settings,
-        }
-        for name, kind in kinds.items():
-            check_object(name, getattr(self, name), kind)
-        if self.value is not None:
-            check_object("value", self.value, Format)
-        if self.key is not None and self.key != NO_FORMAT:
-            check_object("key", self.key, Format)
-        lists: dict[str, type] = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
-        for name, kind in lists.items():
-            check_objects(name, getattr(self, name), kind)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
@@ -262,6 +270,10 @@ class Pipeline:
             letters = read_all(open_stores(self.plan.dead_letter_table, folder), self._session_for_reads(spark))
             return None if letters is None else move_to_session(letters, spark)
 
+    def _require_checkpoint(self, spark: SparkSession) -> None:
+        if not Folder(spark, self.checkpoint).exists():
+            raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
+
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
         """A session of headrace's own, kept: a table format sets on it what the caller need not have, and catalogs connect once."""
         if self._read_sessions is None or self._read_sessions.spark is not spark:
@@ -275,12 +287,7 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            if not Folder(spark, self.checkpoint).exists():
-                raise ConfigError(
-                    "nothing was read yet, so no change is older than another",
-                    where=f"checkpoint {self.checkpoint}",
-                    fix="run the pipeline",
-                )
+            self._require_checkpoint(spark)
             checkpoint = Checkpoint(spark, self.checkpoint, self.name)
             return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
@@ -292,9 +299,41 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            if not Folder(spark, self.checkpoint).exists():
-                raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
+            self._require_checkpoint(spark)
             return resync(self.plan, spark, table, now=now)
+
+    def replay(
+        self, *, reason: str | None = None, table: str | None = None, spark: SparkSession | None = None
+    ) -> Iterator[ReplayResult]:
+        """Apply dead letters again, those of one reason or table, or all; yield the result of each table and batch.
+
+        Stop the pipeline before. Rows are applied in the order of their positions, and at most once.
+        """
+        with redacted_errors(self.plan):
+            yield from replay(self.plan, self._session(spark), reason=reason, table=table)
+
+    def history(self, spark: SparkSession | None = None) -> list[BatchProgress]:
+        """Return the progress of the last 100 batches, oldest first. Spark starts only when nothing else can read the checkpoint."""
+        with redacted_errors(self.plan):
+            return read_history(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}")
+
+    def status(self, spark: SparkSession | None = None) -> CheckpointStatus:
+        """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""
+        with redacted_errors(self.plan):
+            reader, where = self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}"
+            return read_status(reader, where, self.name, [sink.name for sink in self.sinks])
+
+    @property
+    def needs_spark_for_status(self) -> bool:
+        """Whether ``history`` and ``status`` need a Spark session: only Hadoop can read the checkpoint's address."""
+        with redacted_errors(self.plan):
+            return self._open_without_spark() is None
+
+    def _open_without_spark(self) -> TextFolder | None:
+        return open_without_spark(self.checkpoint, self.plan.spark_conf, self.plan.file_systems)
+
+    def _checkpoint_reader(self, spark: SparkSession | None) -> TextFolder:
+        return self._open_without_spark() or Folder(self._session(spark), self.checkpoint)
 
     def measure(self, spark: SparkSession | None = None) -> list[MeasuredTable]:
         """The tables that it has written, in each sink that can tell their size."""
@@ -349,3 +388,18 @@ class Pipeline:
         for plugin in self.plan.plugins:
             plugin.check(session)
         return session
+
+
+def check_before_session(pipeline: Pipeline) -> None:
+    """Check what can be wrong without a Spark session."""
+    check_capabilities(pipeline.plan)
+
+
+def redact_errors_of(pipeline: Pipeline) -> AbstractContextManager[None]:
+    """Return a block from which no error shows a secret of the pipeline."""
+    return redacted_errors(pipeline.plan)
+
+
+def translate_error(pipeline: Pipeline, error: BaseException) -> HeadraceError:
+    """Return an error of Spark or of a plugin as one of headrace's."""
+    return translate(error, pipeline.plan)

@@ -57,16 +57,20 @@ TOLD = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s
 class HttpSourceConfig(Config):
     """Address of the API, and the sizes of batches and pages."""
 
-    #: Address of the pages.
     url: str = Field(pattern="^https?://")
-    #: Topic of the records, for the rules under `tables:`.
+    """Address of the pages."""
+
     topic: str
-    #: Sent as ``Authorization: Bearer …``.
+    """Topic of the records, for the rules under `tables:`."""
+
     token: SecretStr | None = None
-    #: Maximum number of records per batch.
+    """Sent as ``Authorization: Bearer …``."""
+
     limit: int = Field(default=10_000, ge=1)
-    #: Maximum number of records per page.
+    """Maximum number of records per batch."""
+
     page_size: int = Field(default=500, ge=1)
+    """Maximum number of records per page."""
 
 
 class Number(str):
@@ -111,7 +115,7 @@ class Api:
         if self.token is not None:
             request.add_header("Authorization", f"Bearer {self.token.get_secret_value()}")
         try:
-            answer = send(request, silence=SILENCE, seconds=SECONDS, most_bytes=MOST_BYTES)
+            answer = send(request, idle_timeout=SILENCE, timeout=SECONDS, max_bytes=MOST_BYTES)
         except (OSError, HTTPException) as error:  # includes truncated pages
             what = f"no whole page came: {type(error).__name__}: {error}"
             raise RetriableError(what, where=self.where, fix="nothing is lost, and it is asked again") from None

@@ -26,16 +26,20 @@ TWICE = "lookup: two of its rows have the key"
 class LookupConfig(Config):
     """Table to read, and columns to add."""
 
-    #: Location of the table: a file or a folder that every executor can read.
     path: str
-    #: Format of its files. The first line of a CSV file has the column names.
+    """Location of the table: a file or a folder that every executor can read."""
+
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
-    #: Key column of the table; its values must be unique.
+    """Format of its files. The first line of a CSV file has the column names."""
+
     key: str
-    #: Column of the row whose value is looked up.
+    """Key column of the table; its values must be unique."""
+
     column: str
-    #: New columns → the table's columns from which they are filled.
+    """Column of the row whose value is looked up."""
+
     columns: dict[str, str] = Field(min_length=1)
+    """New columns → the table's columns from which they are filled."""
 
 
 class Lookup(Transform):

@@ -70,12 +70,14 @@ ERRORS: tuple[tuple[str, type[HeadraceError], str], ...] = (
 class PostgresSinkConfig(SinkConfig):
     """Database and credentials."""
 
-    #: ``jdbc:postgresql://HOST:PORT/DATABASE``.
     url: str
-    #: A user who may create and change tables in the schemas of the targets.
+    """``jdbc:postgresql://HOST:PORT/DATABASE``."""
+
     user: str
-    #: Password of ``user``.
+    """A user who may create and change tables in the schemas of the targets."""
+
     password: SecretStr
+    """Password of ``user``."""
 
     #: Options of PostgreSQL's JDBC driver (``sslmode``, ``socketTimeout``) and of Spark's JDBC writer.
     passthrough: ClassVar[tuple[str, ...]] = ("ssl*", "*Timeout", "batchsize", "numPartitions")

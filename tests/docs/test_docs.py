@@ -213,6 +213,16 @@ def test_every_page_is_on_the_map() -> None:
     assert unlisted == []
 
 
+def test_steps_of_a_batch_name_code_that_exists() -> None:
+    """Check each ``file.py``, ``name`` in the table of docs/batch-lifecycle.md."""
+    page = (ROOT / "docs/batch-lifecycle.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:engine|upsert)/[\w/]+\.py)`(?:, `(?:\w+\.)?(\w+)`)?", page)
+    assert len(named) > 10
+    for file, name in named:
+        code = (ROOT / "core/headrace" / file).read_text(encoding="utf-8")
+        assert f"def {name}(" in code or not name, f"{file}: {name}"
+
+
 def test_the_options_are_those_of_the_models() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "docs/generate.py", "--check"], capture_output=True, text=True, check=False

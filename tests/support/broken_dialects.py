@@ -48,12 +48,12 @@ class ActionsKit(DialectConformance):
         return {}
 
 
-CHANGES, ORDER = "test_events_become_changes", "test_positions_sort_as_history_did_however_it_arrives"
-DEAD, UNDECODED = "test_what_means_nothing_is_a_dead_letter_alone", "test_what_could_not_be_decoded_stays_a_dead_letter"
-COLUMNS, READS = "test_changes_have_headraces_columns", "test_it_reads_what_it_asks_for"
+CHANGES, ORDER = "test_events_become_changes", "test_positions_sort_in_commit_order"
+DEAD, UNDECODED = "test_malformed_event_becomes_one_dead_letter", "test_undecodable_record_stays_a_dead_letter"
+COLUMNS, READS = "test_changes_have_the_metadata_columns", "test_read_schema_contains_all_required_fields"
 
 
-@fails(BROKEN, "test_it_knows_its_own_shape_alone")
+@fails(BROKEN, "test_dialect_matches_only_its_own_schema")
 class TakesEveryShape(Actions):
     @classmethod
     def matches(cls, schema: StructType) -> bool:
@@ -145,7 +145,7 @@ class DropsWhatWasNotDecoded(Actions):
         return frame.where(f"NOT {C.ERROR} <=> 'undecodable'")
 
 
-@fails(BROKEN, "test_a_tombstone_is_no_change")
+@fails(BROKEN, "test_tombstone_is_not_a_change")
 class MakesRowsOfTombstones(Actions):
     def changes(self, events: Events, frame: DataFrame, key: Collection[str]) -> Changes:
         from pyspark.sql import functions as F
@@ -164,7 +164,7 @@ class AsksForTooLittle(Actions):
         return StructType([schema["action"], schema["seq"]]).add("row", row)
 
 
-@fails(BROKEN, "test_it_stays_in_the_jvm")
+@fails(BROKEN, "test_plan_runs_no_python")
 class RunsPythonForEachEvent(Actions):
     def change(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

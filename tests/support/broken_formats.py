@@ -56,8 +56,8 @@ class CsvKit(FormatConformance):
         return {"columns": "id int, name string"}
 
 
-ROWS, DEAD = "test_records_become_rows", "test_what_cannot_be_read_is_a_dead_letter_alone"
-COMPANY = "test_a_record_is_read_alike_in_any_company"
+ROWS, DEAD = "test_records_become_rows", "test_undecodable_record_becomes_one_dead_letter"
+COMPANY = "test_record_decodes_the_same_in_any_batch"
 
 
 @fails(BROKEN, ROWS)
@@ -96,7 +96,7 @@ class SwallowsItsErrors(Csv):
         return frame.withColumn(error, F.lit(None).cast("string"))
 
 
-@fails(BROKEN, DEAD, "test_its_schema_outlasts_a_batch_that_says_nothing")
+@fails(BROKEN, DEAD, "test_schema_is_kept_after_a_batch_without_rows")
 class FailsTheBatch(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -112,7 +112,7 @@ class ChangesTheBytes(Csv):
         return frame.withColumn("raw", F.when(F.col(error).isNull(), F.col("raw")).otherwise(F.lit(b"?")))
 
 
-@fails(BROKEN, "test_a_tombstone_is_no_row_and_no_error")
+@fails(BROKEN, "test_tombstone_yields_neither_row_nor_error")
 class MakesRowsOfTombstones(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -121,7 +121,7 @@ class MakesRowsOfTombstones(Csv):
         return frame.withColumn(column, F.when(F.col("raw").isNull(), empty).otherwise(F.col(column)))
 
 
-@fails(BROKEN, "test_a_tombstone_is_no_row_and_no_error")
+@fails(BROKEN, "test_tombstone_yields_neither_row_nor_error")
 class TakesTombstonesForErrors(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -129,7 +129,7 @@ class TakesTombstonesForErrors(Csv):
         return frame.withColumn(error, F.when(F.col("raw").isNull(), "empty").otherwise(F.col(error)))
 
 
-@fails(BROKEN, "test_what_is_not_wanted_is_not_read")
+@fails(BROKEN, "test_unrequested_columns_are_not_decoded")
 class GivesAllThatThereIs(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -140,7 +140,7 @@ class GivesAllThatThereIs(Csv):
         return frame.withColumn(column, F.when(F.col(column).isNotNull(), more))
 
 
-@fails(BROKEN, "test_its_schema_outlasts_a_batch_that_says_nothing")
+@fails(BROKEN, "test_schema_is_kept_after_a_batch_without_rows")
 class ForgetsItsSchema(Csv):
     def change_schema(self, schema: StructType, frame: DataFrame) -> StructType:
         from pyspark.sql.types import StructType
@@ -149,7 +149,7 @@ class ForgetsItsSchema(Csv):
         return StructType([schema["id"]]) if lacks_all else schema
 
 
-@fails(BROKEN, "test_it_stays_in_the_jvm")
+@fails(BROKEN, "test_plan_runs_no_python")
 class RunsPythonForEachRecord(Csv):
     def change(self, frame: DataFrame, column: str, error: str) -> DataFrame:
         from pyspark.sql import functions as F

@@ -37,27 +37,27 @@ class LoginKit(PluginConformance):
         return {"username": "orders", "password": "hush and hush"}
 
 
-@fails(BROKEN, "test_it_says_what_it_is")
+@fails(BROKEN, "test_plugin_is_registered_under_its_name")
 class OfAnotherVersion(Login):
     api_version = 0
 
 
-@fails(BROKEN, "test_it_says_what_it_is")
+@fails(BROKEN, "test_plugin_is_registered_under_its_name")
 class HasANameThatNobodyCanWrite(Login):
     name = "my login"
 
 
-@fails(BROKEN, "test_it_says_what_it_is")
+@fails(BROKEN, "test_plugin_is_registered_under_its_name")
 class HasAnothersName(Login):
     name = "msk-iam"
 
 
-@fails(BROKEN, "test_it_says_what_it_is")
+@fails(BROKEN, "test_plugin_is_registered_under_its_name")
 class NamesItsJarsInOneText(Login):
     jars: ClassVar[Any] = {"3.5": "org.example:login_2.12:1.0"}
 
 
-@fails(BROKEN, "test_it_says_what_it_is")
+@fails(BROKEN, "test_plugin_is_registered_under_its_name")
 class WantsOptionsToBeListed(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -71,17 +71,17 @@ class SilentConfig(ExampleConfig):
     mechanism: str = "SCRAM-SHA-512"
 
 
-@fails(BROKEN, "test_its_options_are_documented")
+@fails(BROKEN, "test_options_are_documented")
 class HasASilentOption(Login):
     Config = SilentConfig
 
 
 class UnsaidConfig(ExampleConfig):
-    #: How the password is hashed.
     mechanism: str = "SCRAM-SHA-512"
+    """How the password is hashed."""
 
 
-@fails(BROKEN, "test_its_options_are_documented")
+@fails(BROKEN, "test_options_are_documented")
 class HasASilentModel(Login):
     Config = UnsaidConfig
 
@@ -95,46 +95,46 @@ class OpenConfig(ExampleConfig):
         return data
 
 
-@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+@fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
 class TakesAnyOption(Login):
     Config = OpenConfig
 
 
-@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+@fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
 class DoesNotSayWhich(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             raise ConfigError("it is empty", fix="fill it in")
 
 
-@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+@fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
 class SaysNoFix(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             raise ConfigError("username is empty")
 
 
-@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+@fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
 class RaisesWhatItLikes(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
             raise KeyError("username")
 
 
-@fails(BROKEN, "test_a_wrong_option_is_named_with_its_fix")
+@fails(BROKEN, "test_invalid_option_is_reported_with_a_fix")
 class TakesWhatIsWrong(Login):
     def check(self, spark: Any = None) -> None:
         pass
 
 
-@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+@fails(BROKEN, "test_secrets_are_never_printed")
 class PrintsItsSecret(Login):
     def check(self, spark: Any = None) -> None:
         super().check(spark)
         print(self.config.password.get_secret_value())  # noqa: T201 - that is what is wrong
 
 
-@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+@fails(BROKEN, "test_secrets_are_never_printed")
 class LogsItsSecret(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -142,19 +142,19 @@ class LogsItsSecret(Login):
             logging.getLogger("login").warning("as %s", self.config.password.get_secret_value())
 
 
-@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+@fails(BROKEN, "test_secrets_are_never_printed")
 class ShowsItsSecret(Login):
     def __repr__(self) -> str:
         return f"login {self.config.password.get_secret_value()}"
 
 
-@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+@fails(BROKEN, "test_secrets_are_never_printed")
 class WarnsOfItsSecret(Login):
     def warnings(self) -> Iterable[str]:
         yield f"{self.config.password.get_secret_value()} is short"
 
 
-@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+@fails(BROKEN, "test_secrets_are_never_printed")
 class ComplainsOfItsSecret(Login):
     def check(self, spark: Any = None) -> None:
         if not self.config.username:
@@ -165,16 +165,16 @@ class ComplainsOfItsSecret(Login):
 class OpenPasswordConfig(ExampleConfig):
     """A user and a password, both text."""
 
-    #: Is shown.
     password: str  # type: ignore[assignment]
+    """Is shown."""
 
 
-@fails(BROKEN, "test_its_secrets_are_shown_nowhere")
+@fails(BROKEN, "test_secrets_are_never_printed")
 class TypesItsSecretAsText(Login):
     Config = OpenPasswordConfig
 
 
-@fails(BROKEN, "test_construction_runs_nothing")
+@fails(BROKEN, "test_constructor_has_no_side_effects")
 class LooksForSpark(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         from pyspark.sql import SparkSession
@@ -183,7 +183,7 @@ class LooksForSpark(Login):
         SparkSession.getActiveSession()
 
 
-@fails(BROKEN, "test_construction_runs_nothing")
+@fails(BROKEN, "test_constructor_has_no_side_effects")
 class ReachesOut(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -191,20 +191,20 @@ class ReachesOut(Login):
             one.connect(("127.0.0.1", 9))
 
 
-@fails(BROKEN, "test_it_goes_to_another_process")
+@fails(BROKEN, "test_plugin_is_picklable")
 class KeepsALock(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.lock = threading.Lock()
 
 
-@fails(BROKEN, "test_it_goes_to_another_process")
+@fails(BROKEN, "test_plugin_is_picklable")
 class ForgetsOnTheWay(Login):
     def __getstate__(self) -> dict[str, Any]:
         return {"config": ExampleConfig(username="nobody", password=SecretStr("none"))}
 
 
-@fails(BROKEN, "test_its_options_stay_as_they_were")
+@fails(BROKEN, "test_use_does_not_modify_the_options")
 class TakesFromItsOptions(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         given = config if isinstance(config, dict) else {}
@@ -212,14 +212,14 @@ class TakesFromItsOptions(Login):
         given.pop("username", None)
 
 
-@fails(BROKEN, "test_its_options_stay_as_they_were")
+@fails(BROKEN, "test_use_does_not_modify_the_options")
 class ChangesItsConfig(Login):
     def check(self, spark: Any = None) -> None:
         super().check(spark)
         self.config.__dict__["username"] = "somebody"
 
 
-@fails(BROKEN, "test_two_of_it_share_nothing")
+@fails(BROKEN, "test_instances_share_no_state")
 class NotesUsersForAll(Login):
     users: ClassVar[set[str]] = set()
 
@@ -228,7 +228,7 @@ class NotesUsersForAll(Login):
         self.users.add(f"{len(self.users)}")
 
 
-@fails(BROKEN, "test_two_of_it_share_nothing")
+@fails(BROKEN, "test_instances_share_no_state")
 class HasOneListForAll(Login):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -239,7 +239,7 @@ class HasOneListForAll(Login):
         self.users.append(self.config.username)
 
 
-@fails(BROKEN, "test_it_leaves_errors_that_are_not_its_own")
+@fails(BROKEN, "test_explain_ignores_unrelated_errors")
 class ExplainsEverything(Login):
     def explain(self, error: BaseException) -> HeadraceError | None:
         return RetriableError("try again")

@@ -37,17 +37,17 @@ def fails(test: str) -> Any:
     return note
 
 
-@fails("test_an_appended_batch_that_is_written_again_changes_nothing")
-@fails("test_a_batch_that_is_written_again_changes_nothing")
-@fails("test_a_replay_of_a_batch_leaves_the_batch")
-@fails("test_it_pickles_and_its_copy_finds_the_table")
+@fails("test_reappending_a_batch_changes_nothing")
+@fails("test_rewriting_a_batch_changes_nothing")
+@fails("test_replay_does_not_replace_its_batch")
+@fails("test_pickled_sink_finds_the_table")
 class KeepsALock(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         self.lock = threading.Lock()
         return super().write(table, rows, batch)
 
 
-@fails("test_it_pickles_and_its_copy_finds_the_table")
+@fails("test_pickled_sink_finds_the_table")
 class KeepsTablesToItself(MemorySink):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -60,7 +60,7 @@ class KeepsTablesToItself(MemorySink):
         return {"config": self.config, "tables": {}}
 
 
-@fails("test_the_callers_session_stays_as_it_was")
+@fails("test_session_of_the_caller_is_unchanged")
 class SetsTheCallersConf(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         jvm: Any = rows.sparkSession._jvm
@@ -69,20 +69,20 @@ class SetsTheCallersConf(MemorySink):
         return super().write(table, rows, batch)
 
 
-@fails("test_the_callers_session_stays_as_it_was")
+@fails("test_session_of_the_caller_is_unchanged")
 class LeavesACache(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return super().read_rows(rows.persist())
 
 
-@fails("test_the_callers_session_stays_as_it_was")
+@fails("test_session_of_the_caller_is_unchanged")
 class LeavesAView(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         rows.createOrReplaceTempView("left_behind")
         return super().read_rows(rows)
 
 
-@fails("test_it_writes_in_the_session_of_the_rows")
+@fails("test_write_uses_the_session_of_the_rows")
 class UsesTheActiveSession(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         from pyspark.sql import SparkSession
@@ -93,20 +93,20 @@ class UsesTheActiveSession(MemorySink):
         return super().read_rows(session.table("arriving"))
 
 
-@fails("test_a_table_that_is_not_there")
+@fails("test_missing_table_is_reported")
 class ReadsWhatIsNotThere(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         return super().read_back(spark, table, as_of) if self.versions(table) else spark.sql("SELECT 1 AS id")
 
 
-@fails("test_the_first_write_creates_the_table")
+@fails("test_first_write_creates_the_table")
 class CountsWrong(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         super().write(table, rows, batch)
         return WriteResult(upserted=0)
 
 
-@fails("test_the_first_write_creates_the_table")
+@fails("test_first_write_creates_the_table")
 class LosesPositions(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         return super().read_back(spark, table, as_of).drop(POSITION)
@@ -124,19 +124,19 @@ class AlwaysUpserts(MemorySink):
         return super().write(table, rows, Batch(batch.pipeline, batch.id, "upsert"))
 
 
-@fails("test_an_empty_batch_changes_nothing")
+@fails("test_empty_batch_changes_nothing")
 class ReplacesTheTable(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         return (incoming, len(incoming)) if not incoming else super().upsert(table, old, incoming)
 
 
-@fails("test_an_empty_batch_changes_nothing")
+@fails("test_empty_batch_changes_nothing")
 class WantsRows(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [rows.head(1)[0].asDict()][:0] + super().read_rows(rows)
 
 
-@fails("test_a_write_that_fails_changes_nothing")
+@fails("test_failed_write_changes_nothing")
 class WritesHalf(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         half = Batch(batch.pipeline + "half", batch.id, batch.mode)
@@ -144,45 +144,45 @@ class WritesHalf(MemorySink):
         return super().write(table, rows, batch)
 
 
-@fails("test_another_pipelines_batch_is_another_batch")
+@fails("test_batches_of_two_pipelines_are_independent")
 class KnowsBatchesByNumber(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
         return batch.id
 
 
-@fails("test_a_replay_of_a_batch_leaves_the_batch")
+@fails("test_replay_does_not_replace_its_batch")
 class KnowsPipelinesByTheirFirstLetters(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
         return batch.pipeline[:8], batch.id
 
 
-@fails("test_two_tables_at_once")
+@fails("test_two_tables_are_written_concurrently")
 class HasOneTable(MemorySink):
     def versions(self, table: Table) -> list[Version]:
         return super().versions(Table("the only one"))
 
 
-@fails("test_two_tables_at_once")
+@fails("test_two_tables_are_written_concurrently")
 class NamesTablesByTheirLastPart(MemorySink):
     def versions(self, table: Table) -> list[Version]:
         return super().versions(Table(table.parts[-1]))
 
 
-@fails("test_two_tables_at_once")
+@fails("test_two_tables_are_written_concurrently")
 class KeepsMarksByPipeline(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         names = MARKS.setdefault((self.config.store, batch.mark), table.name)
         return super().write(table, rows, batch) if names == table.name else WriteResult(skipped=True)
 
 
-@fails("test_its_input_is_read_once")
+@fails("test_input_is_read_once")
 class ReadsTwice(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         rows.collect()
         return super().read_rows(rows)
 
 
-@fails("test_rows_are_counted_on_their_way")
+@fails("test_observations_count_the_written_rows")
 class ReadsPastSparkSql(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [row.asDict(recursive=True) for row in rows.rdd.collect()]
@@ -205,20 +205,20 @@ class AlwaysAppends(MemorySink):
         return [*old.rows, *incoming], len(incoming)
 
 
-@fails("test_a_history_ends_in_the_same_table_however_it_arrives")
-@fails("test_a_late_row_loses")
+@fails("test_history_in_any_order_yields_the_same_table")
+@fails("test_late_row_is_ignored")
 class LastWins(MemorySink):
     def wins(self, row: Record, stored: Record | None) -> bool:
         return True
 
 
-@fails("test_a_late_row_loses")
+@fails("test_late_row_is_ignored")
 class CountsLateRows(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         return super().upsert(table, old, incoming)[0], len(incoming)
 
 
-@fails("test_a_row_that_comes_again_changes_nothing")
+@fails("test_repeated_row_changes_nothing")
 class DoublesEqualPositions(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         rows, changed = super().upsert(table, old, incoming)
@@ -226,7 +226,7 @@ class DoublesEqualPositions(MemorySink):
         return [*rows, *(row for row in incoming if (self.key(table, row), row[POSITION]) in stored)], changed
 
 
-@fails("test_a_batch_that_is_written_again_changes_nothing")
+@fails("test_rewriting_a_batch_changes_nothing")
 class RefusesABatchThatItHas(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         if any(self.mark(batch) in version.batches for version in self.versions(table)):
@@ -234,13 +234,13 @@ class RefusesABatchThatItHas(MemorySink):
         return super().write(table, rows, batch)
 
 
-@fails("test_an_appended_batch_that_is_written_again_changes_nothing")
+@fails("test_reappending_a_batch_changes_nothing")
 class AppendsAgain(MemorySink):
     def mark(self, batch: Batch) -> Hashable:
         return object()
 
 
-@fails("test_an_appended_batch_that_is_written_again_changes_nothing")
+@fails("test_reappending_a_batch_changes_nothing")
 class KnowsOnlyTheLastBatch(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         result = super().write(table, rows, batch)
@@ -249,20 +249,20 @@ class KnowsOnlyTheLastBatch(MemorySink):
         return result
 
 
-@fails("test_a_composite_key")
+@fails("test_composite_key_identifies_rows")
 class KnowsOneKeyColumn(MemorySink):
     def key(self, table: Table, row: Record) -> Hashable:
         return str(row[table.key[0]])
 
 
-@fails("test_keys_of_many_types")
+@fails("test_composite_key_of_many_types_identifies_rows")
 class TakesKeysOfAnyCaseForOne(MemorySink):
     def key(self, table: Table, row: Record) -> Hashable:
         return repr([str(row[column]).lower() for column in table.key])
 
 
-@fails("test_keys_of_many_types")
-@fails("test_a_key_of_one_column")
+@fails("test_composite_key_of_many_types_identifies_rows")
+@fails("test_single_column_key_of_each_type_identifies_rows")
 class CutsKeys(MemorySink):
     def key(self, table: Table, row: Record) -> Hashable:
         return repr([str(row[column])[:19] for column in table.key])
@@ -271,7 +271,7 @@ class CutsKeys(MemorySink):
 CUT_APPEND, CUT_UPSERT = (f"test_an_{mode}_that_is_cut_off_at_any_step" for mode in ("append", "upsert"))
 
 
-@fails("test_a_write_that_fails_changes_nothing")
+@fails("test_failed_write_changes_nothing")
 @fails(CUT_APPEND)
 @fails(CUT_UPSERT)
 class MarksFirst(MemorySink):
@@ -317,7 +317,7 @@ class WritesRowByRow(MemorySink):
         return super().write(table, rows.limit(0), batch)
 
 
-@fails("test_a_relative_address_is_one_place")
+@fails("test_relative_path_is_resolved_once_or_rejected")
 class WritesWhereJavaRuns(MemorySink):
     def versions(self, table: Table) -> list[Version]:
         return TABLES[str(Path(self.config.store).absolute()), table.name]
@@ -328,7 +328,7 @@ class WritesWhereJavaRuns(MemorySink):
         return MemorySink.write(type(self)(store=str(path)), table, rows, batch)
 
 
-TWO_WRITERS = "test_two_pipelines_write_a_table_at_once"
+TWO_WRITERS = "test_two_pipelines_write_a_table_concurrently"
 
 
 @fails(TWO_WRITERS)
@@ -353,7 +353,7 @@ class RefusesTheSlowerForEver(MemorySink):
             raise DataError("the table is not what it was") from error
 
 
-@fails("test_a_value_that_an_update_leaves_out_stays")
+@fails("test_unavailable_value_keeps_the_stored_value")
 class ShowsNoTexts(MemorySink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         from pyspark.sql import functions as F
@@ -362,24 +362,24 @@ class ShowsNoTexts(MemorySink):
         return shown.withColumn("text", F.lit(None).cast("string")) if "text" in shown.columns else shown
 
 
-@fails("test_a_new_field_of_a_struct_is_added")
-@fails("test_values_come_back_as_they_were")
-@fails("test_a_value_that_comes_later_than_an_update_that_leaves_it_out")
+@fails("test_new_struct_field_is_added")
+@fails("test_values_are_stored_unchanged")
+@fails("test_late_value_fills_an_earlier_unavailable_value")
 class KeepsNoMaps(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [{k: None if isinstance(v, dict) else v for k, v in row.items()} for row in super().read_rows(rows)]
 
 
-@fails("test_a_table_that_was_emptied_stays_so")
-@fails("test_a_change_that_is_older_than_a_delete_changes_nothing")
-@fails("test_a_delete_removes_the_row")
+@fails("test_truncated_table_rejects_older_rows")
+@fails("test_change_older_than_a_delete_is_ignored")
+@fails("test_delete_removes_the_row")
 class IgnoresDeletes(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [row for row in super().read_rows(rows) if not row[DELETED]]
 
 
-@fails("test_a_delete_may_come_before_its_row")
-@fails("test_a_delete_removes_the_row")
+@fails("test_delete_before_its_insert_removes_the_row")
+@fails("test_delete_removes_the_row")
 class KeepsDeletesOfAbsentKeys(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         rows, changed = super().upsert(table, old, incoming)
@@ -387,7 +387,7 @@ class KeepsDeletesOfAbsentKeys(MemorySink):
         return [*rows, *(row for row in incoming if row[DELETED] and self.key(table, row) not in stored)], changed
 
 
-@fails("test_a_row_that_is_inserted_after_its_delete_lives")
+@fails("test_insert_after_a_delete_restores_the_row")
 class NeverBringsBack(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         incoming = super().read_rows(rows)
@@ -396,25 +396,25 @@ class NeverBringsBack(MemorySink):
         return [row for row in incoming if row["id"] not in deleted]
 
 
-@fails("test_a_late_delete_loses")
+@fails("test_late_delete_is_ignored")
 class DeletesAlways(MemorySink):
     def wins(self, row: Record, stored: Record | None) -> bool:
         return row[DELETED] or super().wins(row, stored)
 
 
-@fails("test_deletes_before_there_is_a_table")
+@fails("test_delete_before_the_first_row_creates_no_row")
 class CreatesWithDeletedRows(MemorySink):
     def upsert(self, table: Table, old: Version, incoming: list[Record]) -> tuple[list[Record], int]:
         return super().upsert(table, old, incoming) if old.rows else (incoming, len(incoming))
 
 
-@fails("test_values_come_back_as_they_were")
+@fails("test_values_are_stored_unchanged")
 class EmptyTextIsNull(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [{k: None if v == "" else v for k, v in row.items()} for row in super().read_rows(rows)]
 
 
-@fails("test_values_come_back_as_they_were")
+@fails("test_values_are_stored_unchanged")
 class CutsMicroseconds(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return [
@@ -423,13 +423,13 @@ class CutsMicroseconds(MemorySink):
         ]
 
 
-@fails("test_columns_of_any_name_are_kept_or_refused")
+@fails("test_unusual_column_names_are_stored_or_rejected")
 class DoesNotQuote(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         return super().read_rows(rows.select(*rows.columns))
 
 
-@fails("test_columns_of_any_name_are_kept_or_refused")
+@fails("test_unusual_column_names_are_stored_or_rejected")
 class RenamesColumns(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         return super().write(table, rows.toDF(*[c.replace(" ", "_") for c in rows.columns]), batch)
@@ -439,23 +439,23 @@ def _only(schema: DataType | None, incoming: DataType) -> DataType:
     return schema or incoming
 
 
-@fails("test_a_column_that_comes_later_beside_a_value_that_is_left_out")
-@fails("test_a_new_column_is_added")
-@fails("test_a_new_field_of_a_struct_is_added")
+@fails("test_new_column_with_an_unavailable_value_is_added")
+@fails("test_new_column_is_added")
+@fails("test_new_struct_field_is_added")
 class KeepsItsFirstSchema(MemorySink):
     def union(self, old: Version, incoming: DataType) -> DataType:
         return _only(old.schema, incoming)
 
 
-@fails("test_a_column_that_a_batch_lacks_is_null_in_its_rows")
+@fails("test_missing_column_of_a_batch_is_null")
 class WritesByPlace(MemorySink):
     def read_rows(self, rows: DataFrame) -> list[Record]:
         names = [c for c in ("id", "name", "born") if c in rows.columns]
         return super().read_rows(rows.toDF(*[*names, *rows.columns[len(names) :]]))
 
 
-@fails("test_a_wider_type_is_taken_or_refused")
-@fails("test_a_type_that_does_not_fit_is_taken_as_text_or_refused")
+@fails("test_wider_type_is_stored_or_rejected")
+@fails("test_incompatible_type_is_stored_as_string_or_rejected")
 class CastsToNull(MemorySink):
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         versions = self.versions(table)
@@ -466,7 +466,7 @@ class CastsToNull(MemorySink):
         return super().write(table, rows, batch)
 
 
-@fails("test_older_versions_can_be_read")
+@fails("test_older_versions_are_readable")
 class ForgetsVersions(MemorySink):
     def version(self, table: Table, as_of: str | None) -> Version:
         return super().version(table, None)
@@ -478,13 +478,13 @@ class Modest(MemorySink):
     capabilities = Capabilities()
 
 
-@fails("test_older_versions_are_refused")
+@fails("test_time_travel_is_rejected")
 class IgnoresAsOf(Modest):
     def version(self, table: Table, as_of: str | None) -> Version:
         return super().version(table, None)
 
 
-@fails("test_a_new_column_is_refused")
+@fails("test_new_column_is_rejected")
 class DropsNewColumns(Modest):
     def union(self, old: Version, incoming: DataType) -> DataType:
         return _only(old.schema, incoming)

@@ -24,8 +24,8 @@ SCHEMA = "key binary, value binary, topic string, partition int, offset bigint"
 class LogConfig(Config):
     """Where the log is."""
 
-    #: A file of lines.
     path: str
+    """A file of lines."""
 
 
 class Log(RangedSource):
@@ -84,11 +84,11 @@ class LogKit(SourceConformance):
         (folder / "log.gone").write_text(str(count))
 
 
-ONCE, RESTART = "test_every_record_comes_once_and_in_its_order", "test_a_stream_that_is_started_again_reads_the_rest"
-GO_ON = "test_every_offset_is_a_place_to_go_on_from"
-SAME, BACKWARDS = "test_a_range_is_the_same_records_for_ever", "test_its_end_never_runs_backwards"
-DIES, GONE = "test_a_reader_that_dies_in_mid_range_leaves_it_to_the_next", "test_records_that_are_gone_are_missed"
-COLUMNS = "test_its_records_have_the_columns_that_headrace_reads"
+ONCE, RESTART = "test_every_record_is_read_once_in_order", "test_restarted_stream_reads_only_new_records"
+GO_ON = "test_reading_resumes_from_every_offset"
+SAME, BACKWARDS = "test_range_always_returns_the_same_records", "test_latest_offset_never_decreases"
+DIES, GONE = "test_interrupted_range_is_read_again", "test_expired_records_are_detected"
+COLUMNS = "test_records_have_the_required_columns"
 
 
 @fails(BROKEN, COLUMNS)
@@ -106,7 +106,7 @@ class HasOtherColumnsWhenEmpty(Log):
         return frame.withColumn("note", frame.topic) if start == end else frame
 
 
-@fails(BROKEN, "test_a_source_without_records_gives_none", ONCE, RESTART, SAME, DIES)
+@fails(BROKEN, "test_empty_source_returns_no_records", ONCE, RESTART, SAME, DIES)
 class BeginsWithAHeading(Log):
     def lines(self) -> list[bytes]:
         return [b"log of the shop", *super().lines()]
@@ -149,7 +149,7 @@ class BeginsAnewInEachProcess(Log):
         return super().rows(start, end)
 
 
-@fails(BROKEN, "test_a_run_with_available_now_ends", BACKWARDS, RESTART, GONE)
+@fails(BROKEN, "test_available_now_run_terminates", BACKWARDS, RESTART, GONE)
 class AlwaysHasMore(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         end: Offset = super().latest(start, limit)
@@ -212,13 +212,13 @@ class GivesOtherBytesTheSecondTime(Log):
         return [(key, value + b" " * self.reads, *place) for key, value, *place in super().rows(start, end)]
 
 
-@fails(BROKEN, "test_a_limit_is_kept")
+@fails(BROKEN, "test_limit_bounds_a_batch")
 class IgnoresItsLimit(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         return super().latest(start, None)
 
 
-@fails(BROKEN, BACKWARDS, RESTART, GO_ON, ONCE, "test_a_run_with_available_now_ends", DIES)
+@fails(BROKEN, BACKWARDS, RESTART, GO_ON, ONCE, "test_available_now_run_terminates", DIES)
 class RunsBackwards(Log):
     def latest(self, start: Offset, limit: int | None) -> Offset:
         return super().latest(start, limit) if start["line"] < len(self.lines()) else {"line": start["line"] - 1}
@@ -235,13 +235,13 @@ class KeepsWhatItSawFirst(Log):
         return self.seen
 
 
-@fails(BROKEN, "test_offsets_are_what_json_can_hold")
+@fails(BROKEN, "test_offsets_survive_json")
 class CountsInTuples(Log):
     def latest(self, start: Offset, limit: int | None) -> Any:
         return {**super().latest(start, limit), "file": ("log", 0)}
 
 
-@fails(BROKEN, "test_what_is_done_may_be_told_twice")
+@fails(BROKEN, "test_commit_is_idempotent")
 class ForgetsOneMoreEachTime(Log):
     def commit(self, end: Offset) -> None:
         path = Path(self.config.path)

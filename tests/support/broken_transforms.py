@@ -37,9 +37,9 @@ class TrimKit(TransformConformance):
         return {"columns": ["id", "name"]}
 
 
-ROWS, IMAGES = "test_rows_become_what_they_should", "test_images_and_keys_become_what_rows_do"
-COUNT, CASE = "test_no_row_is_lost_or_doubled", "test_columns_are_found_in_any_case"
-OWN, AWAY = "test_headraces_own_columns_travel_along", "test_an_image_that_is_not_there_stays_away"
+ROWS, IMAGES = "test_rows_become_the_golden_rows", "test_images_and_keys_are_transformed_like_rows"
+COUNT, CASE = "test_rows_are_neither_lost_nor_duplicated", "test_column_names_are_case_insensitive"
+OWN, AWAY = "test_metadata_columns_are_preserved", "test_missing_image_stays_null"
 
 
 @fails(BROKEN, ROWS, IMAGES, CASE)
@@ -113,7 +113,7 @@ class DropsThePlace(Trim):
         return replace(result, frame=result.frame.drop("_headrace_place"))
 
 
-@fails(BROKEN, "test_a_table_without_its_columns_is_left_alone")
+@fails(BROKEN, "test_table_without_the_columns_is_unchanged")
 class NeedsItsColumns(Trim):
     def apply(self, changes: Changes) -> Changes:
         result = super().apply(changes)
@@ -126,7 +126,7 @@ class LooksForExactNames(Trim):
         return super().apply(changes) if "id" in changes.row_columns else changes
 
 
-@fails(BROKEN, "test_it_reads_what_it_says")
+@fails(BROKEN, "test_reads_lists_all_columns_that_are_read")
 class ReadsMoreThanItSays(Trim):
     def apply(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
@@ -138,13 +138,13 @@ class ReadsMoreThanItSays(Trim):
         return super().apply(replace(changes, frame=frame))
 
 
-@fails(BROKEN, "test_it_reads_what_it_says")
+@fails(BROKEN, "test_reads_lists_all_columns_that_are_read")
 class SaysWhatNoTableHas(Trim):
     def reads(self) -> Collection[str]:
         return ["id", "name", "surname"]
 
 
-@fails(BROKEN, "test_it_stays_in_the_jvm")
+@fails(BROKEN, "test_plan_runs_no_python")
 class RunsPythonForEachRow(Trim):
     def apply(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
@@ -153,7 +153,7 @@ class RunsPythonForEachRow(Trim):
         return self.map(changes, strip)
 
 
-@fails(BROKEN, "test_it_does_the_same_each_time", ROWS, "test_it_reads_what_it_says")
+@fails(BROKEN, "test_transform_is_deterministic", ROWS, "test_reads_lists_all_columns_that_are_read")
 class DoesSomethingElseTheSecondTime(Trim):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
@@ -169,11 +169,11 @@ class DoesSomethingElseTheSecondTime(Trim):
 class SaltedConfig(ExampleConfig):
     """Columns of text, and a secret."""
 
-    #: What nobody may see.
     salt: SecretStr = SecretStr("pepper of the kit")
+    """What nobody may see."""
 
 
-@fails(BROKEN, "test_its_secrets_are_in_no_plan")
+@fails(BROKEN, "test_secrets_do_not_appear_in_plans")
 class WritesItsSecretIntoThePlan(Trim):
     Config = SaltedConfig
     config: SaltedConfig
@@ -185,7 +185,7 @@ class WritesItsSecretIntoThePlan(Trim):
         return self.map(changes, lambda column: F.when(column != salt, F.trim(column)))
 
 
-@fails(BROKEN, "test_what_it_hides_is_seen_nowhere")
+@fails(BROKEN, "test_hidden_values_never_appear")
 class SaysThatItHides(Trim):
     hides_values = True
 

@@ -36,11 +36,13 @@ HELPERS = (
 GIVEN = {
     "headrace.engine.run.query": ("Query",),
     "headrace.engine.commands.preflight": ("CheckItem",),
+    "headrace.engine.commands.replay": ("ReplayResult",),
     "headrace.engine.commands.resync": ("Resync",),
     "headrace.checkpoint.epochs": ("Epoch",),
     "headrace.progress.model": ("BatchProgress", "TableProgress"),
-    "headrace.progress.status": ("Status", "TableStatus"),
+    "headrace.progress.status": ("CheckpointStatus", "Status", "TableStatus"),
     "headrace.progress.summary": ("TableSummary",),
+    "headrace.sdk.file_system": ("TextFolder",),
 }
 #: What authors of plugins test with.
 TESTING = {

@@ -181,7 +181,7 @@ class Run:
 
     def _start(self) -> None:
         checkpoint = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name)
-        self._log = OffsetLog(checkpoint.ranged)
+        self._log = OffsetLog(checkpoint.range_log)
         self._maintainer = Maintainer(CurrentPlan(self.plan), self._sessions, self.maintained.append)
         self._runner = BatchRunner(
             CurrentPlan(self.plan),
@@ -262,7 +262,7 @@ class Run:
             return resync(self.plan, self._spark, target)
         except ConfigError as error:
             # A connector's first table with one row has no end, and a topic of two tables dead letters.
-            if not any(reason in str(error) for reason in ("not come to its end", "dead letters")):
+            if not any(reason in str(error) for reason in ("has not ended", "dead letters")):
                 raise
             return resync(self.plan, self._spark, target, now=True)
 

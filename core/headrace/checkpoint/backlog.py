@@ -12,10 +12,12 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from headrace.progress.rates import TableFailure
 
 if TYPE_CHECKING:
+    from headrace.sdk.file_system import TextFolder
     from headrace.spark.storage import Folder
 
 #: Topic → its ranges to read again, as the source describes them (``Source.replay_range``).
@@ -28,7 +30,7 @@ MAX_BATCHES = 100
 class BacklogEntry:
     """Batches that a table still needs, as they are stored.
 
-    ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``places``: the ranges
+    ``first`` and ``last``: batches; ``since``: when the first of them failed, UTC, ISO 8601; ``error``: why; ``ranges``: the ranges
     to read again.
     """
 
@@ -36,14 +38,14 @@ class BacklogEntry:
     last: int
     since: str
     error: str
-    places: dict[str, list[Any]]
+    ranges: dict[str, list[Any]]
 
     @property
     def batches(self) -> int | None:
         """Number of batches in it. None: unknown, because some batches had no records of some topics."""
-        lengths = [len(ranges) for ranges in self.places.values()]
-        least, most = max(lengths, default=1), min(self.last - self.first + 1, sum(lengths) or 1)
-        return least if least == most else None
+        counts = [len(ranges) for ranges in self.ranges.values()]
+        lower, upper = max(counts, default=1), min(self.last - self.first + 1, sum(counts) or 1)
+        return lower if lower == upper else None
 
 
 class Backlog:
@@ -51,12 +53,9 @@ class Backlog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
-        texts = (folder.read(name) for name in folder.names())
-        entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
-        # A process that stopped while it joined two entries has left the second one.
-        self._entries = [e for i, e in enumerate(entries) if e.first > max((o.last for o in entries[:i]), default=-1)]
+        self._entries = _read_entries(folder)
         #: Entries that were added by this process and not started, by their first batches.
-        self._open: set[int] = set()
+        self._joinable: set[int] = set()
 
     @property
     def oldest(self) -> BacklogEntry | None:
@@ -66,11 +65,7 @@ class Backlog:
     @property
     def failure(self) -> TableFailure | None:
         """Why the table waits, and for how many batches; None without a backlog."""
-        entries = list(self._entries)
-        if not entries:
-            return None
-        batches = [entry.batches for entry in entries if entry.batches is not None]
-        return TableFailure(entries[0].since, entries[0].error, sum(batches) if len(batches) == len(entries) else None)
+        return _find_failure(list(self._entries))
 
     def add(self, batch: int, ranges: ReplayRanges, since: str, error: str) -> None:
         """Add a batch. Adding a repeated batch changes nothing."""
@@ -81,14 +76,14 @@ class Backlog:
             entry = BacklogEntry(batch, batch, since, error, _join([ranges]))
             self._write(entry)
             self._entries.append(entry)
-            self._open.add(batch)
+            self._joinable.add(batch)
 
     def begin(self) -> BacklogEntry | None:
         """Return the oldest entry, which is not changed from now on; None without one."""
         with self._lock:
             entry = self.oldest
             if entry:
-                self._open.discard(entry.first)
+                self._joinable.discard(entry.first)
             return entry
 
     def finish(self, entry: BacklogEntry) -> None:
@@ -105,16 +100,36 @@ class Backlog:
         if len(self._entries) < 2:
             return
         older, newest = self._entries[-2:]
-        if not {older.first, newest.first} <= self._open or newest.last >= older.first + MAX_BATCHES:
+        if not {older.first, newest.first} <= self._joinable or newest.last >= older.first + MAX_BATCHES:
             return
-        joined = replace(older, last=newest.last, places=_join([older.places, newest.places]))
+        joined = replace(older, last=newest.last, ranges=_join([older.ranges, newest.ranges]))
         self._write(joined)
         self._folder.delete(_file(newest.first))
         self._entries[-2:] = [joined]
-        self._open.discard(newest.first)
+        self._joinable.discard(newest.first)
 
     def _write(self, entry: BacklogEntry) -> None:
         self._folder.write(_file(entry.first), json.dumps(asdict(entry), ensure_ascii=False))
+
+
+def read_failures(folder: TextFolder) -> dict[str, TableFailure]:
+    """Return why each table in a checkpoint's backlog folder waits, and for how many batches."""
+    failures = {unquote(name): _find_failure(_read_entries(folder.folder(name))) for name in folder.names()}
+    return {name: failure for name, failure in failures.items() if failure}
+
+
+def _read_entries(folder: TextFolder) -> list[BacklogEntry]:
+    texts = (folder.read(name) for name in folder.names())
+    entries = sorted((BacklogEntry(**json.loads(text)) for text in texts if text), key=lambda e: e.first)
+    # A process that stopped while it joined two entries has left the second one.
+    return [e for i, e in enumerate(entries) if e.first > max((earlier.last for earlier in entries[:i]), default=-1)]
+
+
+def _find_failure(entries: list[BacklogEntry]) -> TableFailure | None:
+    if not entries:
+        return None
+    batches = [entry.batches for entry in entries if entry.batches is not None]
+    return TableFailure(entries[0].since, entries[0].error, sum(batches) if len(batches) == len(entries) else None)
 
 
 def _file(first: int) -> str:

@@ -1,4 +1,4 @@
-"""Epochs: the prefix of every position, raised by the user for a database, or by the engine for a table, when positions restart."""
+"""Epochs: prefixes of positions, raised by the user or by the engine when positions restart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Epochs:
         self.all = [Epoch(**item) for item in json.loads(folder.read(_FILE) or "[]")]
 
     def of(self, batch: int, table: str) -> int:
-        """Return the epoch of a table in a batch. It stays the same when the batch is repeated after a later epoch was raised."""
+        """Return the epoch of a table in a batch.
+
+        It stays the same when the batch is repeated after a later epoch was raised.
+        """
         numbers = [e.number for e in self.all if e.from_batch <= batch and e.table in (None, table)]
         return max(numbers, default=0)
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from headrace.checkpoint.epochs import Epochs
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 
 #: Version of the layout. A checkpoint of another version is refused.
 LAYOUT = 2
-_HEADER = "headrace.json"
+HEADER = "headrace.json"
+#: Folders that are also read without Spark.
+PROGRESS, BACKLOG = "progress", "backlog"
 
 
 class CheckpointFolders:
@@ -49,62 +52,62 @@ class CheckpointFolders:
     def __init__(self, root: Folder) -> None:
         self.folder = root
 
-    @property
+    @cached_property
     def stream(self) -> Folder:
         """Spark's own checkpoint of a native source."""
         return self.folder.folder("stream")
 
-    @property
-    def ranged(self) -> Folder:
+    @cached_property
+    def range_log(self) -> Folder:
         """Offset log of a ranged source."""
         return self.folder.folder("ranged")
 
-    @property
+    @cached_property
     def topic_schemas(self) -> Folder:
         """Schemas of the topics."""
         return self.folder.folder("schemas")
 
-    @property
+    @cached_property
     def batch_progress(self) -> Folder:
         """Progress of the last batches."""
-        return self.folder.folder("progress")
+        return self.folder.folder(PROGRESS)
 
-    @property
+    @cached_property
     def snapshots(self) -> Folder:
         """Newest snapshot of each table."""
         return self.folder.folder("snapshots")
 
-    @property
+    @cached_property
     def truncate_markers(self) -> Folder:
         """Position of each table's last truncate."""
         return self.folder.folder("truncate_markers")
 
-    @property
+    @cached_property
     def table_modes(self) -> Folder:
         """Mode of each table, as JSON files."""
         return self.folder.folder("table_modes")
 
-    @property
+    @cached_property
     def deleted_keys(self) -> Folder:
         """Keys of deleted rows, a folder per table."""
         return self.folder.folder("deleted")
 
-    @property
+    @cached_property
     def key_changes(self) -> Folder:
         """Values carried to changed primary keys, a folder per table."""
         return self.folder.folder("key_changes")
 
-    @property
+    @cached_property
     def backlog(self) -> Folder:
         """Batches that failed tables still need, a folder per table."""
-        return self.folder.folder("backlog")
+        return self.folder.folder(BACKLOG)
 
-    @property
+    @cached_property
     def dead_letters(self) -> Folder:
         """Dead letters that are kept in files."""
         return self.folder.folder("dead_letters")
 
-    @property
+    @cached_property
     def replay(self) -> Folder:
         """Dead letters that are being replayed."""
         return self.folder.folder("replay")
@@ -112,13 +115,31 @@ class CheckpointFolders:
     @property
     def next_batch(self) -> int:
         """The first batch that is not planned yet."""
-        planned = [name for log in (self.stream, self.ranged) for name in log.folder("offsets").names()]
+        planned = [name for log in (self.stream, self.range_log) for name in log.folder("offsets").names()]
         return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
 
 
 def table_folder(parent: Folder, table: str) -> Folder:
     """Return the folder of one table in a folder that has one per table."""
     return parent.folder(quote(table, safe=""))
+
+
+def parse_header(text: str, where: str) -> dict[str, Any]:
+    """Return the header of a checkpoint. ConfigError if it is damaged or of another layout."""
+    try:
+        header: dict[str, Any] = json.loads(text)
+        layout = header.get("layout")
+    except (ValueError, AttributeError):
+        raise ConfigError(
+            f"{HEADER} is not valid JSON", where=where, fix="restore it, or use a new checkpoint folder"
+        ) from None
+    if layout != LAYOUT:
+        raise ConfigError(
+            f"has layout {layout}; this version of headrace reads layout {LAYOUT} only",
+            where=where,
+            fix="run the headrace version that wrote it, or use a new checkpoint folder: then all events are read again",
+        )
+    return header
 
 
 class Checkpoint(CheckpointFolders):
@@ -139,30 +160,19 @@ class Checkpoint(CheckpointFolders):
     def _open(self, pipeline: str) -> str:
         where = f"checkpoint {self.folder.path}"
         try:
-            text = self.folder.read(_HEADER)
+            text = self.folder.read(HEADER)
             if text is None:
                 self.folder.make_private()
                 header = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
-                self.folder.write(_HEADER, json.dumps(header))
-            else:
-                header = json.loads(text)
+                self.folder.write(HEADER, json.dumps(header))
         except HeadraceError:
             raise
-        except ValueError:
-            raise ConfigError(
-                f"{_HEADER} is not valid JSON", where=where, fix="restore it, or use a new checkpoint folder"
-            ) from None
         except Exception as error:
             raise ConfigError(
                 f"cannot be used: {first_line(error)}", where=where, fix="check the path and its permissions"
             ) from error
-        if header.get("layout") != LAYOUT:
-            raise ConfigError(
-                f"has layout {header.get('layout')}; this version of headrace reads layout {LAYOUT} only",
-                where=where,
-                fix="run the headrace version that wrote it, or use a new checkpoint folder: "
-                "then all events are read again",
-            )
+        if text is not None:
+            header = parse_header(text, where)
         if header["pipeline"] != pipeline:
             raise ConfigError(
                 f"belongs to the pipeline {header['pipeline']!r}, not to {pipeline!r}",

@@ -23,7 +23,10 @@ class MaskedColumn:
 
 
 class MaskLog:
-    """Column → its masking rule, in a file of the checkpoint. Without the file, the rules count as present from the beginning."""
+    """Column → its masking rule, in a file of the checkpoint.
+
+    Without the file, the rules count as present from the beginning.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -35,8 +38,8 @@ class MaskLog:
             return {column: MaskedColumn(digest, 0) for column, digest in digests.items()}
         columns = {column: known.get(column, MaskedColumn("", 0)) for column in digests}
         return {
-            column: before if before.rule == digests[column] else MaskedColumn(digests[column], batch)
-            for column, before in columns.items()
+            column: known_rule if known_rule.rule == digests[column] else MaskedColumn(digests[column], batch)
+            for column, known_rule in columns.items()
         }
 
     def remember(self, columns: Mapping[str, MaskedColumn]) -> None:

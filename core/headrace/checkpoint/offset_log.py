@@ -44,7 +44,10 @@ class OffsetLog:
         return self._last.end if self._last and not self._open else None
 
     def next(self, initial: Callable[[], Offset], latest: Callable[[Offset], Offset]) -> Range | None:
-        """Return the range to apply: the uncommitted one after a crash, else the next one. Without new records nothing is written."""
+        """Return the range to apply: the uncommitted one after a crash, else the next one.
+
+        Without new records nothing is written.
+        """
         if self._open is not None:
             return self._open
         start = self._last.end if self._last else self._first(initial)
@@ -56,7 +59,7 @@ class OffsetLog:
             raise FatalError(
                 f"batch {planned.id} was planned by another run",
                 where=f"checkpoint {self._folder.path}",
-                fix="let one run at a time use it",
+                fix="stop the other run: only one may use a checkpoint",
             )
         self._last = self._open = planned
         return planned
@@ -70,7 +73,10 @@ class OffsetLog:
             self._commits.delete(str(applied.id - KEPT_RANGES))
 
     def _first(self, initial: Callable[[], Offset]) -> Offset:
-        """Return the source's initial offset, which is saved: "from the newest record" means the newest at the first start."""
+        """Return the source's initial offset.
+
+        It is saved: "from the newest record" means the newest at the first start.
+        """
         if self._initial is None:
             if self._folder.read("initial") is None:
                 self._folder.write("initial", json.dumps({"start": initial()}, sort_keys=True))
@@ -84,7 +90,7 @@ class OffsetLog:
             return {key: text[key] for key in keys}
         except (ValueError, TypeError, KeyError):
             raise ConfigError(
-                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
+                "is corrupt", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
             ) from None
 
     @staticmethod

@@ -14,9 +14,12 @@ _FILE = "orders.json"
 
 @dataclass(frozen=True)
 class Order:
-    """Order of a topic. ``made_of``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them."""
+    """Order of a topic.
 
-    made_of: str
+    ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them.
+    """
+
+    ordered_by: str
     origin: str = ""
 
 

@@ -56,20 +56,23 @@ class RowStore:
         """Return the rows of folders in these columns and types, which may have been widened since."""
         from pyspark.sql import DataFrame
 
-        wanted = _types_id(schema)
-        self._schemas[wanted] = schema
-        alike: dict[str, list[str]] = {}
+        types_id = _types_id(schema)
+        self._schemas[types_id] = schema
+        paths_by_types: dict[str, list[str]] = {}
         for name in names:
             types = name.split("-", 3)[-1]
             if types not in self._schemas and not self._folder.is_complete(name):
-                types = wanted  # A crash left no file in it that has the schema.
-            alike.setdefault(types, []).append(f"{self._folder.path}/{name}")
-        frames = {types: self._read(session, types, paths) for types, paths in alike.items()}
-        projections = [rows if types == wanted else project(rows, schema) for types, rows in frames.items()]
+                types = types_id  # A crash left no file in it that has the schema.
+            paths_by_types.setdefault(types, []).append(f"{self._folder.path}/{name}")
+        frames = {types: self._read(session, types, paths) for types, paths in paths_by_types.items()}
+        projections = [rows if types == types_id else project(rows, schema) for types, rows in frames.items()]
         return reduce(DataFrame.unionByName, projections)
 
     def _read(self, session: SparkSession, types: str, paths: Sequence[str]) -> DataFrame:
-        """Return rows in their stored types: Spark reads a Parquet int only as int. Reading the schema from the files takes a job."""
+        """Return rows in their stored types.
+
+        Spark reads a Parquet int only as int. Reading the schema from the files takes a job.
+        """
         reader = session.read.schema(self._schemas[types]) if types in self._schemas else session.read
         rows = reader.parquet(*paths)
         self._schemas.setdefault(types, rows.schema)

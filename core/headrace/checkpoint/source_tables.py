@@ -44,5 +44,5 @@ class SourceTables:
             self._mixed[topic] = True
 
 
-def _file(topic: str, what: str = "table") -> str:
-    return quote(f"{topic}.{what}", safe="") + ".json"
+def _file(topic: str, kind: str = "table") -> str:
+    return quote(f"{topic}.{kind}", safe="") + ".json"

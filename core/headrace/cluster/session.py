@@ -27,8 +27,8 @@ from headrace.runtime.session.session_builder import (
 from headrace.runtime.session.session_check import check_session, find_missing
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import propagate_secret
-from headrace.spark.jvm_cache import cache_jvm_lookups
 from headrace.spark.sessions import has_class
+from headrace.spark.tuning import tune_py4j
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def build_submitted_session(
             fix="`headrace package FILE` makes a folder with all of them, and the command",
         )
     check_session(session, plugins)
-    cache_jvm_lookups(session)
+    tune_py4j(session)
     return session
 
 

@@ -35,7 +35,7 @@ class DeadLetterPolicy:
                 raise RuleError(
                     f"{count:,} record{'s' * (count != 1)}: {reason}, {RejectReason(reason).meaning}",
                     where=f"table {table}",
-                    fix="mend what wrote them; or write `dead-letter` for this reason in `dead.letters:`, which keeps them aside",
+                    fix="fix the producer; or set `dead-letter` for this reason in `dead.letters:` to keep them as dead letters",
                 )
         return {reason: count for reason, count in counts.items() if self._policy(reason) == "drop"}
 
@@ -50,7 +50,7 @@ class DeadLetterPolicy:
             raise RuleError(
                 f"{dead_letters:,} of {records:,} records are dead letters, and `max.dead.letters` is {self.limit}",
                 where="this run",
-                fix="look at them with `headrace dead-letters FILE`; mend what wrote them, or raise the limit",
+                fix="list them with `headrace dead-letters FILE`; fix the producer, or raise the limit",
             )
 
     def _policy(self, reason: str) -> Policy:

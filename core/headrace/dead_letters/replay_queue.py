@@ -66,7 +66,10 @@ class ReplayQueue:
         return self.claim(path, f"{batch:010d}", quote(origin, safe=""))
 
     def claim(self, path: str, batch_name: str, origin: str) -> ReplayItem:
-        """Move a whole folder into the queue. An object store moves file by file; ``finish_claim`` completes it after a crash."""
+        """Move a whole folder into the queue.
+
+        An object store moves file by file; ``finish_claim`` completes it after a crash.
+        """
         name = f"{batch_name}+{time.time_ns()}+{origin}"
         self._folder.write(_CLAIM, json.dumps([path, name]))
         self.finish_claim()

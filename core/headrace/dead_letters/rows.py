@@ -90,7 +90,10 @@ def dead_letter_rows(
 
 
 def _without_values(frame: DataFrame, is_rejected: Column) -> DataFrame:
-    """Null the values of accepted records. All records are shuffled to count them, but only locations of these are needed."""
+    """Null the values of accepted records.
+
+    All records are shuffled to count them, but only locations of these are needed.
+    """
     from pyspark.sql import functions as F
 
     places = (FILE, PLACE, OFFSET)

@@ -45,7 +45,10 @@ class DeadLetterStore(Protocol):
 
 
 def open_stores(table: DeadLetterTable | None, folder: Folder) -> tuple[DeadLetterStore, ...]:
-    """Return the stores of a pipeline. The first one gets new dead letters; files may remain from before a table was configured."""
+    """Return the stores of a pipeline.
+
+    The first one gets new dead letters; files may remain from before a table was configured.
+    """
     files = DeadLetterFiles(folder)
     return (table, files) if table else (files,)
 

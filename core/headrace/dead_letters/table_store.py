@@ -93,7 +93,10 @@ class DeadLetterTable:
 
 
 def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: str) -> DeadLetterTable | None:
-    """Return a table in the first sink that replaces and removes rows; None without a name. ConfigError without such a sink."""
+    """Return a table in the first sink that replaces and removes rows; None without a name.
+
+    ConfigError without such a sink.
+    """
     if name is None:
         return None
     for sink in sinks:

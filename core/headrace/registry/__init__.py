@@ -1,1 +1,1 @@
-"""Registry of plugins: registration through entry points and hooks, and validation of what they register."""
+"""PluginRegistry of plugins: registration through entry points and hooks, and validation of what they register."""

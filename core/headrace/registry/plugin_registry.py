@@ -1,4 +1,4 @@
-"""Registry of plugins: entry points are read once, plugins are imported on first use.
+"""PluginRegistry of plugins: entry points are read once, plugins are imported on first use.
 
 A broken distribution, a duplicate name or an unsupported API version affects only lookups of that plugin. What
 HEADRACE_DISABLE_PLUGINS turns off is not imported.

@@ -1,4 +1,4 @@
-"""Where a program shows what it does on the way to a session."""
+"""Reporters of the steps of a session start."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Protocol
 
 
 class Reporter(Protocol):
-    """What shows a user the steps and facts of a start: a screen, lines of text, or nothing."""
+    """Output of the steps and facts of a start: a screen, lines of text, or nothing."""
 
     def report(self, text: str) -> None:
-        """Shows a fact, or what has been done."""
+        """Show a fact or a finished step."""
 
     def step(self, text: str) -> None:
-        """Shows what is done from now on, until the next step."""
+        """Show the current step until the next one starts."""
 
 
 class LineReporter:
-    """A reporter that gives each fact to a function that takes a line, such as ``print``; without one it is silent."""
+    """Reporter that passes each fact to a function such as ``print``; silent without one."""
 
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
         self._write = write
 
     def report(self, text: str) -> None:
-        """Writes a line."""
+        """Write a line."""
         if self._write:
             self._write(text)
 
     def step(self, text: str) -> None:
-        """Writes nothing: what is done next is seen by its result."""
+        """Write nothing; only finished steps are reported."""

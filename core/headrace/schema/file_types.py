@@ -1,4 +1,4 @@
-"""Schemas that formats of files can keep."""
+"""Schemas that file formats can store."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-def check_names(schema: StructType, keeper: str) -> None:
-    """DataError for a column, or a field inside one, that ``keeper`` cannot keep by its name."""
+def check_names(schema: StructType, file_format: str) -> None:
+    """Raise DataError for a column or nested field whose name a file format does not allow."""
     for name in _field_names(schema):
         if not _NAME.fullmatch(name):
             raise DataError(
-                f"{keeper} cannot keep a column called {name!r}: a name is letters, digits and '_', and starts with no digit",
-                fix="give it another name with `rename` under `transforms:`",
+                f"{file_format} does not allow the column name {name!r}: names consist of letters, digits and '_' and do not start with a digit",
+                fix="rename the column with `rename` under `transforms:`",
             )
 
 
 def widen_small_ints(schema: StructType) -> StructType:
-    """A schema with int for the smaller integers, for formats that have none of these."""
+    """Return a schema with int instead of smaller integer types, for formats that lack them."""
     from pyspark.sql.types import StructType
 
-    wide = _widen(schema)
-    assert isinstance(wide, StructType)
-    return wide
+    widened = _widen(schema)
+    assert isinstance(widened, StructType)
+    return widened
 
 
 def _field_names(data_type: DataType) -> Iterator[str]:
-    """The names of all fields of a type, nested ones too."""
+    """Yield the names of all fields of a type, including nested fields."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):

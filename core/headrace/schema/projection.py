@@ -1,4 +1,4 @@
-"""Rows in the columns and types that a table has."""
+"""Projection of rows to the columns and types of a table."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
 
 
 def project(rows: DataFrame, want: StructType) -> DataFrame:
-    """``rows`` with the columns of ``want``, in its order and types, nested ones too; null where ``rows`` has none."""
-    theirs = {field.name: field.dataType for field in rows.schema}
+    """Return ``rows`` with the columns, order and types of ``want``, also in nested types. Missing columns are null."""
+    present = {field.name: field.dataType for field in rows.schema}
     changed = {
-        field.name: _cell(_column(field.name), theirs.get(field.name), field.dataType)
+        field.name: _cell(_column(field.name), present.get(field.name), field.dataType)
         for field in want
-        if field.name not in theirs or not is_same_type(theirs[field.name], field.dataType)
+        if field.name not in present or not is_same_type(present[field.name], field.dataType)
     }
     return select_texts(rows.withColumns(changed) if changed else rows, [quote_name(name) for name in want.names])
 
 
 def is_same_type(first: DataType, second: DataType) -> bool:
-    """Whether two types are equal but for nullability, which tables and batches spell differently."""
+    """Return whether two types are equal except for nullability, which differs between tables and batches."""
     return first.simpleString() == second.simpleString()
 
 
-def _cell(column: Column, come: DataType | None, want: DataType) -> Column:
+def _cell(column: Column, have: DataType | None, want: DataType) -> Column:
     from pyspark.sql import functions as F, types as T
 
-    if come is None:
+    if have is None:
         return F.lit(None).cast(want)
-    if is_same_type(come, want):
+    if is_same_type(have, want):
         return column
-    if isinstance(come, T.StructType) and isinstance(want, T.StructType):
-        theirs = {field.name: field.dataType for field in come}
-        cells = [_cell(column.getField(f.name), theirs.get(f.name), f.dataType).alias(f.name) for f in want]
+    if isinstance(have, T.StructType) and isinstance(want, T.StructType):
+        present = {field.name: field.dataType for field in have}
+        cells = [_cell(column.getField(f.name), present.get(f.name), f.dataType).alias(f.name) for f in want]
         return F.when(column.isNotNull(), F.struct(*cells))
-    if isinstance(come, T.ArrayType) and isinstance(want, T.ArrayType):
-        inner, outer = come.elementType, want.elementType
+    if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
+        inner, outer = have.elementType, want.elementType
         return F.transform(column, lambda item: _cell(item, inner, outer))
-    if isinstance(come, T.MapType) and isinstance(want, T.MapType) and is_same_type(come.keyType, want.keyType):
-        inner, outer = come.valueType, want.valueType
+    if isinstance(have, T.MapType) and isinstance(want, T.MapType) and is_same_type(have.keyType, want.keyType):
+        inner, outer = have.valueType, want.valueType
         return F.transform_values(column, lambda _, value: _cell(value, inner, outer))
     return column.cast(want)
 

@@ -1,4 +1,4 @@
-"""One type for the records of several schemas."""
+"""Common types for records of several schemas."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def promote(first: DataType, second: DataType, path: str = "") -> DataType:
-    """A type that holds the values of both: fields of both structs, the wider of two numbers.
+    """Return a type that holds the values of both: the fields of both structs, the wider of two numbers.
 
-    DataError when there is none; ``path`` is the column in it.
+    DataError if no such type exists; ``path`` is the column in its message.
     """
     from pyspark.sql import types as T
 
@@ -40,34 +40,34 @@ def promote(first: DataType, second: DataType, path: str = "") -> DataType:
     if number is None:
         raise DataError(
             f"the column {path!r} is {first.simpleString()} in some records and {second.simpleString()} in others",
-            fix="read the two kinds with two pipelines, or cast the column where the events are made",
+            fix="read the two types with separate pipelines, or cast the column in the producer of the events",
         )
     return number
 
 
 def union_schemas(kinds: Mapping[str, StructType], where: str, *, aside: bool) -> tuple[StructType, list[str]]:
-    """The type that holds the rows of all, and the names of those that contradict the ones before them.
+    """Return the type that holds the rows of all schemas, and the names of schemas that conflict with earlier ones.
 
-    DataError with ``where`` for these unless they may be put ``aside``.
+    DataError with ``where`` for a conflict, unless ``aside`` is true.
     """
     from pyspark.sql.types import StructType
 
-    whole: DataType = next(iter(kinds.values()), StructType([]))
-    contradicting = []
+    union: DataType = next(iter(kinds.values()), StructType([]))
+    conflicting = []
     for name, kind in kinds.items():
         try:
-            whole = promote(whole, kind)
+            union = promote(union, kind)
         except DataError as error:
             if not aside:
                 error.where = where
                 raise
-            contradicting.append(name)
-    assert isinstance(whole, StructType)
-    return whole, contradicting
+            conflicting.append(name)
+    assert isinstance(union, StructType)
+    return union, conflicting
 
 
 def union_equal(first: StructType, second: StructType) -> StructType | None:
-    """The fields of both, all nullable; None where one that both have has two types."""
+    """Return the fields of both structs, all nullable; None if a common field has two types."""
     from pyspark.sql.types import StructField, StructType
 
     only_second = {field.name: field for field in second}
@@ -87,7 +87,7 @@ def union_equal(first: StructType, second: StructType) -> StructType | None:
 
 
 def add_missing_fields(known: DataType, found: DataType) -> DataType:
-    """``known`` with the fields that only ``found`` has; types that are known stay."""
+    """Return ``known`` with the additional fields of ``found``. Known types stay unchanged."""
     from pyspark.sql import types as T
 
     if isinstance(known, T.StructType) and isinstance(found, T.StructType):
@@ -107,14 +107,14 @@ def add_missing_fields(known: DataType, found: DataType) -> DataType:
 
 
 def _wider_number(first: DataType, second: DataType) -> DataType | None:
-    """The number type that a database, too, would have widened both to."""
+    """Return the number type to which databases widen both; None if there is none."""
     from pyspark.sql import types as T
 
-    whole = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-    for ladder in (whole, (T.FloatType, T.DoubleType)):
+    integers = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+    for ladder in (integers, (T.FloatType, T.DoubleType)):
         if isinstance(first, ladder) and isinstance(second, ladder):
             return max(first, second, key=lambda kind: ladder.index(type(kind)))
-    # A DOUBLE has 53 bits for a whole number: those of an INT, not those of a BIGINT.
+    # A DOUBLE represents integers of 53 bits exactly: every INT, but not every BIGINT.
     exact = (T.ByteType, T.ShortType, T.IntegerType, T.FloatType, T.DoubleType)
     if isinstance(first, exact) and isinstance(second, exact):
         return T.DoubleType()

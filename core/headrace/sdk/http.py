@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.http_client import Answer, AnswerTooLargeError, RedirectError, send
+from headrace.http_client import RedirectError, Response, ResponseTooLargeError, send
 
-__all__ = ["Answer", "AnswerTooLargeError", "RedirectError", "send"]
+__all__ = ["RedirectError", "Response", "ResponseTooLargeError", "send"]

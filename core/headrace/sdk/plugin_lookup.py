@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class PluginLookup(Protocol):
-    """Registry of plugins as plugins see it."""
+    """PluginRegistry of plugins as plugins see it."""
 
     def get(self, kind: str, name: str) -> Any:
         """Return the class of a plugin. PluginError when it is missing or invalid."""

@@ -1,1 +1,1 @@
-"""The Spark that headrace runs on: its Java, its jars, its sessions."""
+"""Helpers for Spark sessions, columns, files and errors."""

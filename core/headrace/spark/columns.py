@@ -1,4 +1,4 @@
-"""Columns by name, and as steps of a plan."""
+"""Column names, column expressions and plan steps."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 P = ParamSpec("P")
 
-#: A character that separates texts, and is in no name that a database has.
-_BETWEEN = "\x1e"
-#: Of each function that reuses its Columns, the sets of arguments whose Columns are kept: several for each of some hundred tables.
-_KEPT = 512
+#: A separator that no database allows in names.
+_SEPARATOR = "\x1e"
+#: Cached argument sets per function: several for each of some hundred tables.
+_CACHE_SIZE = 512
 
 
 def quote_name(name: str) -> str:
-    """A column name as Spark's SQL reads it literally."""
+    """Return a column name quoted for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def select_texts(frame: DataFrame, texts: Sequence[str]) -> DataFrame:
-    """The frame with the columns that the texts are, each an expression of SQL.
+    """Return the frame with the given SQL expressions as its columns.
 
-    A table may have hundreds: they go to Java in one call, where a Column takes a few for each. Only in sessions of headrace's own is
-    ``${…}`` in a name left as it is.
+    All of them are sent to Java in one call, while each Column takes several, and a table may have hundreds. Only headrace's own
+    sessions leave ``${…}`` in a name unchanged.
     """
     from pyspark.sql import DataFrame
 
-    if not texts or any(_BETWEEN in text for text in texts):
+    if not texts or any(_SEPARATOR in text for text in texts):
         return frame.selectExpr(*texts)
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - PySpark's own way is a call for each text
-    array = jvm.java.util.regex.Pattern.compile(_BETWEEN).split(_BETWEEN.join(texts))
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - PySpark's public API needs one call per expression
+    array = jvm.java.util.regex.Pattern.compile(_SEPARATOR).split(_SEPARATOR.join(texts))
     return DataFrame(frame._jdf.selectExpr(array), frame.sparkSession)  # noqa: SLF001
 
 
 def reuse_columns(make: Callable[P, Item]) -> Callable[P, Item]:
-    """The function, which makes its Columns once for the same arguments. These must be hashable.
+    """Cache the Columns that a function returns for the same arguments, which must be hashable.
 
-    A table's hundreds of columns take tens of thousands of calls to Java, and batch after batch has the same ones. A Column is of no
-    frame and of no session: it says what to make of columns that have these names.
+    The hundreds of columns of a table take tens of thousands of calls to Java, and they are the same in every batch. A Column does not
+    depend on a frame or a session: it refers to other columns by name.
     """
 
-    @lru_cache(_KEPT)
+    @lru_cache(_CACHE_SIZE)
     def make_in(_: object, *arguments: P.args, **options: P.kwargs) -> Item:
         return make(*arguments, **options)
 
@@ -55,30 +55,30 @@ def reuse_columns(make: Callable[P, Item]) -> Callable[P, Item]:
     def reuse(*arguments: P.args, **options: P.kwargs) -> Item:
         from pyspark import SparkContext
 
-        # Columns end with the Java that they are in.
+        # Columns are valid in one JVM only.
         return make_in(SparkContext._gateway, *arguments, **options)  # type: ignore[arg-type]  # noqa: SLF001
 
     return reuse
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """Whether one of the conditions holds; false without any.
+    """Return a condition that is true if any of the conditions is true; false without conditions.
 
-    By halves: of hundreds in a row each would be nested in the next, and Java's stack has an end.
+    The conditions are joined pairwise: a chain of hundreds nests each in the next and overflows Java's stack.
     """
     from pyspark.sql import functions as F
 
-    several = list(conditions) or [F.lit(False)]
-    while len(several) > 1:
-        pairs = zip(several[::2], several[1::2], strict=False)
-        several = [a | b for a, b in pairs] + several[len(several) // 2 * 2 :]
-    return several[0]
+    terms = list(conditions) or [F.lit(False)]
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        terms = [a | b for a, b in pairs] + terms[len(terms) // 2 * 2 :]
+    return terms[0]
 
 
 def barrier(column: Column) -> Column:
-    """The column as a step of its own: a filter above is not written out in terms of what it is made from.
+    """Return the column as a separate plan step, so that filters above it do not repeat its expression.
 
-    Spark would do that once for every mention, and parse each time; with steps above steps such a plan has no end.
+    Otherwise Spark copies and evaluates the expression at every reference, and the plan grows exponentially with the steps.
     """
     from pyspark.sql import functions as F
 
@@ -86,25 +86,25 @@ def barrier(column: Column) -> Column:
 
 
 def name_fold(session: SparkSession) -> Callable[[str], str]:
-    """What makes one text of all names that the session takes for the same, by ``spark.sql.caseSensitive``."""
+    """Return the function that folds names like the session, by ``spark.sql.caseSensitive``."""
     return str if session.conf.get("spark.sql.caseSensitive") == "true" else str.lower
 
 
 def fold_keys(by_name: Mapping[str, Item], fold: Callable[[str], str]) -> dict[str, Item]:
-    """The items by their folded names. ConfigError when two of the names are one."""
+    """Return the items by folded name. ConfigError if two names are equal after folding."""
     written: dict[str, str] = {}
     for name in by_name:
         other = written.setdefault(fold(name), name)
         if other != name:
             raise ConfigError(
-                f"{other!r} and {name!r} are one column",
-                fix="leave one of them out; with `spark.sql.caseSensitive: true` under `spark:` they are two",
+                f"{other!r} and {name!r} are the same column",
+                fix="remove one of them, or set `spark.sql.caseSensitive: true` under `spark:` to use both",
             )
     return {fold(name): item for name, item in by_name.items()}
 
 
 def match_names(session: SparkSession, wanted: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Those of ``names`` that the session takes for one of ``wanted`` → how they are written there."""
+    """Return the ``names`` that match ``wanted`` in this session, with their spelling in ``wanted``."""
     fold = name_fold(session)
     by_name = fold_keys({name: name for name in wanted}, fold)
     return {name: by_name[fold(name)] for name in names if fold(name) in by_name}

@@ -1,4 +1,4 @@
-"""What an error of Spark, Python or the JVM says."""
+"""Text of errors from Spark, Python and the JVM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MISSING_FILE = re.compile(
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An error and what Python says it came from."""
+    """Return an error and the chain of its causes in Python."""
     chain: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in chain:
@@ -22,7 +22,7 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def full_text(error: BaseException) -> str:
-    """Everything an error says, the JVM's causes included."""
+    """Return the text of an error and all its causes, including those in the JVM."""
     texts = []
     for link in causes(error):
         texts.append(str(link))
@@ -35,13 +35,13 @@ def full_text(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The sentence in an error of the JVM, without Python's and Java's stack."""
+    """Return the first line of an error, without the stack traces of Python and Java."""
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
 
 
 def find_missing_file(error: BaseException) -> str | None:
-    """The file or folder that an error says is not there."""
+    """Return the file or folder that an error reports as missing."""
     match = _MISSING_FILE.search(full_text(error))
     return next(filter(None, match.groups())) if match else None

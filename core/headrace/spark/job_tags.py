@@ -1,4 +1,4 @@
-"""Spark jobs that belong together: they can be cancelled together, and beside those of others they have an equal turn."""
+"""Tags of Spark jobs per table, for cancellation and fair scheduling."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Where Spark's scheduler is ``FAIR``, pools have equal turns, however many tasks wait in one; else nobody looks at it.
+#: With the ``FAIR`` scheduler, pools share the executors equally regardless of their waiting tasks. Other schedulers ignore it.
 _POOL = "spark.scheduler.pool"
 
 
 @contextmanager
 def tag_jobs(spark: SparkSession, checkpoint: str, table: str) -> Iterator[None]:
-    """Jobs that this thread starts meanwhile are a pipeline's for a table. A tag, for sinks set the group of jobs to their own."""
+    """Tag the jobs that this thread starts for a table of a pipeline.
+
+    A tag is used because sinks set the job group themselves.
+    """
     tag, context = _tag(checkpoint, table), spark.sparkContext
     pool = context.getLocalProperty(_POOL)
     context.addJobTag(tag)
-    context.setLocalProperty(_POOL, pool or tag)  # one that the caller has chosen stays
+    context.setLocalProperty(_POOL, pool or tag)  # keep the caller's pool
     try:
         yield
     finally:
-        context.setLocalProperty(_POOL, pool)  # type: ignore[arg-type]  # None: there is none
+        context.setLocalProperty(_POOL, pool)  # type: ignore[arg-type]  # None removes the pool
         context.removeJobTag(tag)
 
 
 def cancel_jobs(spark: SparkSession, checkpoint: str, table: str) -> None:
-    """Cancels a pipeline's jobs for a table; whoever waits for one gets an error."""
+    """Cancel the jobs of a pipeline for a table. Threads that wait for them get an error."""
     spark.sparkContext.cancelJobsWithTag(_tag(checkpoint, table))
 
 
 def _tag(checkpoint: str, table: str) -> str:
-    """Pipelines of one application may have tables of one name; a checkpoint is one pipeline's."""
+    """Return the tag of a table. It contains the checkpoint, because two pipelines may have tables of the same name."""
     return f"headrace-{quote(checkpoint, safe='')}-{quote(table, safe='')}"

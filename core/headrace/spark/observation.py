@@ -1,4 +1,4 @@
-"""Aggregates over rows that something else reads."""
+"""Aggregates over rows that another action reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headrace.spark.sessions import materialize
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: Seconds for which the listener that delivers an observation is waited for: it runs behind the action.
+#: Seconds to wait for the listener that delivers an observation after the action.
 _DELIVERY_SECONDS = 10
 
 
 class Observation:
-    """Aggregates over a DataFrame, taken while something else reads it."""
+    """Aggregates over a DataFrame, computed while another action reads it."""
 
     def __init__(self, **aggregates: Column) -> None:
         from pyspark.sql import Observation as SparkObservation
@@ -25,11 +25,11 @@ class Observation:
         self._observation, self._aggregates = SparkObservation(), aggregates
 
     def observe(self, frame: DataFrame) -> DataFrame:
-        """The frame, which takes the aggregates when it is read."""
+        """Return the frame with the aggregates attached; they are computed when it is read."""
         return frame.observe(self._observation, *[column.alias(name) for name, column in self._aggregates.items()])
 
     def result(self) -> dict[str, Any]:
-        """The aggregates, once the DataFrame has been read; empty when Spark does not deliver them."""
+        """Return the aggregates after the DataFrame was read; empty if Spark does not deliver them."""
         result: dict[str, Any] = {}
         waiter = threading.Thread(target=lambda: result.update(self._observation.get), daemon=True)
         waiter.start()
@@ -39,13 +39,13 @@ class Observation:
 
 @contextmanager
 def materialize_with(frame: DataFrame, **aggregates: Column) -> Iterator[tuple[DataFrame, dict[str, Any]]]:
-    """The rows as ``materialize`` gives them, and aggregates over them by name that are taken while they are read.
+    """Yield the rows of ``materialize`` and aggregates over them by name, computed while they are read.
 
-    Values are numbers, texts, times or null: of lists Spark gives Python none.
+    Values are numbers, strings, times or null; Spark does not deliver lists to Python.
     """
     observation = Observation(**aggregates)
     with materialize(observation.observe(frame)) as kept:
-        # What Spark does not deliver takes a job more.
+        # Without an observation, the aggregates need one more job.
         yield kept, observation.result() or _aggregate(kept, aggregates)
 
 

@@ -1,4 +1,4 @@
-"""Values that take part in a plan without being seen in it."""
+"""Literals whose values do not appear in plans."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-#: Names the views: the same name for the same text in this process, which tells nobody anything about the text.
-_NAMING = secrets.token_bytes(32)
+#: Key of the view names: the same value has the same name in this process, and the name reveals nothing about the value.
+_KEY = secrets.token_bytes(32)
 
 
 def secret_literal(spark: SparkSession, text: str) -> Column:
-    """``text`` as a column whose value no ``explain``, event log or error shows.
+    """Return ``text`` as a column whose value is hidden from ``explain``, the event log and errors.
 
-    A literal would be printed with the plan. This is a subquery on a one-row relation, and relations print no rows.
-    It leaves a temporary view in ``spark``.
+    A literal is printed with its plan. This column is a subquery on a one-row relation, which prints no rows.
+    It creates a temporary view in ``spark``.
     """
     from pyspark.sql import functions as F
 
-    jvm: Any = spark._jvm  # noqa: SLF001 - from Python rows, PySpark would start a worker for this one value
-    view = "_headrace_hidden_" + hmac.new(_NAMING, text.encode(), hashlib.sha256).hexdigest()[:32]
+    jvm: Any = spark._jvm  # noqa: SLF001 - for Python rows, PySpark starts a worker process
+    view = "_headrace_hidden_" + hmac.new(_KEY, text.encode(), hashlib.sha256).hexdigest()[:32]
     cells = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]  # noqa: SLF001
     cells[0] = text
     rows = jvm.java.util.ArrayList()

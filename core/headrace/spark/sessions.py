@@ -1,4 +1,4 @@
-"""Sessions of headrace's own, cloned from the caller's: what is set on them the caller never sees."""
+"""headrace's sessions, cloned from the caller's session, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -8,43 +8,42 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from headrace.spark.jvm_cache import cache_jvm_lookups
-from headrace.spark.py4j_quickack import enable_tcp_quickack
+from headrace.spark.tuning import tune_py4j
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-#: A Java option: methods of more than 8,000 bytes are compiled like others.
+#: Java option to compile methods of more than 8,000 bytes too.
 HUGE_METHODS = "-XX:-DontCompileHugeMethods"
 
-#: The same SQL on every Spark line: a value that cannot be cast is null, and headrace decides what becomes of it.
+#: The same SQL semantics on every Spark version: an invalid cast returns null, and headrace handles it.
 _CONF = {
     "spark.sql.ansi.enabled": "false",
-    # A write that turns out to change nothing would lose the part of its plan that counts what came in.
+    # Without this, Spark removes the part of a plan that counts input rows if the write changes nothing.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
-    # Both write out what a join's key is made from, each mention anew: of records with many columns, without end.
+    # Both repeat the expression of a join key at each reference, which grows without bound for records with many columns.
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
-    # What it finds out of each column is carried through every step, and compared with that of every other.
+    # It carries constraints of each column through every step and compares them with those of every other column.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Names of columns are in texts of SQL, and one may have `${…}` in it.
+    # Column names are part of SQL strings and may contain `${…}`.
     "spark.sql.variable.substitute": "false",
 }
 
 
 class Sessions:
-    """One clone per name, kept: a fresh session's first write costs a second or two."""
+    """Cached clones of a session by name, because the first write of a new session takes a second or two."""
 
     def __init__(self, spark: SparkSession, conf: Mapping[str, str] | None = None) -> None:
         self.spark, self._conf = spark, {**_CONF, **_limit(spark), **(conf or {})}
         self._clones: dict[str, SparkSession] = {}
-        cache_jvm_lookups(spark)
-        enable_tcp_quickack(spark)
+        tune_py4j(spark)
         self._lock = threading.Lock()
 
     def of(self, name: str) -> SparkSession:
+        """Return the clone with this name."""
         with self._lock:
             if name not in self._clones:
                 self._clones[name] = clone(self.spark, self._conf)
@@ -52,33 +51,40 @@ class Sessions:
 
 
 def _limit(spark: SparkSession) -> dict[str, str]:
-    """Without that option, a plan whose steps are one method that Java never compiles is slower than its steps alone."""
+    """Return the limit for generated methods that is needed if HUGE_METHODS is missing.
+
+    Without the option, Java never compiles a large method, and splitting it is faster.
+    """
     context = spark.sparkContext
-    places = ["driver", *([] if str(context.master).startswith("local") else ["executor"])]
-    options = [context.getConf().get(f"spark.{place}.extraJavaOptions") or "" for place in places]
-    return {} if all(HUGE_METHODS in said for said in options) else {"spark.sql.codegen.hugeMethodLimit": "8000"}
+    roles = ["driver", *([] if str(context.master).startswith("local") else ["executor"])]
+    options = [context.getConf().get(f"spark.{role}.extraJavaOptions") or "" for role in roles]
+    return (
+        {}
+        if all(HUGE_METHODS in configured for configured in options)
+        else {"spark.sql.codegen.hugeMethodLimit": "8000"}
+    )
 
 
 def clone(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """A session with the caller's settings and catalogs, whose own settings are its own."""
+    """Return a session with the caller's settings and catalogs and with independent settings of its own."""
     from pyspark.rdd import RDD
     from pyspark.sql import SparkSession
 
     to_df = getattr(RDD, "toDF", None)
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
-    if to_df is not None:  # PySpark binds RDD.toDF to the newest session: give it back to the caller's
+    if to_df is not None:  # PySpark binds RDD.toDF to the newest session; restore the caller's
         setattr(RDD, "toDF", to_df)  # noqa: B010 - mypy knows it as a method
     for key, value in conf.items():
-        if session.conf.isModifiable(key):  # others were for whoever built the session
+        if session.conf.isModifiable(key):  # static settings cannot change
             session.conf.set(key, value)
     return session
 
 
 def is_stopped(spark: SparkSession) -> bool:
-    """Whether nothing can be run in a session any more, because Spark was told to end. A JVM that is gone was not told."""
+    """Return whether a session was stopped. False if its JVM was lost without a stop."""
     from py4j.protocol import Py4JError
 
-    context = spark.sparkContext._jsc  # noqa: SLF001 - PySpark has no word for it
+    context = spark.sparkContext._jsc  # noqa: SLF001 - PySpark has no public API for this
     try:
         return context is None or bool(context.sc().isStopped())
     except (Py4JError, OSError):
@@ -86,8 +92,8 @@ def is_stopped(spark: SparkSession) -> bool:
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
-    """Whether a session's JVM finds a class."""
-    jvm = spark._jvm  # noqa: SLF001 - the only way to ask the JVM
+    """Return whether a session's JVM can load a class."""
+    jvm = spark._jvm  # noqa: SLF001 - PySpark has no public API for the JVM
     assert jvm is not None
     try:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
@@ -97,34 +103,34 @@ def has_class(spark: SparkSession, name: str) -> bool:
 
 
 def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same DataFrame in another session; a cached one stays cached."""
+    """Return the same DataFrame in another session. Cached data stays cached."""
     name = "headrace_" + uuid.uuid4().hex
     frame.createGlobalTempView(name)
     try:
         return session.table(f"{global_temp(session)}.{name}")
     finally:
-        # PySpark's own way would empty the cache of what the view shows.
+        # PySpark's method would also clear the cache of the view's data.
         frame.sparkSession._jsparkSession.sessionState().catalog().dropGlobalTempView(name)  # noqa: SLF001
 
 
 @contextmanager
 def materialize(frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows, read now and kept meanwhile, as a plan of its own: what is made of them reads what they come from no more.
+    """Read the rows once and yield them as a new plan that does not read their source again.
 
-    A cache would not do: MERGE refuses to read a plan twice that counts its rows, cached or not.
+    A cache is not enough: MERGE rejects reading a plan twice that counts its rows, cached or not.
     """
     kept = frame.localCheckpoint()
     try:
         yield kept
     finally:
-        kept._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - PySpark frees it at some time
+        kept._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001 - PySpark frees it only at garbage collection
 
 
 @contextmanager
 def read_once(frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows as a plan of its own, which makes them while it is read; and what observes them is told at the end.
+    """Yield the rows as a new plan that is computed while it is read, and complete its observations at the end.
 
-    For a library that reads its input once and not by an action of Spark's SQL, which alone would tell.
+    This is for a library that reads its input once without a Spark SQL action. Only such an action completes observations.
     """
     from pyspark.sql import DataFrame
 
@@ -133,10 +139,10 @@ def read_once(frame: DataFrame) -> Iterator[DataFrame]:
     rows = java.internalCreateDataFrame(execution.toRdd(), frame._jdf.schema(), False)  # noqa: SLF001
     yield DataFrame(rows, session)
     for listener in java.listenerManager().listListeners():
-        if "Observation" in listener.getClass().getName():  # others are told of the action that it is not
+        if "Observation" in listener.getClass().getName():  # other listeners expect a real action
             listener.onSuccess("read", execution, 0)
 
 
 def global_temp(session: SparkSession) -> str:
-    """The database of global temporary views."""
+    """Return the database of global temporary views."""
     return session.conf.get("spark.sql.globalTempDatabase", "global_temp") or "global_temp"

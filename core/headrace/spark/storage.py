@@ -1,4 +1,4 @@
-"""Small text files in a folder of any Hadoop filesystem, written whole or not at all."""
+"""Small text files in a folder of any Hadoop file system, written atomically."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: A file that is there for a moment; readers of tables pass over names like this.
+#: A temporary file. Readers of tables ignore names that start with an underscore.
 PROBE = "_headrace_check"
-#: In a folder that Spark has written to its end; and Spark's own note of it, which a setting of the cluster's may leave out.
-_WHOLE, _SUCCESS = "_headrace_whole", "_SUCCESS"
-#: What Hadoop calls object stores by: there a file is seen when its stream is closed, and never if it is not.
+#: Markers of a complete folder: headrace's, and Spark's own, which clusters may turn off.
+_COMPLETE, _SUCCESS = "_headrace_whole", "_SUCCESS"
+#: Hadoop's capability of object stores, where a file becomes visible only when its stream is closed.
 _ABORTABLE = "fs.capability.outputstream.abortable"
 
 
-def _path_alone(uri: str) -> str:
-    """A path without its scheme and host or bucket, which errors and users leave out or spell differently."""
+def _strip_scheme(uri: str) -> str:
+    """Return a path without scheme, host and bucket, which errors and users omit or spell differently."""
     return re.sub(r"^\w[\w+.-]*:(//[^/]*)?", "", uri)
 
 
 def qualify_path(spark: SparkSession, path: str) -> str:
-    """``path`` with its filesystem and from its root, as Hadoop understands it: ``lake/`` → ``file:/home/me/lake``."""
+    """Return ``path`` as Hadoop's absolute path with its file system: ``lake/`` → ``file:/home/me/lake``."""
     return Folder(spark, path).path
 
 
 def is_under(file: str, folder: str) -> bool:
-    """Whether a file that an error names lies in a folder, or in one that a glob means, as a user wrote it."""
-    fixed = re.split(r"[^/]*[*?{\[]", _path_alone(folder), maxsplit=1)[0].removeprefix("./").strip("/")
-    path = _path_alone(unquote(file)).strip("/") + "/"
+    """Return whether a file from an error is in a folder or a glob that the user configured."""
+    fixed = re.split(r"[^/]*[*?{\[]", _strip_scheme(folder), maxsplit=1)[0].removeprefix("./").strip("/")
+    path = _strip_scheme(unquote(file)).strip("/") + "/"
     is_relative = not folder.startswith("/") and ":" not in folder
     return f"/{fixed}/" in f"/{path}" if is_relative and fixed else path.startswith(f"{fixed}/" if fixed else "")
 
@@ -45,9 +45,9 @@ class Folder:
     """A folder of a local, HDFS or object-store path."""
 
     def __init__(self, spark: SparkSession, path: str, conf: Any = None) -> None:
-        """``conf``: Hadoop's, where somebody has it already: each one made holds a thousand settings of its own."""
+        """``conf``: an existing Hadoop configuration to share, because each new one copies a thousand settings."""
         self._spark = spark
-        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
+        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public API for Hadoop's FileSystem
         self._jvm: Any = jvm
         self._conf: Any = conf or spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         java = jvm.org.apache.hadoop.fs.Path(path)
@@ -55,15 +55,16 @@ class Folder:
 
     @property
     def is_in_store(self) -> bool:
-        """Whether it is in an object store: there a file is seen when its stream is closed."""
+        """Whether it is in an object store, where a file becomes visible when its stream is closed."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         return bool(path.getFileSystem(self._conf).hasPathCapability(path, _ABORTABLE))
 
     def folder(self, name: str) -> Folder:
+        """Return a folder in this folder."""
         return Folder(self._spark, f"{self.path}/{name}", self._conf)
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None when there is none."""
+        """Return the text of a file; None if it does not exist."""
         path = self._path(name)
         files = path.getFileSystem(self._conf)
         if not files.exists(path):
@@ -75,11 +76,11 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Creates or replaces a file; a reader sees the old text or the new one."""
+        """Create or replace a file atomically: a reader sees the old text or the new one."""
         self._put(name, text, replace=True)
 
     def create(self, name: str, text: str) -> bool:
-        """Creates a file; False when there is one, also when another process made it at the same moment."""
+        """Create a file. Return False if it exists, also if another process creates it at the same time."""
         from py4j.protocol import Py4JJavaError
 
         if self.read(name) is not None:
@@ -96,11 +97,11 @@ class Folder:
         path = self._path(name)
         files = path.getFileSystem(self._conf)
         if replace and str(files.getUri().getScheme()) == "file":
-            _put_here(Path(str(path.toUri().getPath())), text)
+            _put_local(Path(str(path.toUri().getPath())), text)
             return
         is_store = self.is_in_store
-        # To move a text to its place in a store would be to remove the old one first, and then to copy.
-        out = files.create(path, replace) if is_store else self._create_beside(files, path, replace=replace)
+        # In an object store, a rename deletes the old file first and then copies.
+        out = files.create(path, replace) if is_store else self._create_atomic(files, path, replace=replace)
         try:
             out.write(text.encode())
         except BaseException:
@@ -108,15 +109,15 @@ class Folder:
             raise
         out.close()
 
-    def _create_beside(self, files: Any, path: Any, *, replace: bool) -> Any:
-        """A stream to a file that is moved to ``path`` when it is closed."""
+    def _create_atomic(self, files: Any, path: Any, *, replace: bool) -> Any:
+        """Return a stream to a temporary file that is renamed to ``path`` when it is closed."""
         files.mkdirs(path.getParent())
         package = self._jvm.org.apache.spark.sql.execution.streaming
         stream = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$").create(path.getParent(), self._conf)
         return stream.createAtomic(path, replace)
 
     def names(self, *, hidden: bool = False) -> list[str]:
-        """The names of files and folders in it; empty when the folder is not there. ``hidden``: those too that readers pass over."""
+        """Return the names of its files and folders; empty if it does not exist. ``hidden`` includes names that readers ignore."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         files = path.getFileSystem(self._conf)
         if not files.exists(path):
@@ -125,7 +126,7 @@ class Folder:
         return sorted(name for name in names if hidden or not name.startswith((".", "_")))
 
     def list_files(self) -> list[str]:
-        """The paths from here of all files in it and below, those left out that are hidden; empty when the folder is not there."""
+        """Return the relative paths of all visible files in it and below; empty if it does not exist."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         files = path.getFileSystem(self._conf)
         if not files.exists(path):
@@ -137,38 +138,40 @@ class Folder:
         return sorted(path for path in paths if not path.rpartition("/")[2].startswith((".", "_")))
 
     def exists(self) -> bool:
+        """Return whether the folder exists."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         return bool(path.getFileSystem(self._conf).exists(path))
 
     def size(self, name: str) -> int:
-        """The bytes of a file, or of all files in a folder."""
+        """Return the size in bytes of a file, or of all files in a folder."""
         path = self._path(name)
         return int(path.getFileSystem(self._conf).getContentSummary(path).getLength())
 
     def mark_complete(self, name: str) -> None:
-        """Notes that a folder in it was written to its end."""
-        self.write(f"{name}/{_WHOLE}", "")
+        """Mark a folder in it as completely written."""
+        self.write(f"{name}/{_COMPLETE}", "")
 
     def is_complete(self, name: str) -> bool:
-        """Whether a folder in it was written to its end."""
-        return any(self.read(f"{name}/{note}") is not None for note in (_WHOLE, _SUCCESS))
+        """Return whether a folder in it is completely written."""
+        return any(self.read(f"{name}/{marker}") is not None for marker in (_COMPLETE, _SUCCESS))
 
     def move(self, name: str, path: str) -> None:
-        """Renames a file or folder in it to a whole path, which is not there."""
+        """Rename a file or folder in it to an absolute path that does not exist."""
         old, new = self._path(name), self._jvm.org.apache.hadoop.fs.Path(path)
         files = old.getFileSystem(self._conf)
         files.mkdirs(new.getParent())
         if not files.rename(old, new):
-            raise OSError(f"{old.toString()} could not be moved to {path}")
+            raise OSError(f"{old.toString()} could not be renamed to {path}")
 
     def delete(self, name: str) -> None:
+        """Delete a file or folder in it."""
         path = self._path(name)
         path.getFileSystem(self._conf).delete(path, True)
 
     def probe(self) -> str:
-        """Writes a file, lists and removes it, and the folders that were not there before; raises what the filesystem says.
+        """Write, list and delete a file to test the folder; remove the folders it created. Errors of the file system are raised.
 
-        Returns that it went well, in words. ConfigError where the listing lacks the file.
+        Return the result as text. ConfigError if the listing lacks the file.
         """
         path, missing = self._jvm.org.apache.hadoop.fs.Path(self.path), []
         files = path.getFileSystem(self._conf)
@@ -178,26 +181,26 @@ class Folder:
         self.write(PROBE, "")
         is_listed = PROBE in self.names(hidden=True)
         self.delete(PROBE)
-        for made in missing:
-            files.delete(made, False)
+        for created in missing:
+            files.delete(created, False)
         if not is_listed:
             raise ConfigError(
-                "a file that was just written is not in the listing of its folder",
+                "the listing of the folder lacks a file that was just written",
                 where=self.path,
-                fix="use a store that lists at once what was written, as S3 does since December 2020: tables that are found by "
-                "listings lose rows in others, and a run does not find the newest batch of its checkpoint",
+                fix="use an object store with consistent listings, as S3 has since December 2020; otherwise tables lose rows and a "
+                "run does not find the newest batch of its checkpoint",
             )
-        return f"{self.path}: may be written"
+        return f"{self.path}: writable"
 
     def make_private(self) -> None:
-        """On a local disk, makes it a folder that nobody else may enter, unless it is there."""
+        """Create the folder for this user only, if it is on a local disk and does not exist."""
         uri = self._jvm.org.apache.hadoop.fs.Path(self.path).toUri()
         if str(uri.getScheme()) == "file" and not (path := Path(str(uri.getPath()))).exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
 
     def make(self) -> None:
-        """Creates the folder and its parents; raises what the filesystem says when that is not allowed."""
+        """Create the folder and its parents. Errors of the file system are raised."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.path)
         path.getFileSystem(self._conf).mkdirs(path)
 
@@ -205,13 +208,13 @@ class Folder:
         return self._jvm.org.apache.hadoop.fs.Path(self.path, name)
 
 
-def _put_here(path: Path, text: str) -> None:
-    """On a local disk, where Hadoop removes the old file before it moves the new one into its place."""
+def _put_local(path: Path, text: str) -> None:
+    """Replace a file on a local disk, where Hadoop deletes the old file before it renames the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        made.write_bytes(text.encode())
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # of the old text
-        os.replace(made, path)  # noqa: PTH105 - what it is called everywhere
+        temporary.write_bytes(text.encode())
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # checksum of the old text
+        os.replace(temporary, path)  # noqa: PTH105 - Path.replace hides that it is atomic
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

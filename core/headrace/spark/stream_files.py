@@ -1,4 +1,4 @@
-"""The files that Spark keeps of a stream in its checkpoint: by what it writes them."""
+"""Selection of Spark's file manager for the checkpoint of a stream."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 FOR_DISKS = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
-#: Of Spark's module for stores. It refuses any other place.
+#: Part of spark-hadoop-cloud. It rejects file systems other than object stores.
 FOR_STORES = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-#: The setting is the session's: two streams may have checkpoints in places of two kinds, and start in two threads.
+#: Guards the session's setting, because streams in other threads may have checkpoints on other file systems.
 _starting = threading.Lock()
 
 
 @contextmanager
 def choose_file_manager(spark: SparkSession, checkpoint: Folder) -> Iterator[None]:
-    """While a stream starts: Spark writes its checkpoint by what suits the place, unless somebody has said by what.
+    """Set the file manager that suits the checkpoint's file system while a stream starts, unless the user configured one.
 
-    Else it would run ``readlink`` sixteen times for a batch on a local disk. In a store it would write each file under another name and
-    move it there, with 25 requests; Spark's module for stores, where it is there, puts it in its place with 11.
+    By default, Spark runs ``readlink`` sixteen times per batch on a local disk. In an object store it writes each file under another
+    name and renames it, with 25 requests; the file manager of spark-hadoop-cloud writes it in place with 11.
     """
     with _starting:
         manager = _find_manager(spark, checkpoint) if spark.conf.get(FILE_MANAGER, None) is None else None
@@ -42,7 +42,7 @@ def choose_file_manager(spark: SparkSession, checkpoint: Folder) -> Iterator[Non
 
 
 def _find_manager(spark: SparkSession, checkpoint: Folder) -> str | None:
-    """None where Spark's own choice is as good."""
+    """Return the class of the file manager; None for Spark's default."""
     if checkpoint.path.startswith("file:"):
         return FOR_DISKS
     return FOR_STORES if checkpoint.is_in_store and has_class(spark, FOR_STORES) else None

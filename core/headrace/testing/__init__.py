@@ -1,33 +1,33 @@
-"""For plugin authors: what a plugin has to keep, as tests that ship with headrace (``pip install 'headrace[testing]'``).
+"""Test kits for plugin authors (``pip install 'headrace[testing]'``).
 
 ``headrace.testing.plugins``
-    ``PluginConformance``: subclass it in a test module, and pytest collects a test for what every plugin has to keep.
+    ``PluginConformance``: tests of the contract of every plugin. Subclass it in a test module, and pytest collects them.
 
 ``headrace.testing.sources``
-    ``SourceConformance``: the same for what a source of records has to keep.
+    ``SourceConformance``: tests of a source of records.
 
 ``headrace.testing.formats``
-    ``FormatConformance``: the same for what a format of single records has to keep.
+    ``FormatConformance``: tests of a format of single records.
 
 ``headrace.testing.dialects``
-    ``DialectConformance``: the same for what a dialect has to keep.
+    ``DialectConformance``: tests of a dialect.
 
 ``headrace.testing.transforms``
-    ``TransformConformance``: the same for what a transform has to keep.
+    ``TransformConformance``: tests of a transform.
 
 ``headrace.testing.sinks``
-    ``SinkConformance``: the same for everything that the sink claims.
+    ``SinkConformance``: tests of a sink and of each capability that it claims.
 
 ``headrace.testing.report``
-    A pytest plugin that says at the end what each plugin was asked by its kit, and how it did.
+    A pytest plugin that reports the results of the kits per plugin and capability.
 
 ``headrace.testing.spark``
-    The fixture ``headrace_spark``: a session built for the plugins that ``headrace_plugins`` returns.
+    The fixture ``headrace_spark``: a session for the plugins in the fixture ``headrace_plugins``.
 
 ``headrace.testing.records``
-    ``Records``, a source of the records that a test gives: for formats, dialects and transforms.
+    ``Records``, a source of given records, for tests of formats, dialects and transforms.
 
-Nothing here is loaded by itself. A ``conftest.py`` names what it uses::
+Nothing here is loaded automatically. A ``conftest.py`` lists what it uses::
 
     import pytest
     from headrace_acme import AcmeSink
@@ -54,5 +54,5 @@ _ASSERTING = (
     "tables",
     "_internal.values",
 )
-# Without it a failing assertion of the kit says nothing of the values.
+# Without it, a failing assertion of a kit does not show the values.
 pytest.register_assert_rewrite(*(f"headrace.testing.{name}" for name in _ASSERTING))

@@ -1,4 +1,4 @@
-"""What a dialect has to keep, as tests.
+"""Test kit for dialects.
 
 ::
 
@@ -14,7 +14,7 @@
         def config(self, folder):
             return {}
 
-The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+The fixture ``headrace_spark``, a Spark session, comes from ``headrace.testing.spark`` or from your ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Event = Mapping[str, Any] | None
 
 _TOPIC = "kit.people"
 _ARRIVALS = 3
-#: headrace's own columns of every change.
+#: headrace's metadata columns of every change.
 _COLUMNS = {
     C.OP: "string",
     C.DELETED: "boolean",
@@ -64,85 +64,85 @@ _orders = applies_if(lambda kit: kit.has_order)
 
 
 class DialectConformance(PluginConformance):
-    """Subclass it, and pytest collects what applies to ``plugin_class``."""
+    """Tests of a dialect. Subclass it, and pytest collects the tests that apply to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Dialect]]
-    #: The fields of events, in SQL.
+    #: Schema of an event's value, in SQL.
     schema: ClassVar[str]
-    #: Events in the order in which the database made the changes, each with its op, if it says one, and what is known of its row.
+    #: Events in commit order, each with its expected op (None if it has none) and the known values of its row.
     history: ClassVar[Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]]]
-    #: Events of the shape that mean nothing.
+    #: Events with a matching schema and an invalid content.
     malformed: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    #: The key's columns, as a rule of ``tables:`` names them.
+    #: Key columns, as in a rule of ``tables:``.
     key: ClassVar[tuple[str, ...]] = ("id",)
-    #: Fields of events, in SQL, that are not of this shape.
+    #: Schemas, in SQL, that the dialect does not match.
     other_shapes: ClassVar[Sequence[str]] = ("id int, name string", "other int")
-    #: Whether events say in which order the database made the changes; False where that is where they lie.
+    #: Whether events contain the commit order. False if only their offsets define it.
     has_order: ClassVar[bool] = True
 
     @pytest.fixture
-    def bench(self, headrace_spark: SparkSession, tmp_path: Path) -> Bench:
-        """Events as the engine gives them, and what the dialect makes of them."""
-        return Bench(self, self.plugin_class(self.config(tmp_path)), headrace_spark)
+    def harness(self, headrace_spark: SparkSession, tmp_path: Path) -> DialectHarness:
+        """Return a harness that passes events to the dialect like the engine."""
+        return DialectHarness(self, self.plugin_class(self.config(tmp_path)), headrace_spark)
 
-    def test_it_knows_its_own_shape_alone(self, bench: Bench) -> None:
-        assert self.plugin_class.matches(bench.schema)
+    def test_dialect_matches_only_its_own_schema(self, harness: DialectHarness) -> None:
+        assert self.plugin_class.matches(harness.schema)
         for other in self.other_shapes:
-            assert not self.plugin_class.matches(bench.parse(other)), other
+            assert not self.plugin_class.matches(harness.parse(other)), other
 
-    def test_events_become_changes(self, bench: Bench) -> None:
-        for (_, op, row), found in zip(self.history, bench.collect(*bench.events), strict=True):
+    def test_events_become_changes(self, harness: DialectHarness) -> None:
+        for (_, op, row), found in zip(self.history, harness.collect(*harness.events), strict=True):
             assert (found[C.OP], found[C.DELETED], found[C.ERROR]) == (op, op == "d", None)
             images = [found[name] for name in ("after", "before") if name in found and found[name] is not None] or [
                 found
             ]
             assert {name: images[0][name] for name in row} == dict(row)
 
-    def test_changes_have_headraces_columns(self, bench: Bench) -> None:
-        frame = bench.changes(bench.frame(*bench.events)).frame
+    def test_changes_have_the_metadata_columns(self, harness: DialectHarness) -> None:
+        frame = harness.changes(harness.frame(*harness.events)).frame
         types = {field.name: field.dataType.simpleString() for field in frame.schema}
         assert {name: types.get(name) for name in _COLUMNS} == _COLUMNS
-        for (_, _, row), found in zip(self.history, bench.collect(*bench.events), strict=True):
+        for (_, _, row), found in zip(self.history, harness.collect(*harness.events), strict=True):
             assert {name: found[C.KEY][name] for name in self.key} == {name: row[name] for name in self.key}
 
     @_orders
-    def test_positions_sort_as_history_did_however_it_arrives(self, bench: Bench) -> None:
-        chance = random.Random(7)  # noqa: S311 - the same order each time
+    def test_positions_sort_in_commit_order(self, harness: DialectHarness) -> None:
+        rng = random.Random(7)  # noqa: S311 - a fixed order
         numbers = list(range(len(self.history)))
         for _ in range(_ARRIVALS):
-            chance.shuffle(numbers)
-            found = bench.collect(*[bench.events[number] for number in numbers])
+            rng.shuffle(numbers)
+            found = harness.collect(*[harness.events[number] for number in numbers])
             positions = [change[C.POSITION] for change in found]
             assert all(isinstance(position, str) for position in positions)
             assert len(set(positions)) == len(positions), "two changes have the same position"
             assert sorted(numbers, key=lambda number: positions[numbers.index(number)]) == sorted(numbers)
 
-    def test_what_means_nothing_is_a_dead_letter_alone(self, bench: Bench) -> None:
-        events = [*bench.events, *self.malformed, *bench.events]
-        found = bench.collect(*events)
-        assert [change[C.RAW] for change in found] == [bench.raw(event) for event in events]
-        wrong = range(len(bench.events), len(bench.events) + len(self.malformed))
-        assert [place for place, change in enumerate(found) if change[C.ERROR]] == list(wrong)
+    def test_malformed_event_becomes_one_dead_letter(self, harness: DialectHarness) -> None:
+        events = [*harness.events, *self.malformed, *harness.events]
+        found = harness.collect(*events)
+        assert [change[C.RAW] for change in found] == [harness.raw(event) for event in events]
+        malformed = range(len(harness.events), len(harness.events) + len(self.malformed))
+        assert [index for index, change in enumerate(found) if change[C.ERROR]] == list(malformed)
 
-    def test_what_could_not_be_decoded_stays_a_dead_letter(self, bench: Bench) -> None:
-        found = bench.collect(None, *bench.events, error=RejectReason.UNDECODABLE)
-        assert [change[C.ERROR] for change in found] == [RejectReason.UNDECODABLE, *[None] * len(bench.events)]
-        assert found[0][C.RAW] == bench.raw(None)
+    def test_undecodable_record_stays_a_dead_letter(self, harness: DialectHarness) -> None:
+        found = harness.collect(None, *harness.events, error=RejectReason.UNDECODABLE)
+        assert [change[C.ERROR] for change in found] == [RejectReason.UNDECODABLE, *[None] * len(harness.events)]
+        assert found[0][C.RAW] == harness.raw(None)
 
-    def test_a_tombstone_is_no_change(self, bench: Bench) -> None:
-        assert len(bench.collect(*bench.events, None)) == len(bench.events)
+    def test_tombstone_is_not_a_change(self, harness: DialectHarness) -> None:
+        assert len(harness.collect(*harness.events, None)) == len(harness.events)
 
-    def test_it_reads_what_it_asks_for(self, bench: Bench) -> None:
-        wanted = bench.dialect.read_schema(bench.schema, key=self.key, whole_before=True)
-        assert bench.collect(*bench.events, wanted=wanted) == bench.collect(*bench.events)
+    def test_read_schema_contains_all_required_fields(self, harness: DialectHarness) -> None:
+        wanted = harness.dialect.read_schema(harness.schema, key=self.key, whole_before=True)
+        assert harness.collect(*harness.events, wanted=wanted) == harness.collect(*harness.events)
 
-    def test_it_stays_in_the_jvm(self, bench: Bench) -> None:
-        plan = str(bench.changes(bench.frame(*bench.events)).frame._jdf.queryExecution())  # noqa: SLF001 - PySpark prints it
+    def test_plan_runs_no_python(self, harness: DialectHarness) -> None:
+        plan = str(harness.changes(harness.frame(*harness.events)).frame._jdf.queryExecution())  # noqa: SLF001 - PySpark only prints plans
         assert not PYTHON.search(plan), plan
 
 
-class Bench:
-    """Events of one topic in one partition, and the dialect."""
+class DialectHarness:
+    """Harness of a dialect with events of one topic and partition."""
 
     def __init__(self, kit: DialectConformance, dialect: Dialect, session: SparkSession) -> None:
         self._kit, self.dialect, self._session = kit, dialect, session
@@ -150,14 +150,15 @@ class Bench:
         self.schema = self.parse(kit.schema)
 
     def parse(self, schema: str) -> StructType:
+        """Parse a schema in SQL."""
         return make_frame(self._session, schema, []).schema
 
     def raw(self, event: Event) -> bytes:
-        """The bytes of an event: what is kept of it when it means nothing."""
+        """Return the raw bytes of an event, which its dead letter contains."""
         return repr(event).encode()
 
     def frame(self, *events: Event, error: str | None = None, wanted: StructType | None = None) -> DataFrame:
-        """Events as they lie in the source. ``error``: of those that are None, which are tombstones without one."""
+        """Return events in source order. None is a tombstone, or a record with ``error``."""
         schema = f"{E.VALUE} struct<{self._kit.schema}>, {E.PARTITION} int, {E.OFFSET} bigint, {E.PLACE} string"
         rows = [
             {
@@ -174,10 +175,11 @@ class Bench:
         return frame if wanted is None else frame.withColumn(E.VALUE, frame[E.VALUE].cast(wanted))
 
     def changes(self, frame: DataFrame) -> Changes:
+        """Return the dialect's changes."""
         events = Events(_TOPIC, frame.schema[E.VALUE].dataType, lambda session, wanted: frame)  # type: ignore[arg-type]  # a struct
         return self.dialect.changes(events, frame, self._kit.key)
 
-    def collect(self, *events: Event, **how: Any) -> list[dict[str, Any]]:
-        """The changes as plain values, as they lie in the source."""
-        rows = self.changes(self.frame(*events, **how)).frame.collect()
+    def collect(self, *events: Event, **options: Any) -> list[dict[str, Any]]:
+        """Return the changes as plain values in source order."""
+        rows = self.changes(self.frame(*events, **options)).frame.collect()
         return [plain(row) for row in sorted(rows, key=lambda row: row[C.OFFSET])]

@@ -1,4 +1,4 @@
-"""What a format of single records has to keep, as tests.
+"""Test kit for formats of single records.
 
 ::
 
@@ -10,7 +10,7 @@
         def config(self, folder):
             return {"columns": "id int, name string"}
 
-The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+The fixture ``headrace_spark``, a Spark session, comes from ``headrace.testing.spark`` or from your ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TOPIC = "kit.people"
 
 @dataclass(frozen=True)
 class Decoded:
-    """What became of a record."""
+    """Result of decoding one record."""
 
     row: Mapping[str, Any] | None
     error: str | None
@@ -50,72 +50,77 @@ class Decoded:
 
 
 class FormatConformance(PluginConformance):
-    """Subclass it, and pytest collects the tests of ``plugin_class``."""
+    """Tests of a format. Subclass it, and pytest collects the tests of ``plugin_class``."""
 
     plugin_class: ClassVar[type[Format]]
-    #: A record, and the row that it is.
+    #: Records and their expected rows.
     golden: ClassVar[Sequence[tuple[bytes, Mapping[str, Any]]]]
-    #: Records that cannot be read.
+    #: Records that the format cannot decode.
     malformed: ClassVar[Sequence[bytes]]
 
     @pytest.fixture
-    def bench(self, headrace_spark: SparkSession, tmp_path: Path) -> Bench:
-        """Batches of records, and what a run knows of their topic."""
-        return Bench(self.plugin_class(self.config(tmp_path)), headrace_spark)
+    def harness(self, headrace_spark: SparkSession, tmp_path: Path) -> FormatHarness:
+        """Return a harness that decodes batches of one topic."""
+        return FormatHarness(self.plugin_class(self.config(tmp_path)), headrace_spark)
 
-    def test_records_become_rows(self, bench: Bench) -> None:
+    def test_records_become_rows(self, harness: FormatHarness) -> None:
         values = [value for value, _ in self.golden]
-        assert bench.decode(*values) == [Decoded(_fill(row, bench), None, value) for value, row in self.golden]
+        assert harness.decode(*values) == [Decoded(_fill(row, harness), None, value) for value, row in self.golden]
 
-    def test_a_record_is_read_alike_in_any_company(self, bench: Bench) -> None:
+    def test_record_decodes_the_same_in_any_batch(self, harness: FormatHarness) -> None:
         values = [value for value, _ in self.golden]
-        together = bench.decode(*values)
-        assert bench.decode(*reversed(values)) == together[::-1]
-        assert [one for value in (values[0], values[-1]) for one in bench.decode(value)] == [together[0], together[-1]]
+        together = harness.decode(*values)
+        assert harness.decode(*reversed(values)) == together[::-1]
+        assert [record for value in (values[0], values[-1]) for record in harness.decode(value)] == [
+            together[0],
+            together[-1],
+        ]
 
-    def test_what_cannot_be_read_is_a_dead_letter_alone(self, bench: Bench) -> None:
+    def test_undecodable_record_becomes_one_dead_letter(self, harness: FormatHarness) -> None:
         good = [value for value, _ in self.golden]
-        found = bench.decode(*good, *self.malformed, *good)
-        assert [one.raw for one in found] == [*good, *self.malformed, *good], "a dead letter keeps its bytes"
-        places = range(len(good), len(good) + len(self.malformed))
-        assert [place for place, one in enumerate(found) if one.error] == list(places)
+        found = harness.decode(*good, *self.malformed, *good)
+        assert [record.raw for record in found] == [*good, *self.malformed, *good], "a dead letter keeps its bytes"
+        malformed = range(len(good), len(good) + len(self.malformed))
+        assert [index for index, record in enumerate(found) if record.error] == list(malformed)
 
-    def test_a_tombstone_is_no_row_and_no_error(self, bench: Bench) -> None:
+    def test_tombstone_yields_neither_row_nor_error(self, harness: FormatHarness) -> None:
         value, _ = self.golden[0]
-        assert bench.decode(value, None)[1] == Decoded(None, None, None)
+        assert harness.decode(value, None)[1] == Decoded(None, None, None)
 
-    def test_what_is_not_wanted_is_not_read(self, bench: Bench) -> None:
+    def test_unrequested_columns_are_not_decoded(self, harness: FormatHarness) -> None:
         values = [value for value, _ in self.golden]
-        whole = bench.decode(*values)
-        for name in bench.schema.names:
-            found = bench.decode(*values, wanted=name)
-            assert [one.row for one in found] == [{name: one.row[name]} for one in whole if one.row is not None]
+        complete = harness.decode(*values)
+        for name in harness.schema.names:
+            found = harness.decode(*values, wanted=name)
+            assert [record.row for record in found] == [
+                {name: record.row[name]} for record in complete if record.row is not None
+            ]
 
-    def test_its_schema_outlasts_a_batch_that_says_nothing(self, bench: Bench) -> None:
-        bench.decode(*[value for value, _ in self.golden])
-        schema = bench.schema
-        bench.decode(None)
-        assert bench.schema == schema
-        bench.decode(*self.malformed)
-        assert bench.schema == schema
+    def test_schema_is_kept_after_a_batch_without_rows(self, harness: FormatHarness) -> None:
+        harness.decode(*[value for value, _ in self.golden])
+        schema = harness.schema
+        harness.decode(None)
+        assert harness.schema == schema
+        harness.decode(*self.malformed)
+        assert harness.schema == schema
 
-    def test_it_stays_in_the_jvm(self, bench: Bench) -> None:
-        bench.decode(*[value for value, _ in self.golden])
-        assert not PYTHON.search(bench.plan), bench.plan
+    def test_plan_runs_no_python(self, harness: FormatHarness) -> None:
+        harness.decode(*[value for value, _ in self.golden])
+        assert not PYTHON.search(harness.plan), harness.plan
 
 
-class Bench:
-    """Decodes batches of one topic as the engine does, and remembers of it what a run remembers."""
+class FormatHarness:
+    """Harness of a format that decodes batches of one topic like the engine and keeps its schemas like a run."""
 
     def __init__(self, plugin: Format, session: SparkSession) -> None:
         self._plugin, self._session = plugin, session
         self._schemas = SchemaLog()
-        #: Of the last batch that had a schema.
+        #: Schema of the last batch that had one.
         self.schema: StructType
         self.plan = ""
 
     def decode(self, *values: bytes | None, wanted: str | None = None) -> list[Decoded]:
-        """A batch, in its order. ``wanted``: the one column that a pipeline needs."""
+        """Decode a batch in order. ``wanted``: the only column that the pipeline needs."""
         from pyspark.sql.types import StructType
 
         source = Records(_TOPIC, *values)
@@ -132,11 +137,11 @@ class Bench:
 
     def _load(self, events: Events, schema: StructType) -> list[Decoded]:
         frame = events.load(self._session, schema)
-        self.plan = str(frame._jdf.queryExecution())  # noqa: SLF001 - PySpark prints it
+        self.plan = str(frame._jdf.queryExecution())  # noqa: SLF001 - PySpark only prints plans
         rows = sorted(frame.select(E.VALUE, E.ERROR, E.RAW, E.OFFSET).collect(), key=lambda row: row[E.OFFSET])
         return [Decoded(plain(row[E.VALUE]), row[E.ERROR], plain(row[E.RAW])) for row in rows]
 
 
-def _fill(row: Mapping[str, Any], bench: Bench) -> Mapping[str, Any]:
-    """With null for the columns that others have."""
-    return {**dict.fromkeys(bench.schema.names), **row}
+def _fill(row: Mapping[str, Any], harness: FormatHarness) -> Mapping[str, Any]:
+    """Return the row with null for missing columns."""
+    return {**dict.fromkeys(harness.schema.names), **row}

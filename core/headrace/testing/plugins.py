@@ -1,12 +1,12 @@
-"""What every plugin has to keep, as tests.
+"""Test kit for all plugins.
 
-A plugin's author subclasses the kit of its kind, or for a login or a catalog this one::
+Subclass the kit of your plugin's kind. For an auth provider, a catalog or a file system, subclass this one::
 
     class TestAcmeLogin(PluginConformance):
         plugin_class = AcmeLogin
 
         def config(self, folder):
-            return {"user": "acme", "password": "a secret of acme's"}
+            return {"user": "acme", "password": "s3cret"}
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from headrace.testing._internal.claims import collect_what_applies
 
 _UNKNOWN = "no_such_option"
 _MUTABLE = (list, dict, set, bytearray)
-#: Unpickles a plugin where nothing of headrace's or of Spark's runs, and no network is.
+#: Unpickles a plugin in a new process without Spark and without a network.
 _WORKER = """
 import pickle, socket, sys
 
 def refuse(*_, **__):
-    raise AssertionError("importing the plugin's module reaches for a network")
+    raise AssertionError("importing the plugin's module opens a network connection")
 
 socket.socket.connect = refuse
 plugin = pickle.load(sys.stdin.buffer)
-assert "pyspark" not in sys.modules, "importing the plugin's module imports pyspark: do so in the functions that use it"
+assert "pyspark" not in sys.modules, "importing the plugin's module imports pyspark; import it in the functions that use it"
 print(repr(plugin.config), end="")
 """
 
 
 class PluginConformance(ABC):
-    """Subclass it, and pytest collects what applies to ``plugin_class``."""
+    """Tests of any plugin. Subclass it, and pytest collects the tests that apply to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Plugin]]
-    #: Options that the plugin refuses, each in the place of what ``config`` gives: ``{"path": "/not/there"}``.
+    #: Invalid options. Each entry overrides the options of ``config``: ``{"path": "/not/there"}``.
     refused: ClassVar[Sequence[Mapping[str, Any]]] = ()
 
     @abstractmethod
     def config(self, folder: Path) -> Mapping[str, Any]:
-        """Options with which the plugin works. What they name may be made in ``folder``, which is empty."""
+        """Return valid options. Files that they name may be created in ``folder``, which is empty."""
 
     def use(self, plugin: Any) -> None:
-        """Asks the plugin what a pipeline asks it before it starts."""
+        """Call the methods of the plugin that a pipeline calls before it starts."""
         plugin.check()
         list(plugin.warnings())
         plugin.session_conf()
@@ -78,64 +78,64 @@ class PluginConformance(ABC):
 
     @pytest.fixture
     def plugin(self, tmp_path: Path) -> Any:
-        """The plugin with a folder of its own."""
+        """Return the plugin with its own folder."""
         return self.plugin_class(self.config(tmp_path))
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_plugin_is_registered_under_its_name(self) -> None:
         item = self._registration()
         PluginRegistry().load(item)
         try_construction(item, self.plugin_class)
         if item.name in registry().names(item.kind):
-            assert registry().get(item.kind, item.name) is self.plugin_class, "another plugin has its name"
+            assert registry().get(item.kind, item.name) is self.plugin_class, "another plugin has the same name"
 
-    def test_its_options_are_documented(self) -> None:
+    def test_options_are_documented(self) -> None:
         schema = plugin_schema(self._registration(), self.plugin_class)
         model = self.plugin_class.Config
         if not model.model_fields:
             return
-        assert vars(model).get("__doc__"), f"{model.__name__} does not say what it is"
+        assert vars(model).get("__doc__"), f"{model.__name__} has no docstring"
         options = schema["properties"]
-        silent = [key for key in model.keys() if not options.get(key, {}).get("description")]  # noqa: SIM118 - no mapping
-        assert not silent, "no `#:` comment says what these are"
+        undocumented = [key for key in model.keys() if not options.get(key, {}).get("description")]  # noqa: SIM118 - not a mapping
+        assert not undocumented, "these options have no docstring"
 
-    def test_a_wrong_option_is_named_with_its_fix(self, tmp_path: Path) -> None:
+    def test_invalid_option_is_reported_with_a_fix(self, tmp_path: Path) -> None:
         options = self.config(tmp_path)
         assert self._refuse(options) is None
         required = [f.alias or name for name, f in self.plugin_class.Config.model_fields.items() if f.is_required()]
-        wrong: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+        invalid: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
             *(({key: None}, {name: options[name] for name in options if name != key}) for key in required),
-            *((one, {**options, **one}) for one in self.refused),
+            *((override, {**options, **override}) for override in self.refused),
         ]
         if not any(
             fnmatchcase(_UNKNOWN, pattern) for pattern in self.plugin_class.Config.passthrough_patterns(options)
         ):
-            wrong.append(({_UNKNOWN: 1}, {**options, _UNKNOWN: 1}))
-        for named, block in wrong:
+            invalid.append(({_UNKNOWN: 1}, {**options, _UNKNOWN: 1}))
+        for overrides, block in invalid:
             error = self._refuse(block)
-            assert isinstance(error, ConfigError), f"{named} is not refused"
-            assert any(name in str(error) for name in named), "the error does not name the option"
-            assert "fix:" in str(error), "the error does not say what to do"
+            assert isinstance(error, ConfigError), f"{overrides} is not rejected"
+            assert any(name in str(error) for name in overrides), "the error does not name the option"
+            assert "fix:" in str(error), "the error has no fix"
 
-    def test_its_secrets_are_shown_nowhere(
+    def test_secrets_are_never_printed(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
     ) -> None:
         model = self.plugin_class.Config
         for name, field in model.model_fields.items():
             is_open_text = "str" in str(field.annotation) and "SecretStr" not in str(field.annotation)
-            assert not (has_secret_name(name) and is_open_text), f"{name} is called like a secret: make it a SecretStr"
+            assert not (has_secret_name(name) and is_open_text), f"{name} has the name of a secret; make it a SecretStr"
         for options, secrets in self._list_secrets(self.config(tmp_path)):
             plugin = self.plugin_class(dict(options))
             self.use(plugin)
             out, err = capfd.readouterr()
             shown = [repr(plugin), str(plugin), repr(plugin.config), str(plugin.config), *plugin.warnings()]
             shown += [out, err, caplog.text, str(self._refuse({**options, _UNKNOWN: 1}))]
-            shown += [str(self._refuse({**options, **wrong})) for wrong in self.refused]
+            shown += [str(self._refuse({**options, **override})) for override in self.refused]
             for text in shown:
                 assert not any(secret in text for secret in secrets), text
 
-    def test_construction_runs_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_constructor_has_no_side_effects(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object, **__: object) -> None:
-            raise AssertionError("construction reaches for Spark or for a network")
+            raise AssertionError("the constructor uses Spark or a network")
 
         config = self.config(tmp_path)
         before = sorted(tmp_path.rglob("*"))
@@ -146,10 +146,10 @@ class PluginConformance(ABC):
             self.plugin_class(config)
         assert sorted(tmp_path.rglob("*")) == before
 
-    def test_it_goes_to_another_process(self, plugin: Any) -> None:
-        twin = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - our own
-        assert type(twin) is self.plugin_class
-        assert twin.config == plugin.config
+    def test_plugin_is_picklable(self, plugin: Any) -> None:
+        copied = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - our own data
+        assert type(copied) is self.plugin_class
+        assert copied.config == plugin.config
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         other = subprocess.run(
             [sys.executable, "-c", _WORKER],
@@ -160,7 +160,7 @@ class PluginConformance(ABC):
         )
         assert other.stdout.decode() == repr(plugin.config), other.stderr.decode()
 
-    def test_its_options_stay_as_they_were(self, tmp_path: Path) -> None:
+    def test_use_does_not_modify_the_options(self, tmp_path: Path) -> None:
         options = self.config(tmp_path)
         before = copy.deepcopy(options)
         plugin = self.plugin_class(options)
@@ -169,7 +169,7 @@ class PluginConformance(ABC):
         assert options == before
         assert plugin.config == config
 
-    def test_two_of_it_share_nothing(self, tmp_path: Path) -> None:
+    def test_instances_share_no_state(self, tmp_path: Path) -> None:
         folders = tmp_path / "one", tmp_path / "other"
         for folder in folders:
             folder.mkdir()
@@ -178,34 +178,34 @@ class PluginConformance(ABC):
         self.use(one)
         assert (self._class_state(), repr(vars(other))) == before
 
-    def test_it_leaves_errors_that_are_not_its_own(self, plugin: Any) -> None:
-        assert plugin.explain(ValueError("nobody says this")) is None
+    def test_explain_ignores_unrelated_errors(self, plugin: Any) -> None:
+        assert plugin.explain(ValueError("an unrelated error")) is None
 
     @classmethod
     def find_kind(cls) -> str:
-        """The kind of the plugin, as the registry calls it."""
+        """Return the kind of the plugin in the registry."""
         for kind, path in BASES.items():
             module, _, name = path.partition(":")
             if issubclass(cls.plugin_class, getattr(sys.modules.get(module), name, ())):
                 return kind
-        raise AssertionError(f"{cls.plugin_class} derives from no kind of plugin")
+        raise AssertionError(f"{cls.plugin_class} is not a subclass of a kind of plugin")
 
     def _registration(self) -> Registration:
-        """As a hook would bring it."""
+        """Return the registration that a hook would pass."""
         return Registration(self.find_kind(), getattr(self.plugin_class, "name", ""), self.plugin_class, "the kit")
 
     def _refuse(self, options: Mapping[str, Any]) -> Exception | None:
-        """What a user is told of these options; None when the plugin takes them."""
+        """Return the error for these options; None if the plugin accepts them."""
         try:
             self.plugin_class(self.plugin_class.Config.model_validate(dict(options))).check()
         except ValidationError as error:
             return Document(dict(options), "pipeline.yaml").invalid(error)
-        except Exception as error:  # noqa: BLE001 - a test says what it must be
+        except Exception as error:  # noqa: BLE001 - the tests check its type
             return error
         return None
 
     def _list_secrets(self, options: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
-        """Options with secrets, and these: those that ``config`` gives, and every other where the model takes any text."""
+        """Yield options and their secrets: those of ``config``, and every other secret option that accepts any string."""
         yield options, [str(secret) for _, secret in self.plugin_class(dict(options)).config.secrets()]
         for name, field in self.plugin_class.Config.model_fields.items():
             key = field.alias or name
@@ -216,7 +216,7 @@ class PluginConformance(ABC):
                     yield block, [canary]
 
     def _class_state(self) -> dict[str, str]:
-        """What the plugin's classes keep that can change."""
+        """Return the mutable attributes of the plugin's classes."""
         classes = [cls for cls in self.plugin_class.__mro__ if not cls.__module__.startswith("headrace.sdk.")]
         return {
             f"{cls.__name__}.{name}": repr(value)

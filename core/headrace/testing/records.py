@@ -1,4 +1,4 @@
-"""A source of the records that a test gives, for the tests of formats, dialects and transforms.
+"""Source of given records, for tests of formats, dialects and transforms.
 
 ::
 
@@ -23,7 +23,7 @@ _SCHEMA = (
 
 
 class Records(RangedSource):
-    """Values of one topic, in their order and without keys; None is a tombstone."""
+    """Source of values of one topic, in order and without keys. None is a tombstone."""
 
     name = "records"
     api_version = 1
@@ -33,12 +33,15 @@ class Records(RangedSource):
         self._topic, self._values = topic, values
 
     def initial(self) -> Offset:
+        """Return the offset of the first record."""
         return {"records": 0}
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
+        """Return the offset after the last record."""
         return {"records": len(self._values)}
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        """Return the records of a range."""
         numbers = range(start["records"], end["records"])
         rows = [{"value": self._values[n], "topic": self._topic, "partition": 0, "offset": n} for n in numbers]
         return make_frame(spark, _SCHEMA, rows)

@@ -1,6 +1,6 @@
-"""A pytest plugin, loaded by ``-p headrace.testing.report``: what each plugin was asked by its kit, and how it did.
+"""Pytest plugin that reports the results of the kits per plugin, loaded with ``-p headrace.testing.report``.
 
-With ``--headrace-badge FILE`` also as JSON for a badge, in the words of shields.io's endpoint.
+``--headrace-badge FILE`` also writes them as JSON for a badge, in the format of shields.io's endpoint.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ _PROPERTY = "headrace"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option for the badge."""
-    parser.addoption("--headrace-badge", metavar="FILE", help="write what the kits found to FILE, as JSON for a badge")
+    """Add the option for the badge."""
+    parser.addoption(
+        "--headrace-badge", metavar="FILE", help="write the results of the kits to FILE, as JSON for a badge"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begins a report."""
+    """Start a report."""
     config.pluginmanager.register(_Report(config.getoption("--headrace-badge")), "headrace-report")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Says in each test's report, which may come from another process, what was asked of whom."""
+    """Attach plugin and capabilities to each test, so that its report also has them if it comes from another process."""
     for item in items:
         kit = getattr(item, "cls", None)
         if kit is not None and issubclass(kit, PluginConformance):
@@ -50,10 +52,10 @@ class _Report:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" and report.passed:
             return
-        asked: Any  # any JSON
-        for name, asked in report.user_properties:
+        value: Any  # any JSON
+        for name, value in report.user_properties:
             if name == _PROPERTY:
-                plugin, promises, unclaimed = asked
+                plugin, promises, unclaimed = value
                 self._unclaimed[plugin] = unclaimed
                 for promise in promises:
                     self._found[plugin][promise][report.outcome] += 1
@@ -64,18 +66,32 @@ class _Report:
         for plugin, promises in self._found.items():
             terminalreporter.write_line(plugin)
             for promise, outcomes in promises.items():
-                told = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
-                terminalreporter.write_line(f"    {promise:<18} {told}")
+                summary = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
+                terminalreporter.write_line(f"    {promise:<18} {summary}")
             for promise in self._unclaimed[plugin]:
                 terminalreporter.write_line(f"    {promise:<18} not claimed")
         if self._badge and self._found:
             Path(self._badge).write_text(json.dumps(self._make_badge()), encoding="utf-8")
 
     def _make_badge(self) -> dict[str, Any]:
-        bad = {plugin for plugin, promises in self._found.items() if any(one["failed"] for one in promises.values())}
-        kept = [promise for promises in self._found.values() for promise, one in promises.items() if not one["failed"]]
-        message = f"{len(bad)} of {len(self._found)} fail" if bad else ", ".join(dict.fromkeys(kept))
-        return {"schemaVersion": 1, "label": "headrace", "message": message, "color": "red" if bad else "brightgreen"}
+        failing = {
+            plugin
+            for plugin, promises in self._found.items()
+            if any(outcomes["failed"] for outcomes in promises.values())
+        }
+        kept = [
+            promise
+            for promises in self._found.values()
+            for promise, outcomes in promises.items()
+            if not outcomes["failed"]
+        ]
+        message = f"{len(failing)} of {len(self._found)} fail" if failing else ", ".join(dict.fromkeys(kept))
+        return {
+            "schemaVersion": 1,
+            "label": "headrace",
+            "message": message,
+            "color": "red" if failing else "brightgreen",
+        }
 
 
 def _describe(kit: type[PluginConformance]) -> str:
@@ -83,11 +99,11 @@ def _describe(kit: type[PluginConformance]) -> str:
 
 
 def _list_promises(kit: type[PluginConformance], test: Any) -> Iterator[str]:
-    """The capabilities that a test is about; else of whom all it asks it."""
-    asked = "plugin" if test.__name__ in vars(PluginConformance) else kit.find_kind()
-    yield from getattr(test, "capabilities", ()) or [f"every {asked}"]
+    """Yield the capabilities that a test covers; otherwise the kind of plugin to which it applies."""
+    kind = "plugin" if test.__name__ in vars(PluginConformance) else kit.find_kind()
+    yield from getattr(test, "capabilities", ()) or [f"every {kind}"]
 
 
 def _list_unclaimed(kit: type[PluginConformance]) -> list[str]:
     claimed = getattr(kit.plugin_class, "capabilities", None)
-    return [] if claimed is None else [one.name for one in fields(claimed) if not getattr(claimed, one.name)]
+    return [] if claimed is None else [field.name for field in fields(claimed) if not getattr(claimed, field.name)]

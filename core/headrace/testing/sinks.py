@@ -1,6 +1,6 @@
-"""What a sink has to keep, as tests.
+"""Test kit for sinks.
 
-A sink's author subclasses ``SinkConformance``::
+Subclass ``SinkConformance``::
 
     class TestAcmeSink(SinkConformance):
         plugin_class = AcmeSink
@@ -8,8 +8,8 @@ A sink's author subclasses ``SinkConformance``::
         def config(self, folder):
             return {"path": str(folder)}
 
-and pytest collects a test for everything that ``AcmeSink.capabilities`` claims, and for what they do not claim a test that
-it is refused. The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+Pytest collects tests of every capability that ``AcmeSink.capabilities`` claims, and tests that the others are rejected.
+The fixture ``headrace_spark``, a Spark session, comes from ``headrace.testing.spark`` or from your ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -54,39 +54,39 @@ _PEOPLE = "id int, name string"
 class SinkConformance(
     PluginConformance, HistoryConformance, InterruptionConformance, EnvironmentTests, ValueConformance
 ):
-    """Subclass it, and pytest collects what applies to ``plugin_class``."""
+    """Tests of a sink. Subclass it, and pytest collects the tests that apply to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Sink]]
-    #: How many rows a large batch has: more than what looks at the first thousand alone would see.
+    #: Rows of a large batch: more than the thousand that some libraries sample.
     many: ClassVar[int] = 1001
 
     @pytest.fixture(scope="class")
     @classmethod
     def session(cls, headrace_spark: SparkSession) -> SparkSession:
-        """A session as the engine gives it to a sink: a clone of the caller's."""
+        """Return a clone of the caller's session, like the engine passes it to a sink."""
         return Sessions(headrace_spark, cls.plugin_class.sql_conf).of("kit")
 
     @pytest.fixture
     def sink(self, tmp_path: Path) -> Sink:
-        """A sink with a folder of its own."""
+        """Return a sink with its own folder."""
         return self.plugin_class(self.config(tmp_path))
 
     @pytest.fixture
     def target(self, sink: Sink, session: SparkSession) -> Target:
-        """A table that is not there yet."""
+        """Return a table that does not exist yet."""
         return Target(sink, session)
 
     # The plugin
 
-    def test_it_pickles_and_its_copy_finds_the_table(self, target: Target) -> None:
+    def test_pickled_sink_finds_the_table(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"))
-        copy = pickle.loads(pickle.dumps(target.sink))  # noqa: S301 - our own
+        copy = pickle.loads(pickle.dumps(target.sink))  # noqa: S301 - our own data
         assert type(copy) is self.plugin_class
         assert copy.config == target.sink.config
         assert replace(target, sink=copy).rows() == [{"id": 1, "name": "a"}]
 
-    def test_the_callers_session_stays_as_it_was(self, sink: Sink, headrace_spark: SparkSession) -> None:
-        # A session of its own: what another test's writes left in a shared one would hide what these leave.
+    def test_session_of_the_caller_is_unchanged(self, sink: Sink, headrace_spark: SparkSession) -> None:
+        # A separate session, because views of other tests in a shared one would hide those of this test.
         target = Target(sink, Sessions(headrace_spark, sink.sql_conf).of("alone"))
 
         def views(session: SparkSession) -> list[str]:
@@ -98,30 +98,30 @@ class SinkConformance(
             return settings, views(headrace_spark), views(target.session), catalog
 
         def list_cached() -> set[int]:
-            return set(headrace_spark.sparkContext._jsc.getPersistentRDDs())  # noqa: SLF001 - PySpark has no way
+            return set(headrace_spark.sparkContext._jsc.getPersistentRDDs())  # noqa: SLF001 - PySpark has no public API
 
         before, cached_before = state(), list_cached()
         target.write(_PEOPLE, put(1, 1, "a"))
         target.write(_PEOPLE, put(2, 2, "b"))
         assert state() == before
-        # Fewer are no harm: Spark forgets what another test left when Java's garbage collector comes to it.
+        # Fewer are fine: Java's garbage collector may release those of other tests.
         assert list_cached() <= cached_before
 
-    def test_it_writes_in_the_session_of_the_rows(self, target: Target, headrace_spark: SparkSession) -> None:
+    def test_write_uses_the_session_of_the_rows(self, target: Target, headrace_spark: SparkSession) -> None:
         for batch in range(2):
             rows = target.frame(_PEOPLE, put(batch, 1, str(batch)))
-            headrace_spark.createDataFrame([], "id int")  # makes this session the thread's active one
+            headrace_spark.createDataFrame([], "id int")  # makes this session the active one of the thread
             target.apply(rows)
         assert target.rows()[-1] == {"id": 1, "name": "1"}
 
     # Writing and reading
 
-    def test_a_table_that_is_not_there(self, target: Target) -> None:
+    def test_missing_table_is_reported(self, target: Target) -> None:
         error = target.refusal(target.rows)
         assert isinstance(error, ConfigError)
         assert target.name in str(error)
 
-    def test_the_first_write_creates_the_table(self, target: Target) -> None:
+    def test_first_write_creates_the_table(self, target: Target) -> None:
         result = target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
         assert target.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
         assert result.upserted in (None, 2)
@@ -136,33 +136,33 @@ class SinkConformance(
         target.write(_PEOPLE, put(2, 1, "last"), mode="append")
         assert [row["name"] for row in target.rows()] == [*names, "last"]
 
-    def test_an_empty_batch_changes_nothing(self, target: Target) -> None:
+    def test_empty_batch_changes_nothing(self, target: Target) -> None:
         target.write(_PEOPLE)
         target.write(_PEOPLE, put(1, 1, "a"))
         target.write(_PEOPLE)
         assert target.rows() == [{"id": 1, "name": "a"}]
 
-    def test_a_write_that_fails_changes_nothing(self, target: Target) -> None:
+    def test_failed_write_changes_nothing(self, target: Target) -> None:
         from pyspark.sql import functions as F
 
         target.write(_PEOPLE, put(1, 1, "a"))
-        # One of several executors' tasks fails, and at its last row.
+        # One of several tasks fails at its last row.
         good = target.frame(_PEOPLE, *[put(number, number, "b") for number in range(2, 10)]).repartition(4, "id")
-        bad = good.withColumn("name", F.expr("if(id = 9, raise_error('as the kit wants it'), name)"))
-        with pytest.raises(Exception, match="as the kit wants it"):
+        bad = good.withColumn("name", F.expr("if(id = 9, raise_error('raised by the kit'), name)"))
+        with pytest.raises(Exception, match="raised by the kit"):
             target.apply(bad)
         assert target.rows() == [{"id": 1, "name": "a"}]
         target.apply(good)
         assert [row["id"] for row in target.rows()] == list(range(1, 10))
 
-    def test_another_pipelines_batch_is_another_batch(self, target: Target) -> None:
+    def test_batches_of_two_pipelines_are_independent(self, target: Target) -> None:
         other = replace(target, pipeline=uuid.uuid4().hex)
         target.write(_PEOPLE, put(1, 1, "a"))
         other.write(_PEOPLE, put(2, 2, "b"))
         assert [row["id"] for row in target.rows()] == [1, 2]
 
-    def test_a_replay_of_a_batch_leaves_the_batch(self, target: Target) -> None:
-        # A replay has the id of the checkpoint and more, and the batch that its dead letters are from.
+    def test_replay_does_not_replace_its_batch(self, target: Target) -> None:
+        # The id of a replay extends the checkpoint's id, and its batch number is that of its dead letters.
         replay = replace(target, pipeline=f"{target.pipeline}/replay/1764000000000000000")
         target.write(_PEOPLE, put(1, 1, "a"))
         replay.write(_PEOPLE, put(2, 2, "b"))
@@ -171,9 +171,9 @@ class SinkConformance(
         replay.write_again(_PEOPLE, put(2, 2, "b"))
         assert [row["id"] for row in target.rows()] == [1, 2]
 
-    def test_two_tables_at_once(self, sink: Sink, headrace_spark: SparkSession) -> None:
+    def test_two_tables_are_written_concurrently(self, sink: Sink, headrace_spark: SparkSession) -> None:
         clones, barrier = Sessions(headrace_spark, sink.sql_conf), Barrier(2)
-        # Of one pipeline, and called alike in two schemas.
+        # Tables of one pipeline with the same name in two schemas.
         targets = [
             Target(sink, clones.of(schema), name=f"{schema}.people", pipeline="kit") for schema in ("kit", "tik")
         ]
@@ -185,7 +185,7 @@ class SinkConformance(
                     try:
                         target.write(_PEOPLE, row)
                     except BaseException:
-                        barrier.abort()  # the other one need not wait
+                        barrier.abort()  # stop the other thread
                         raise
 
         with ThreadPoolExecutor(2) as pool:
@@ -194,7 +194,7 @@ class SinkConformance(
             assert target.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": target.name}]
 
     @claims("single_pass")
-    def test_its_input_is_read_once(self, target: Target) -> None:
+    def test_input_is_read_once(self, target: Target) -> None:
         from pyspark.sql import functions as F
 
         evaluations = target.session.sparkContext.accumulator(0)
@@ -209,14 +209,14 @@ class SinkConformance(
             assert evaluations.value == 2 * (batch + 1)
 
     @claims("single_pass")
-    def test_rows_are_counted_on_their_way(self, target: Target) -> None:
+    def test_observations_count_the_written_rows(self, target: Target) -> None:
         from pyspark.sql import Observation, functions as F
 
         for batch in range(2):
             observation, counts = Observation(), dict[str, Any]()
             rows = target.frame(_PEOPLE, put(batch, 1, "a"), put(batch, 2, "b"))
             target.apply(rows.observe(observation, F.count(F.lit(1)).alias("rows")))
-            # What was not read by an action is never counted: do not wait for ever.
+            # Rows that no action reads are never counted, so the wait is limited.
             waiter = Thread(target=lambda read=observation, into=counts: into.update(read.get), daemon=True)
             waiter.start()
             waiter.join(timeout=10)
@@ -232,7 +232,7 @@ class SinkConformance(
         assert result.upserted in (None, 3)
 
     @claims("upsert")
-    def test_a_late_row_loses(self, target: Target) -> None:
+    def test_late_row_is_ignored(self, target: Target) -> None:
         target.write(_PEOPLE, put(9, 1, "new"), put(1, 2, "b"))
         result = target.write(_PEOPLE, put(8, 1, "late"), put(2, 2, "B"))
         assert target.rows() == [{"id": 1, "name": "new"}, {"id": 2, "name": "B"}]
@@ -241,14 +241,14 @@ class SinkConformance(
         assert target.rows() == [{"id": 1, "name": "new"}, {"id": 2, "name": "B3"}]
 
     @claims("upsert")
-    def test_a_row_that_comes_again_changes_nothing(self, target: Target) -> None:
+    def test_repeated_row_changes_nothing(self, target: Target) -> None:
         rows = [put(1, 1, "a"), put(2, 2, "b")]
         target.write(_PEOPLE, *rows)
         target.write(_PEOPLE, *rows)
         assert target.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
     @claims("upsert")
-    def test_a_batch_that_is_written_again_changes_nothing(self, target: Target) -> None:
+    def test_rewriting_a_batch_changes_nothing(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
         rows = [put(3, 1, "A"), put(4, 3, "c")]
         target.write(_PEOPLE, *rows)
@@ -257,7 +257,7 @@ class SinkConformance(
         assert target.rows() == before
 
     @claims("exactly_once")
-    def test_an_appended_batch_that_is_written_again_changes_nothing(self, target: Target) -> None:
+    def test_reappending_a_batch_changes_nothing(self, target: Target) -> None:
         rows = [put(1, 1, "a"), put(2, 1, "b")]
         target.write(_PEOPLE, *rows, mode="append")
         target.write_again(_PEOPLE, *rows, mode="append")
@@ -268,7 +268,7 @@ class SinkConformance(
         assert [row["name"] for row in target.rows()] == ["a", "b", "c"]
 
     @claims("upsert")
-    def test_a_composite_key(self, target: Target) -> None:
+    def test_composite_key_identifies_rows(self, target: Target) -> None:
         target = replace(target, key=("id", "part"))
         schema = "id int, part string, name string"
         target.write(schema, put(1, 1, "x", "a"), put(2, 1, "y", "b"), put(3, 2, "x", "c"))
@@ -276,19 +276,19 @@ class SinkConformance(
         assert [row["name"] for row in target.rows()] == ["a", "B", "c", "d"]
 
     @claims("upsert")
-    def test_keys_of_many_types(self, target: Target) -> None:
+    def test_composite_key_of_many_types_identifies_rows(self, target: Target) -> None:
         types: dict[str, tuple[Any, Any]] = {
             "bigint": (1, 2**62),
             "string": ("", "ž ,:/"),
             "date": (date(1970, 1, 1), date(2024, 2, 29)),
-            "timestamp": (datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001 - as PySpark gives them
+            "timestamp": (datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001 - PySpark's timestamps are naive
             "decimal(20,2)": (Decimal("1.10"), Decimal("123456789012345678.01")),
             "boolean": (False, True),
             "binary": (b"\x00\xff", b"\x00"),
         }
         key = tuple(f"k{number}" for number in range(len(types)))
         schema = ", ".join(f"{name} {sql_type}" for name, sql_type in zip(key, types, strict=True)) + ", name string"
-        # Keys that differ from the first in one column each, and one that differs from another by its case alone.
+        # Keys that differ from the first in one column each, and one that differs from another only in case.
         first = [value for value, _ in types.values()]
         keys = [first, *([*first[:n], other, *first[n + 1 :]] for n, (_, other) in enumerate(types.values()))]
         keys.append([value.upper() if isinstance(value, str) else value for value in keys[2]])
@@ -301,14 +301,16 @@ class SinkConformance(
     @pytest.mark.parametrize(
         ("sql_type", "first", "second"),
         [
-            ("timestamp", datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001 - as PySpark gives them
+            ("timestamp", datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001 - PySpark's timestamps are naive
             ("decimal(10,2)", Decimal("1.10"), Decimal("1.11")),
             ("binary", b"\x00\x01", b"\x00\xff"),
             ("date", date(1, 1, 1), date(2024, 2, 29)),
         ],
         ids=["timestamp", "decimal", "binary", "date"],
     )
-    def test_a_key_of_one_column(self, target: Target, sql_type: str, first: Any, second: Any) -> None:
+    def test_single_column_key_of_each_type_identifies_rows(
+        self, target: Target, sql_type: str, first: Any, second: Any
+    ) -> None:
         schema = f"id {sql_type}, name string"
         target.write(schema, put(1, first, "a"), put(2, second, "b"))
         target.write(schema, put(3, first, "A"))
@@ -317,7 +319,7 @@ class SinkConformance(
     # Deletes
 
     @claims("upsert", "delete")
-    def test_a_delete_removes_the_row(self, target: Target) -> None:
+    def test_delete_removes_the_row(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"), put(3, 3, "c"))
         target.write(_PEOPLE, remove(4, 1, None), remove(5, 9, None), put(6, 2, "B"))
         assert target.rows() == [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}]
@@ -325,13 +327,13 @@ class SinkConformance(
         assert target.rows()[0] == {"id": 1, "name": "again"}
 
     @claims("upsert", "delete")
-    def test_a_late_delete_loses(self, target: Target) -> None:
+    def test_late_delete_is_ignored(self, target: Target) -> None:
         target.write(_PEOPLE, put(9, 1, "new"), put(1, 2, "b"))
         target.write(_PEOPLE, remove(8, 1, None), remove(2, 2, None))
         assert target.rows() == [{"id": 1, "name": "new"}]
 
     @claims("upsert", "delete")
-    def test_deletes_before_there_is_a_table(self, target: Target) -> None:
+    def test_delete_before_the_first_row_creates_no_row(self, target: Target) -> None:
         target.write(_PEOPLE, remove(1, 1, None), put(2, 2, "b"))
         assert target.rows() == [{"id": 2, "name": "b"}]
         only = Target(target.sink, target.session)
@@ -339,26 +341,26 @@ class SinkConformance(
         only.write(_PEOPLE, put(2, 2, "b"))
         assert only.rows() == [{"id": 2, "name": "b"}]
 
-    # What is not claimed
+    # Capabilities that are not claimed
 
     @lacks("upsert")
-    def test_mode_upsert_is_refused(self, tmp_path: Path) -> None:
+    def test_mode_upsert_is_rejected(self, tmp_path: Path) -> None:
         sink = self.plugin_class({**self.config(tmp_path), "mode": "upsert"})
         with pytest.raises(ConfigError, match=sink.name):
             check_capabilities(_plan(sink))
 
     @lacks("delete")
-    def test_deletes_are_refused(self, sink: Sink) -> None:
+    def test_deletes_are_rejected(self, sink: Sink) -> None:
         with pytest.raises(ConfigError, match=sink.name):
             check_capabilities(_plan(sink, _RemovesRows()))
 
     @lacks("time_travel")
-    def test_older_versions_are_refused(self, target: Target) -> None:
+    def test_time_travel_is_rejected(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"))
         assert isinstance(target.refusal(lambda: target.rows("2020-01-01 00:00:00")), ConfigError)
 
     @lacks("schema_evolution")
-    def test_a_new_column_is_refused(self, target: Target) -> None:
+    def test_new_column_is_rejected(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"))
         error = target.refusal(lambda: target.write(f"{_PEOPLE}, born int", put(2, 2, "b", 1886)))
         assert isinstance(error, DataError)
@@ -367,7 +369,7 @@ class SinkConformance(
 
 
 class _RemovesRows(Transform):
-    """Stands for a pipeline whose deletes shall remove rows."""
+    """A transform that makes deletes remove rows."""
 
     name = "removes_rows"
     api_version = 1
@@ -378,5 +380,5 @@ class _RemovesRows(Transform):
 
 
 def _plan(sink: Sink, *transforms: Transform) -> Plan:
-    source: Any = None  # nothing is read
+    source: Any = None  # never read
     return Plan("kit", source, (sink,), "", Routes([]), (), tuple(transforms))

@@ -1,4 +1,4 @@
-r"""What a source of records has to keep, as tests.
+r"""Test kit for sources of records.
 
 ::
 
@@ -13,7 +13,7 @@ r"""What a source of records has to keep, as tests.
             with (folder / "log").open("a") as log:
                 log.writelines(f"{text}\n" for text in texts)
 
-The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+The fixture ``headrace_spark``, a Spark session, comes from ``headrace.testing.spark`` or from your ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-#: Column → the types that it may have; without the optional ones.
+#: Required column → its valid types.
 _COLUMNS = {
     "key": ("binary", "string"),
     "value": ("binary", "string"),
@@ -48,16 +48,16 @@ _COLUMNS = {
     "offset": ("int", "bigint"),
 }
 _OPTIONAL = {"headers": ("array<struct<key:string,value:binary>>",), "timestamp": ("timestamp",)}
-#: More batches than any test makes: a stream that gives them does not end.
-_MANY = 20
-_REST_SECONDS = 5
+#: More batches than any test creates. A stream with that many does not terminate.
+_MAX_BATCHES = 20
+_POLL_SECONDS = 5
 
 _ranged = applies_if(lambda kit: issubclass(kit.plugin_class, RangedSource))
 
 
 @dataclass(frozen=True, order=True)
 class Record:
-    """A record as a source gave it; ordered by its place."""
+    """A record of a source, ordered by topic, partition and offset."""
 
     topic: str
     partition: int
@@ -67,136 +67,136 @@ class Record:
 
     @property
     def text(self) -> str:
-        """What it holds, for a look at it."""
+        """The value as text."""
         return (self.value or b"").decode(errors="replace")
 
 
 class SourceConformance(PluginConformance):
-    """Subclass it, and pytest collects what applies to ``plugin_class``: a source of records, ranged or native."""
+    """Tests of a ranged or native source. Subclass it, and pytest collects the tests that apply to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Source]]
 
     @abstractmethod
     def add(self, folder: Path, texts: Sequence[str]) -> None:
-        """Adds a record for each text, one after the other, to what ``config(folder)`` names, which has none before.
+        """Append a record for each text, in order, to the input that ``config(folder)`` names. It starts empty.
 
-        A record's value has its text in it, as UTF-8.
+        The value of a record contains its text as UTF-8.
         """
 
     def cut(self, folder: Path, count: int) -> None:
-        """Removes the ``count`` oldest records, as a retention does. Who has it is asked what becomes of them."""
-        raise NotImplementedError("what is not there is not asked")
+        """Remove the ``count`` oldest records, like retention. Override it to test expired records."""
+        raise NotImplementedError("without this method, the test of expired records is not collected")
 
     @pytest.fixture
-    def world(self, headrace_spark: SparkSession, tmp_path: Path) -> World:
-        """What the source reads, and a stream that reads it."""
-        return World(self, headrace_spark, tmp_path)
+    def harness(self, headrace_spark: SparkSession, tmp_path: Path) -> SourceHarness:
+        """Return a harness with an input and a stream that reads it."""
+        return SourceHarness(self, headrace_spark, tmp_path)
 
-    def test_its_records_have_the_columns_that_headrace_reads(self, world: World) -> None:
-        world.add("a", "b")
-        for schema in world.list_schemas():
+    def test_records_have_the_required_columns(self, harness: SourceHarness) -> None:
+        harness.add("a", "b")
+        for schema in harness.list_schemas():
             types = {field.name: field.dataType.simpleString() for field in schema}
             assert not _COLUMNS.keys() - types.keys(), "columns are missing"
             known = {**_COLUMNS, **_OPTIONAL}
             assert not {name: kind for name, kind in types.items() if kind not in known.get(name, (kind,))}
 
-    def test_a_source_without_records_gives_none(self, world: World) -> None:
-        assert world.read_on() == []
+    def test_empty_source_returns_no_records(self, harness: SourceHarness) -> None:
+        assert harness.read_available() == []
 
-    def test_every_record_comes_once_and_in_its_order(self, world: World) -> None:
+    def test_every_record_is_read_once_in_order(self, harness: SourceHarness) -> None:
         texts = ["first", "žlutý kůň", "third", "fourth", "last"]
-        world.add(*texts)
-        _assert_texts(world.read_on(), texts)
+        harness.add(*texts)
+        _assert_texts(harness.read_available(), texts)
 
-    def test_a_stream_that_is_started_again_reads_the_rest(self, world: World) -> None:
-        world.add("a", "b", "c")
-        first = world.read_on()
-        assert world.read_on() == []
-        world.add("d", "e")
-        rest = world.read_on()
-        assert not set(first) & set(rest), "some come twice"
+    def test_restarted_stream_reads_only_new_records(self, harness: SourceHarness) -> None:
+        harness.add("a", "b", "c")
+        first = harness.read_available()
+        assert harness.read_available() == []
+        harness.add("d", "e")
+        rest = harness.read_available()
+        assert not set(first) & set(rest), "records were read twice"
         _assert_texts([*first, *rest], list("abcde"))
 
-    def test_a_run_with_available_now_ends(self, world: World) -> None:
-        world.add("a", "b")
-        world.read_on()
-        assert world.has_ended
+    def test_available_now_run_terminates(self, harness: SourceHarness) -> None:
+        harness.add("a", "b")
+        harness.read_available()
+        assert harness.has_ended
 
-    def test_a_reader_that_dies_in_mid_range_leaves_it_to_the_next(self, world: World) -> None:
-        world.add(*"abcde")
-        world.break_off()
-        _assert_texts(world.read_on(), list("abcde"))
+    def test_interrupted_range_is_read_again(self, harness: SourceHarness) -> None:
+        harness.add(*"abcde")
+        harness.interrupt()
+        _assert_texts(harness.read_available(), list("abcde"))
 
     @applies_if(lambda kit: kit.cut is not SourceConformance.cut)
-    def test_records_that_are_gone_are_missed(self, world: World) -> None:
-        world.add("a")
-        world.read_on()
-        world.add(*"bcde")
-        self.cut(world.folder, 3)
-        told = world.refusal(lambda: _assert_texts(world.read_on(), list("bcde")))
-        assert told is None or "fix:" in str(told), "the error does not say what to do"
+    def test_expired_records_are_detected(self, harness: SourceHarness) -> None:
+        harness.add("a")
+        harness.read_available()
+        harness.add(*"bcde")
+        self.cut(harness.folder, 3)
+        error = harness.find_error(lambda: _assert_texts(harness.read_available(), list("bcde")))
+        assert error is None or "fix:" in str(error), "the error has no fix"
 
     @_ranged
-    def test_every_offset_is_a_place_to_go_on_from(self, world: World) -> None:
-        world.add(*"abcde")
-        offsets = world.list_offsets()
-        whole = world.read(offsets[0], offsets[-1])
+    def test_reading_resumes_from_every_offset(self, harness: SourceHarness) -> None:
+        harness.add(*"abcde")
+        offsets = harness.list_offsets()
+        everything = harness.read(offsets[0], offsets[-1])
         before: list[Record] = []
         for start, end in pairwise(offsets):
-            assert sorted([*before, *world.read(start, offsets[-1])]) == whole
-            before += world.read(start, end)
+            assert sorted([*before, *harness.read(start, offsets[-1])]) == everything
+            before += harness.read(start, end)
 
     @_ranged
-    def test_a_range_is_the_same_records_for_ever(self, world: World) -> None:
-        world.add("a", "b", "c")
-        start, end = world.source.initial(), world.source.latest(world.source.initial(), None)
-        planned = world.frame(start, end)
-        world.add("d", "e")
+    def test_range_always_returns_the_same_records(self, harness: SourceHarness) -> None:
+        harness.add("a", "b", "c")
+        start, end = harness.source.initial(), harness.source.latest(harness.source.initial(), None)
+        planned = harness.frame(start, end)
+        harness.add("d", "e")
         records = _list_records(planned)
-        assert len(records) <= 3, "it has what came later"
-        assert world.read(start, end) == records
-        assert world.restart().read(start, end) == records
+        assert len(records) <= 3, "the range contains later records"
+        assert harness.read(start, end) == records
+        assert harness.restart().read(start, end) == records
 
     @_ranged
-    def test_a_limit_is_kept(self, world: World) -> None:
-        world.add(*"abcdefg")
+    def test_limit_bounds_a_batch(self, harness: SourceHarness) -> None:
+        harness.add(*"abcdefg")
         for limit in (1, 2, 100):
-            start = world.source.initial()
-            records = world.read(start, world.source.latest(start, limit))
+            start = harness.source.initial()
+            records = harness.read(start, harness.source.latest(start, limit))
             assert len(records) <= limit
 
     @_ranged
-    def test_its_end_never_runs_backwards(self, world: World) -> None:
-        start = world.source.initial()
-        world.add("a", "b", "c")
-        first = world.source.latest(start, None)
-        assert _same(world.source.latest(first, None), first), "there is nothing new"
-        assert world.read(first, first) == []
-        world.add("d")
-        second = world.await_end(first)
-        assert not _same(first, second), "there is something new"
-        assert not _same(world.restart().source.latest(first, None), first), "it is there still"
-        assert _same(world.restart().source.latest(second, None), second), "there is nothing new"
+    def test_latest_offset_never_decreases(self, harness: SourceHarness) -> None:
+        start = harness.source.initial()
+        harness.add("a", "b", "c")
+        first = harness.source.latest(start, None)
+        assert _same(harness.source.latest(first, None), first), "there are no new records"
+        assert harness.read(first, first) == []
+        harness.add("d")
+        second = harness.await_end(first)
+        assert not _same(first, second), "there are new records"
+        assert not _same(harness.restart().source.latest(first, None), first), "the new record is still there"
+        assert _same(harness.restart().source.latest(second, None), second), "there are no new records"
 
     @_ranged
-    def test_offsets_are_what_json_can_hold(self, world: World) -> None:
-        world.add("a", "b")
-        for offset in world.list_offsets():
+    def test_offsets_survive_json(self, harness: SourceHarness) -> None:
+        harness.add("a", "b")
+        for offset in harness.list_offsets():
             assert json.loads(json.dumps(offset)) == offset
 
     @_ranged
-    def test_what_is_done_may_be_told_twice(self, world: World) -> None:
-        world.add("a", "b")
-        start = world.source.initial()
-        middle, end = world.source.latest(start, 1), world.source.latest(start, None)
-        rest = world.read(middle, end)
-        for source in (world.source, world.source, world.restart().source):
+    def test_commit_is_idempotent(self, harness: SourceHarness) -> None:
+        harness.add("a", "b")
+        start = harness.source.initial()
+        middle, end = harness.source.latest(start, 1), harness.source.latest(start, None)
+        rest = harness.read(middle, end)
+        for source in (harness.source, harness.source, harness.restart().source):
             source.commit(middle)
-        assert world.read(middle, end) == rest
+        assert harness.read(middle, end) == rest
 
 
-class World:
-    """What a source reads, and a stream that goes on from where it was: as a process for each of its runs would."""
+class SourceHarness:
+    """Harness of a source: its input, and a stream whose runs continue like separate processes."""
 
     def __init__(self, kit: SourceConformance, spark: SparkSession, folder: Path) -> None:
         self._kit, self._spark, self.folder = kit, spark, folder / "source"
@@ -204,74 +204,76 @@ class World:
         self.folder.mkdir()
         self._config = kit.config(self.folder)
         self._offset: Offset | None = None
-        #: Whether the last run with `--available-now` came to an end.
+        #: Whether the last run with `--available-now` terminated.
         self.has_ended = True
         self.source: Any = None
         self.restart()
 
     def add(self, *texts: str) -> None:
+        """Append records to the input."""
         self._kit.add(self.folder, [f"<{text}>" for text in texts])
 
-    def restart(self) -> World:
-        """A new process: it knows nothing of before."""
+    def restart(self) -> SourceHarness:
+        """Create a new instance of the source, like a new process."""
         self.source = self._kit.plugin_class(self._config)
         if isinstance(self.source, RangedSource):
             self.source.open(self._spark)
         return self
 
     def frame(self, start: Offset, end: Offset) -> DataFrame:
-        """A range, whose offsets were written down."""
+        """Return a range. Its offsets are serialized first, like in the offset log."""
         start, end = (json.loads(json.dumps(offset)) for offset in (start, end))
         frame: DataFrame = self.source.read(self._spark, start, end)
         return frame
 
     def read(self, start: Offset, end: Offset) -> list[Record]:
+        """Return the records of a range."""
         return _list_records(self.frame(start, end))
 
     def await_end(self, start: Offset) -> Offset:
-        """The end of the next batch; a source that had nothing may rest for a moment before it looks again."""
-        deadline = time.monotonic() + _REST_SECONDS
+        """Return the end of the next batch. An idle source may wait before it polls again."""
+        deadline = time.monotonic() + _POLL_SECONDS
         while _same(end := self.source.latest(start, None), start) and time.monotonic() < deadline:
             time.sleep(0.1)
         return dict(end)
 
     def list_offsets(self) -> list[Offset]:
-        """Where batches of one record end, from the first to the last."""
+        """Return the offsets between batches of one record, including the first and the last."""
         offsets = [self.source.initial()]
-        while not _same(end := self.source.latest(offsets[-1], 1), offsets[-1]) and len(offsets) < _MANY:
+        while not _same(end := self.source.latest(offsets[-1], 1), offsets[-1]) and len(offsets) < _MAX_BATCHES:
             offsets.append(end)
         return offsets
 
     def list_schemas(self) -> Iterator[StructType]:
-        """Of an empty batch and of one that is not, where there are batches."""
+        """Yield the schema, and check that it is the same for empty batches."""
         if isinstance(self.source, NativeSource):
             yield self.source.stream(self._spark).schema
             return
         start, end = self.source.initial(), self.source.latest(self.source.initial(), None)
-        empty, full = (self.frame(start, one) for one in (start, end))
+        empty, full = (self.frame(start, offset) for offset in (start, end))
         assert full.schema == empty.schema
         yield full.schema
 
-    def read_on(self) -> list[Record]:
-        """What a run with `--available-now` reads after the one before it."""
+    def read_available(self) -> list[Record]:
+        """Return the records that the next run with `--available-now` reads."""
         self.restart()
         return self._read_stream() if isinstance(self.source, NativeSource) else self._read_ranges()
 
-    def refusal(self, work: Callable[[], object]) -> HeadraceError | None:
-        """What the source says instead of doing ``work``; None when it did it. What nobody explains is raised."""
+    def find_error(self, work: Callable[[], object]) -> HeadraceError | None:
+        """Return the error of ``work`` as the source explains it; None if it succeeds. Unexplained errors are raised."""
         try:
             work()
         except AssertionError:
             raise
         except Exception as error:
-            told: HeadraceError | None = error if isinstance(error, HeadraceError) else self.source.explain(error)
-            if told is None:
+            explained: HeadraceError | None = error if isinstance(error, HeadraceError) else self.source.explain(error)
+            if explained is None:
                 raise
-            return told
+            return explained
         return None
 
-    def break_off(self) -> None:
-        """A run that dies at its first record: nobody notes how far it came."""
+    def interrupt(self) -> None:
+        """Start a run that dies at its first record without a commit."""
         self.restart()
         if isinstance(self.source, RangedSource):
             self.source.prepare_for_trigger_available_now()
@@ -281,7 +283,7 @@ class World:
 
         def die(frame: DataFrame, _: int) -> None:
             frame.take(1)
-            raise RuntimeError("the kit has the reader die")
+            raise RuntimeError("the kit interrupts the reader")
 
         with suppress(Exception):
             self._run_stream(die)
@@ -290,7 +292,7 @@ class World:
         self.source.prepare_for_trigger_available_now()
         start = self.source.initial() if self._offset is None else self._offset
         records: list[Record] = []
-        for _ in range(_MANY):
+        for _ in range(_MAX_BATCHES):
             end = self.source.latest(start, None)
             if self_ended := _same(start, end):
                 break
@@ -310,7 +312,7 @@ class World:
         return records
 
     def _run_stream(self, take: Callable[[DataFrame, int], None]) -> bool:
-        """Whether it came to an end."""
+        """Return whether the stream terminated."""
         writer = self.source.stream(self._spark).writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", str(self._checkpoint)).trigger(availableNow=True).start()
         try:
@@ -323,9 +325,9 @@ def _list_records(frame: DataFrame) -> list[Record]:
     rows = frame.selectExpr(
         "topic", "partition", "offset", "cast(key as binary) key", "cast(value as binary) value"
     ).collect()
-    places = [(row.topic, row.partition, row.offset) for row in rows]
-    assert all(part is not None for place in places for part in place), "a record does not say where it is from"
-    assert len(set(places)) == len(places), "two records have the same place"
+    offsets = [(row.topic, row.partition, row.offset) for row in rows]
+    assert all(part is not None for offset in offsets for part in offset), "a record lacks topic, partition or offset"
+    assert len(set(offsets)) == len(offsets), "two records have the same offset"
     return sorted(Record(r.topic, r.partition, r.offset, _bytes(r.key), _bytes(r.value)) for r in rows)
 
 
@@ -334,17 +336,17 @@ def _bytes(value: bytearray | None) -> bytes | None:
 
 
 def _assert_texts(records: Sequence[Record], texts: Sequence[str]) -> None:
-    """Each text is in one record, and in a partition they come as they were added."""
+    """Check that each text is in one record and that each partition keeps the order."""
     found = [
         (record.partition, next((text for text in texts if f"<{text}>" in record.text), record.text))
         for record in records
     ]
     assert sorted(text for _, text in found) == sorted(texts)
     for partition in {partition for partition, _ in found}:
-        order = [text for one, text in found if one == partition]
-        assert order == sorted(order, key=texts.index), "records of a partition are not in their order"
+        order = [text for number, text in found if number == partition]
+        assert order == sorted(order, key=texts.index), "records of a partition are out of order"
 
 
-def _same(one: Offset, other: Offset) -> bool:
-    """Whether two offsets are one, as the core sees it."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def _same(first: Offset, second: Offset) -> bool:
+    """Return whether two offsets are equal as JSON, like in the engine."""
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)

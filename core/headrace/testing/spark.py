@@ -1,4 +1,4 @@
-"""A pytest plugin, loaded by ``pytest_plugins = ["headrace.testing.spark"]``: one Spark session for all tests."""
+"""Pytest plugin with one Spark session for all tests, loaded with ``pytest_plugins = ["headrace.testing.spark"]``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def headrace_plugins() -> Sequence[Plugin]:
-    """Override it: the plugins whose jars and settings the session needs."""
+    """Return the plugins whose jars and settings the session needs. Override it."""
     return []
 
 
 @pytest.fixture(scope="session")
 def headrace_conf() -> Mapping[str, str]:
-    """Override it: further settings of Spark's. Two cores and two partitions suit tests, whose data are small."""
+    """Return more Spark settings. Override it; two cores and two partitions suit the small data of tests."""
     return {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
 
 
 @pytest.fixture(scope="session")
 def headrace_spark(headrace_plugins: Sequence[Plugin], headrace_conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session that fits ``headrace_plugins``. Override it to bring your own."""
+    """Yield a session for ``headrace_plugins``. Override it to use your own session."""
     session = build_session(list(headrace_plugins), headrace_conf)
     yield session
     session.stop()

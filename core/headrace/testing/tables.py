@@ -1,4 +1,4 @@
-"""A table under test: written batch by batch, read back as plain values."""
+"""A table under test, written in batches and read back as plain values."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Row = tuple[Any, ...]
 
 
 def put(at: int, *values: Any) -> Row:
-    """A row as the database had it at position ``at``."""
+    """Return a row that the database wrote at position ``at``."""
     return (*values, f"{at:010d}", False)
 
 
 def remove(at: int, *values: Any) -> Row:
-    """A row that the database removed at position ``at``."""
+    """Return a row that the database deleted at position ``at``."""
     return (*values, f"{at:010d}", True)
 
 
 @dataclass
 class Target:
-    """A table of the sink under test, written batch by batch."""
+    """A table of the sink under test, written in batches."""
 
     sink: Sink
     session: SparkSession
@@ -48,18 +48,20 @@ class Target:
 
     @property
     def table(self) -> Table:
+        """The table as the sink receives it."""
         return Table(self.name, self.key)
 
     @property
     def mode(self) -> Mode:
-        """What the engine would ask of the sink for rows."""
+        """The write mode that the engine would use."""
         return "upsert" if self.sink.capabilities.upsert else "append"
 
     def frame(self, schema: str, *rows: Row) -> DataFrame:
+        """Return the rows of the next batch as a DataFrame."""
         return self._frame(schema, rows, self.batch + 1)
 
     def _frame(self, schema: str, rows: Sequence[Row], batch: int) -> DataFrame:
-        """The rows, and of the records that they are from what the sink wants to know: a batch has the same whenever it comes."""
+        """Return rows with the record columns that the sink requests. They are the same each time a batch is written."""
         partition = crc32(self.pipeline.encode()) % 1000
         values: dict[str, tuple[str, Callable[[int], Any]]] = {
             TOPIC: ("string", lambda _: self.name),
@@ -83,31 +85,31 @@ class Target:
         return self.apply(self.frame(schema, *rows), mode=mode)
 
     def apply(self, frame: DataFrame, mode: Mode | None = None) -> WriteResult:
-        """Write the next batch; one that failed comes again with its id."""
+        """Write the next batch. A failed batch is repeated with its number."""
         result = self.sink.write(self.table, frame, Batch(self.pipeline, self.batch + 1, mode or self.mode))
         self.batch += 1
         return result
 
     def write_again(self, schema: str, *rows: Row, mode: Mode | None = None) -> WriteResult:
-        """Write the last batch again, as a new process does after a crash."""
-        sink = pickle.loads(pickle.dumps(self.sink))  # noqa: S301 - our own
+        """Write the last batch again, like a new process after a crash."""
+        sink = pickle.loads(pickle.dumps(self.sink))  # noqa: S301 - our own data
         batch = Batch(self.pipeline, self.batch, mode or self.mode)
         result = sink.write(self.table, self._frame(schema, rows, self.batch), batch)
         assert isinstance(result, WriteResult)
         return result
 
     def read(self, as_of: str | None = None) -> DataFrame:
-        """The business's columns."""
+        """Return the table without internal columns."""
         frame = self.sink.read_back(self.session, self.table, as_of)
         return frame.select(*[quote_name(c) for c in frame.columns if not c.startswith(self.sink.hidden_prefixes)])
 
     def rows(self, as_of: str | None = None) -> list[dict[str, Any]]:
-        """The table's rows as plain values, in the order of their keys."""
+        """Return the table's rows as plain values, ordered by key."""
         rows = [{name: plain(value) for name, value in row.asDict().items()} for row in self.read(as_of).collect()]
         return sorted(rows, key=lambda row: repr([[row.get(k) for k in self.key], row]))
 
     def refusal(self, work: Callable[[], object]) -> HeadraceError | None:
-        """What the sink says instead of doing ``work``, in the words of its ``explain``; None when it did it."""
+        """Return the error of ``work`` as the sink's ``explain`` translates it; None if it succeeds."""
         try:
             work()
         except HeadraceError as error:
@@ -129,7 +131,7 @@ def _list_names(schema: str) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """A value without PySpark's own types, and equal to itself."""
+    """Return a value without PySpark types, comparable with ``==``."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, bytes | bytearray):
@@ -141,7 +143,7 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, list) else value
 
 
-#: Column → type, the values of a row, of a row of nulls and of a third row.
+#: Column → type and its values in a first row, in a row of nulls and in a third row.
 VALUES: dict[str, tuple[str, Any, Any, Any]] = {
     "id": ("int", 1, 2, 3),
     "text": ("string", "žlutý kůň 🐎\n\t\"quoted\" 'and' \\N \\", None, ""),
@@ -156,9 +158,9 @@ VALUES: dict[str, tuple[str, Any, Any, Any]] = {
     "day": ("date", date(2024, 2, 29), None, date(1, 1, 1)),
     "moment": (
         "timestamp",
-        datetime(2024, 2, 29, 23, 59, 59, 123456),  # noqa: DTZ001 - as PySpark gives them
+        datetime(2024, 2, 29, 23, 59, 59, 123456),  # noqa: DTZ001 - PySpark's timestamps are naive
         None,
-        datetime(1500, 3, 4, 5, 6, 7, 8),  # noqa: DTZ001 - as PySpark gives them
+        datetime(1500, 3, 4, 5, 6, 7, 8),  # noqa: DTZ001 - PySpark's timestamps are naive
     ),
     "bytes": ("binary", b"\x00\xff", None, b""),
     "numbers": ("array<int>", [1, None, 3], None, []),
@@ -167,7 +169,7 @@ VALUES: dict[str, tuple[str, Any, Any, Any]] = {
     "tags": ("map<string, string>", {"k": "v", "": ""}, None, {"null": None}),
     "deep": (
         "array<struct<m: map<string, array<double>>, at: timestamp>>",
-        [{"m": {"a": [1.5, None]}, "at": datetime(2020, 1, 1, 0, 0, 0, 5)}],  # noqa: DTZ001 - likewise
+        [{"m": {"a": [1.5, None]}, "at": datetime(2020, 1, 1, 0, 0, 0, 5)}],  # noqa: DTZ001 - PySpark's timestamps are naive
         None,
         [{"m": None, "at": None}, None],
     ),

@@ -1,4 +1,4 @@
-"""What a transform has to keep, as tests.
+"""Test kit for transforms.
 
 ::
 
@@ -10,7 +10,7 @@
         def config(self, folder):
             return {"columns": ["name"]}
 
-The fixture ``headrace_spark``, a Spark session, is the author's or that of ``headrace.testing.spark``.
+The fixture ``headrace_spark``, a Spark session, comes from ``headrace.testing.spark`` or from your ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-#: What of a plan runs outside the JVM.
+#: Operators of a plan that run outside the JVM.
 PYTHON = re.compile(r"\w*(Python|InPandas|InArrow)\w*")
 _COPIES = 3
-#: Counts the rows; not in what a transform is given.
+#: Row number, which transforms do not see.
 _NUMBER = "kit_row"
 
 _keeps_envelopes = applies_if(lambda kit: not kit.plugin_class.flattens)
@@ -48,122 +48,123 @@ _hides = applies_if(lambda kit: kit.plugin_class.hides_values)
 
 
 class TransformConformance(PluginConformance):
-    """Subclass it, and pytest collects what applies to ``plugin_class``."""
+    """Tests of a transform. Subclass it, and pytest collects the tests that apply to ``plugin_class``."""
 
     plugin_class: ClassVar[type[Transform]]
-    #: The columns of a row, in SQL; the transform finds what it reads among them.
+    #: Columns of a row, in SQL, including all columns that the transform reads.
     schema: ClassVar[str]
-    #: A row, and what becomes of it.
+    #: Rows and the expected results.
     golden: ClassVar[Sequence[tuple[Row, Row]]]
-    #: Which of the columns are the key.
+    #: Key columns.
     key: ClassVar[tuple[str, ...]] = ("id",)
 
     @pytest.fixture
-    def bench(self, headrace_spark: SparkSession, tmp_path: Path) -> Bench:
-        """Changes as the engine gives them, and what the transform makes of them."""
-        return Bench(self, headrace_spark, self.config(tmp_path))
+    def harness(self, headrace_spark: SparkSession, tmp_path: Path) -> TransformHarness:
+        """Return a harness that passes changes to the transform like the engine."""
+        return TransformHarness(self, headrace_spark, self.config(tmp_path))
 
-    def test_rows_become_what_they_should(self, bench: Bench) -> None:
+    def test_rows_become_the_golden_rows(self, harness: TransformHarness) -> None:
         expected = [after for _, after in self.golden]
-        result = bench.apply(bench.rows())
-        assert [bench.row_of(result, row) for row in bench.collect(result)] == expected
-        own = bench.transform(bench.rows().frame)
+        result = harness.apply(harness.rows())
+        assert [harness.row_of(result, row) for row in harness.collect(result)] == expected
+        own = harness.transform(harness.rows().frame)
         assert sorted(map(repr, map(_values, own.select(result.event_columns).collect()))) == sorted(
             map(repr, expected)
         )
 
-    def test_images_and_keys_become_what_rows_do(self, bench: Bench) -> None:
-        result = bench.apply(bench.envelopes())
+    def test_images_and_keys_are_transformed_like_rows(self, harness: TransformHarness) -> None:
+        result = harness.apply(harness.envelopes())
         assert result.envelope is not self.plugin_class.flattens
-        places = [bench.names.index(name) for name in self.key]
-        for row, (_, after) in zip(bench.collect(result), self.golden, strict=True):
-            images = [row["before"], row["after"]] if result.envelope else [bench.row_of(result, row)]
+        indexes = [harness.names.index(name) for name in self.key]
+        for row, (_, after) in zip(harness.collect(result), self.golden, strict=True):
+            images = [row["before"], row["after"]] if result.envelope else [harness.row_of(result, row)]
             assert [_values(image) for image in images] == [after] * len(images)
-            assert _values(row[C.KEY]) == tuple(after[place] for place in places), "the key is not what the row's is"
+            assert _values(row[C.KEY]) == tuple(after[index] for index in indexes), "the key differs from the row"
 
     @_keeps_envelopes
-    def test_an_image_that_is_not_there_stays_away(self, bench: Bench) -> None:
+    def test_missing_image_stays_null(self, harness: TransformHarness) -> None:
         for image in C.IMAGES:
-            result = bench.apply(bench.envelopes(without=image))
-            assert [row[image] for row in bench.collect(result)] == [None] * len(self.golden)
+            result = harness.apply(harness.envelopes(without=image))
+            assert [row[image] for row in harness.collect(result)] == [None] * len(self.golden)
 
-    def test_no_row_is_lost_or_doubled(self, bench: Bench) -> None:
-        for changes in (bench.rows(_COPIES, rejected=True), bench.envelopes(_COPIES, rejected=True)):
-            found = [row[C.POSITION] for row in bench.collect(bench.apply(changes))]
-            assert found == [row[C.POSITION] for row in bench.collect(changes)]
+    def test_rows_are_neither_lost_nor_duplicated(self, harness: TransformHarness) -> None:
+        for changes in (harness.rows(_COPIES, rejected=True), harness.envelopes(_COPIES, rejected=True)):
+            found = [row[C.POSITION] for row in harness.collect(harness.apply(changes))]
+            assert found == [row[C.POSITION] for row in harness.collect(changes)]
 
-    def test_headraces_own_columns_travel_along(self, bench: Bench) -> None:
-        for changes in (bench.rows(rejected=True), bench.envelopes(rejected=True)):
+    def test_metadata_columns_are_preserved(self, harness: TransformHarness) -> None:
+        for changes in (harness.rows(rejected=True), harness.envelopes(rejected=True)):
             names = [name for name in changes.own_columns if name != C.KEY]
             before = changes.frame.select(names).collect()
-            result = bench.apply(changes).frame
+            result = harness.apply(changes).frame
             assert not set(names) - set(result.columns), "columns are missing"
             assert sorted(map(repr, result.select(names).collect())) == sorted(map(repr, before))
 
-    def test_a_table_without_its_columns_is_left_alone(self, bench: Bench) -> None:
-        changes = bench.rows(schema="some_other_column int", rows=[(1,), (None,)])
-        result = bench.apply(changes)
+    def test_table_without_the_columns_is_unchanged(self, harness: TransformHarness) -> None:
+        changes = harness.rows(schema="some_other_column int", rows=[(1,), (None,)])
+        result = harness.apply(changes)
         assert result.event_columns == ["some_other_column"]
-        assert [bench.row_of(result, row) for row in bench.collect(result)] == [(1,), (None,)]
+        assert [harness.row_of(result, row) for row in harness.collect(result)] == [(1,), (None,)]
 
-    def test_columns_are_found_in_any_case(self, bench: Bench) -> None:
-        changes = bench.rows()
-        names = [name.upper() if name in bench.names else name for name in changes.frame.columns]
-        result = bench.apply(Changes(changes.frame.toDF(*names), envelope=False, table=changes.table))
-        assert [bench.row_of(result, row) for row in bench.collect(result)] == [after for _, after in self.golden]
+    def test_column_names_are_case_insensitive(self, harness: TransformHarness) -> None:
+        changes = harness.rows()
+        names = [name.upper() if name in harness.names else name for name in changes.frame.columns]
+        result = harness.apply(Changes(changes.frame.toDF(*names), envelope=False, table=changes.table))
+        assert [harness.row_of(result, row) for row in harness.collect(result)] == [after for _, after in self.golden]
 
-    def test_it_reads_what_it_says(self, bench: Bench) -> None:
-        reads = {name.lower() for name in bench.transform.reads()}
-        assert reads <= {name.lower() for name in bench.names}, "`schema` lacks what it says that it reads"
-        usual = bench.columns(bench.rows())
-        for name in bench.names:
+    def test_reads_lists_all_columns_that_are_read(self, harness: TransformHarness) -> None:
+        reads = {name.lower() for name in harness.transform.reads()}
+        assert reads <= {name.lower() for name in harness.names}, "`schema` lacks columns that `reads` returns"
+        expected = harness.columns(harness.rows())
+        for name in harness.names:
             if name.lower() not in reads:
-                other = bench.columns(bench.rows(without=name))
-                differing = {column for column in usual if usual[column] != other.get(column)}
-                assert differing <= {name}, f"it reads {name!r}, and `reads` does not say so"
+                other = harness.columns(harness.rows(without=name))
+                differing = {column for column in expected if expected[column] != other.get(column)}
+                assert differing <= {name}, f"the transform reads {name!r}, which `reads` does not return"
 
-    def test_it_stays_in_the_jvm(self, bench: Bench) -> None:
-        for changes in (bench.rows(), bench.envelopes()):
-            plan = bench.explain(bench.apply(changes))
+    def test_plan_runs_no_python(self, harness: TransformHarness) -> None:
+        for changes in (harness.rows(), harness.envelopes()):
+            plan = harness.explain(harness.apply(changes))
             assert not PYTHON.search(plan), plan
 
-    def test_it_does_the_same_each_time(self, bench: Bench) -> None:
-        changes = bench.rows()
-        first = bench.columns(changes)
-        assert bench.columns(changes) == first
-        assert bench.restart().columns(changes) == first
+    def test_transform_is_deterministic(self, harness: TransformHarness) -> None:
+        changes = harness.rows()
+        first = harness.columns(changes)
+        assert harness.columns(changes) == first
+        assert harness.restart().columns(changes) == first
 
-    def test_its_secrets_are_in_no_plan(self, bench: Bench) -> None:
-        for changes in (bench.rows(), bench.envelopes()):
-            plan = bench.explain(bench.apply(changes))
-            assert not any(secret in plan for _, secret in bench.transform.config.secrets()), plan
+    def test_secrets_do_not_appear_in_plans(self, harness: TransformHarness) -> None:
+        for changes in (harness.rows(), harness.envelopes()):
+            plan = harness.explain(harness.apply(changes))
+            assert not any(secret in plan for _, secret in harness.transform.config.secrets()), plan
 
     @_hides
-    def test_what_it_hides_is_seen_nowhere(self, bench: Bench) -> None:
-        for changes in (bench.rows(), bench.envelopes()):
-            result, hidden = bench.apply(changes), bench.transform.hides(changes)
-            assert hidden, "`hides` names no column of `schema`"
-            places = [place for place, name in enumerate(bench.names) if name in hidden]
-            values = {str(before[place]) for before, _ in self.golden for place in places}
+    def test_hidden_values_never_appear(self, harness: TransformHarness) -> None:
+        for changes in (harness.rows(), harness.envelopes()):
+            result, hidden = harness.apply(changes), harness.transform.hides(changes)
+            assert hidden, "`hides` returns no column of `schema`"
+            indexes = [index for index, name in enumerate(harness.names) if name in hidden]
+            values = {str(before[index]) for before, _ in self.golden for index in indexes}
             values -= {"", "None"}
-            shown = [bench.explain(result), *map(repr, bench.collect(result))]
+            shown = [harness.explain(result), *map(repr, harness.collect(result))]
             assert not [value for value in values for text in shown if value in text]
 
 
-class Bench:
-    """Changes of the golden rows, and the transform."""
+class TransformHarness:
+    """Harness of a transform with changes of the golden rows."""
 
     def __init__(self, kit: TransformConformance, session: SparkSession, config: Mapping[str, Any]) -> None:
         self._kit, self._session, self._config = kit, session, config
         self.names = make_frame(session, kit.schema, []).columns
         self.restart()
 
-    def restart(self) -> Bench:
-        """A transform that knows nothing of before."""
+    def restart(self) -> TransformHarness:
+        """Create a new instance of the transform."""
         self.transform = self._kit.plugin_class(self._config)
         return self
 
     def apply(self, changes: Changes) -> Changes:
+        """Apply the transform."""
         return self.transform.apply(changes)
 
     def rows(
@@ -175,7 +176,10 @@ class Bench:
         rows: Sequence[Row] | None = None,
         without: str | None = None,
     ) -> Changes:
-        """Rows. ``rejected``: and one that is a dead letter, all null; ``without``: a column that is null in each."""
+        """Return rows as changes.
+
+        ``rejected`` adds a dead letter, whose columns are null; ``without`` is a column that is null in all rows.
+        """
         from pyspark.sql import functions as F
 
         rows = self._golden(copies) if rows is None else rows
@@ -187,7 +191,7 @@ class Bench:
         return self._make_changes(frame, names, key, envelope=False)
 
     def envelopes(self, copies: int = 1, *, rejected: bool = False, without: str | None = None) -> Changes:
-        """Envelopes whose images are both the row. ``without``: an image that is null."""
+        """Return envelopes with the row as both images. ``without`` is an image that is null."""
         from pyspark.sql import functions as F
 
         frame = self._make_rows(self._kit.schema, self._golden(copies), rejected=rejected)
@@ -198,20 +202,22 @@ class Bench:
         return self._make_changes(frame, ["op", *C.IMAGES, "source"], self._kit.key, envelope=True)
 
     def collect(self, changes: Changes) -> list[Any]:
-        """The changes in their order."""
+        """Return the changes in order."""
         return sorted(changes.frame.collect(), key=lambda row: str(row[C.POSITION]))
 
     def row_of(self, changes: Changes, row: Any) -> Row:
+        """Return the event columns of a row as plain values."""
         return tuple(plain(row[name]) for name in changes.event_columns)
 
     def columns(self, changes: Changes) -> dict[str, list[Any]]:
-        """Column → its values, of what the transform gives."""
+        """Return the values of each column of the result."""
         result = self.apply(changes)
         rows = self.collect(result)
         return {name: [plain(row[name]) for row in rows] for name in result.event_columns}
 
     def explain(self, changes: Changes) -> str:
-        text: str = changes.frame._jdf.queryExecution().toString()  # noqa: SLF001 - PySpark prints it
+        """Return the plan."""
+        text: str = changes.frame._jdf.queryExecution().toString()  # noqa: SLF001 - PySpark only prints plans
         return text
 
     def _golden(self, copies: int) -> list[Row]:
@@ -247,5 +253,5 @@ class Bench:
 
 
 def _values(row: Any) -> Row:
-    """A row, or a struct in one."""
+    """Return the plain values of a row or a struct."""
     return tuple(map(plain, row))

@@ -100,8 +100,8 @@ def fill_from_stored(
     }
     promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
-    beside = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
-    with materialize_with(beside, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
+    joined_rows = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
+    with materialize_with(joined_rows, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
         # A sink may accept a row at the stored row's own position. The stored row knows the values that such a row left out.
         newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
         kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]
@@ -216,14 +216,14 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
         sent, value = F.col(f"{_SENT}{i}"), stored[quote_name(name)].cast(data_type)
         values[name.lower()] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
         positions[name] = F.coalesce(sent.getField("at"), stored[COLUMN_POSITIONS].getItem(name))
-    rest = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
+    columns = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
     # Columns that no change of this batch leaves out keep their position.
     others = F.map_filter(
         F.coalesce(stored[COLUMN_POSITIONS], _no_positions()), lambda name, _: ~name.isin(list(types))
     )
     column_positions = F.map_concat(others, F.coalesce(_position_map(positions), _no_positions()))
     return stored.join(incoming, is_same).select(
-        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in rest],
+        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in columns],
         F.concat(stored[POSITION], F.lit(FILLED_SUFFIX)).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.when(F.size(column_positions) > 0, column_positions).alias(COLUMN_POSITIONS),

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 #: Columns of a stored partial update: the new key and the old one as strings; the position of the key change; for each column a
 #: struct of its value and the position of the change that sent it, null without one; and its creation, milliseconds since 1970. If
 #: two changes of one key arrive in the wrong order, the partial update is created again with more values.
-_NEW, _OLD, _AT, _VALUES, _MADE = "key", "old", "position", "told", "made"
+#: No column of a table has these names: they stand next to its key columns.
+_NEW, _OLD, _AT = PREFIX + "to_key", PREFIX + "from_key", PREFIX + "key_changed_at"
+_VALUES, _CREATED = PREFIX + "carried_values", PREFIX + "created"
 #: Whether a partial update must be created: for a key change of this batch, or for one that lacks a value.
 _IS_DUE = PREFIX + "is_due"
 #: Prefixes, followed by the number of a column: its last value before the key change in the batch, and in the stored row.
@@ -101,7 +103,7 @@ class KeyChanges:
 
     @contextmanager
     def _partial_updates(self, rows: DataFrame, key: Sequence[str], stored: DataFrame | None) -> Iterator[DataFrame]:
-        """Create a partial update for every key change of the batch, and for older ones that lack a value or get a later one."""
+        """Create a partial update for every key change of the batch, and for older ones that need another value."""
         from pyspark.sql import functions as F
 
         names = _columns_to_carry(rows, key)
@@ -141,8 +143,8 @@ def _resolve_chains(
     known = lines if older is None else _with_updates(lines, older, key)
     reached = due = key_changes.where(_IS_DUE).drop(_IS_DUE)
     while True:
-        made_at = F.lit(f"{time.time_ns() // 10**6:013d}")
-        updates = _values_before_key_changes(known, stored, key, names).withColumn(_MADE, made_at)
+        created_at = F.lit(f"{time.time_ns() // 10**6:013d}")
+        updates = _values_before_key_changes(known, stored, key, names).withColumn(_CREATED, created_at)
         updates = updates if older is None else _latest_per_key_change(updates.unionByName(older), names)
         before = reached.select(F.col(_NEW).alias(_OLD), F.col(KEY_CHANGE_POSITION).alias(_AT))
         further = key_changes.drop(_IS_DUE).join(before, _OLD)
@@ -156,8 +158,8 @@ def _resolve_chains(
         return updates
     # Separate column names: both frames have those of the same key changes, and Spark cannot always distinguish them.
     names_of = {_NEW: _NEW, _OLD: _OLD, KEY_CHANGE_POSITION: _AT}
-    wanted = due.select(*[F.col(column).alias(name) for column, name in names_of.items()])
-    return updates.join(wanted, [_NEW, _OLD, _AT], "left_semi")
+    due_keys = due.select(*[F.col(column).alias(name) for column, name in names_of.items()])
+    return updates.join(due_keys, [_NEW, _OLD, _AT], "left_semi")
 
 
 def _values_before_key_changes(
@@ -229,7 +231,7 @@ def _latest_per_key_change(updates: DataFrame, names: Sequence[str]) -> DataFram
 
     values = {name: F.col(_VALUES).getField(name) for name in names}
     latest = F.struct(*[F.max_by(value, value.getField("at")).alias(name) for name, value in values.items()])
-    return updates.groupBy(_NEW, _OLD, _AT).agg(latest.alias(_VALUES), F.max(_MADE).alias(_MADE))
+    return updates.groupBy(_NEW, _OLD, _AT).agg(latest.alias(_VALUES), F.max(_CREATED).alias(_CREATED))
 
 
 def _as_key_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str], names: Sequence[str]) -> DataFrame:
@@ -245,7 +247,7 @@ def _as_key_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str], nam
             F.col(_AT).alias(KEY_CHANGE_POSITION),
             any_of(F.col(_VALUES).getField(name).isNull() for name in names).alias(_IS_DUE),
         )
-        .drop(_AT, _VALUES, _MADE)
+        .drop(_AT, _VALUES, _CREATED)
     )
 
 
@@ -260,15 +262,15 @@ def _as_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str]) -> Data
     """Return partial updates as changes of their new keys, with the columns of ``rows``."""
     from pyspark.sql import functions as F
 
-    whole, fields = F.col(_VALUES), rows.schema[UNAVAILABLE].dataType.names  # type: ignore[attr-defined]
+    values, fields = F.col(_VALUES), rows.schema[UNAVAILABLE].dataType.names  # type: ignore[attr-defined]
     names = _columns_to_carry(rows, key)
-    is_unavailable = [whole.getField(n).isNull() if n in names else F.lit(False) for n in fields]
+    is_unavailable = [values.getField(n).isNull() if n in names else F.lit(False) for n in fields]
     return _with_key_columns(updates, _NEW, rows, key).select(
         *[quote_name(k) for k in key],
-        *[whole.getField(n).getField("value").alias(n) for n in names],
+        *[values.getField(n).getField("value").alias(n) for n in names],
         F.struct(*[c.alias(n) for n, c in zip(fields, is_unavailable, strict=True)]).alias(UNAVAILABLE),
         # A partial update that was created again is newer, and still older than the row that it completes.
-        F.concat(_AT, F.lit(FILLED_SUFFIX), _MADE).alias(POSITION),
+        F.concat(_AT, F.lit(FILLED_SUFFIX), _CREATED).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.lit(True).alias(PARTIAL),
     )
@@ -294,5 +296,5 @@ def _schema(rows: DataFrame, names: Sequence[str]) -> StructType:
     values = T.StructType()
     for name in names:
         values.add(name, T.StructType().add("value", rows.schema[name].dataType).add("at", T.StringType()))
-    fields = {_NEW: texts, _OLD: texts, _AT: T.StringType(), _VALUES: values, _MADE: T.StringType()}
+    fields = {_NEW: texts, _OLD: texts, _AT: T.StringType(), _VALUES: values, _CREATED: T.StringType()}
     return T.StructType([T.StructField(name, data_type) for name, data_type in fields.items()])

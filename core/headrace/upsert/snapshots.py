@@ -57,20 +57,23 @@ class NewestSnapshot:
         self.value = _parse(folder.read(name))
 
     def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
-        """Note a batch's rows of a snapshot after they were applied. An older snapshot than the known one changes nothing."""
-        known = self.value
-        if seen is not None and (known is None or seen.position > known.position):
+        """Note a batch's rows of a snapshot after they were applied.
+
+        An older snapshot than the newest one changes nothing.
+        """
+        newest = self.value
+        if seen is not None and (newest is None or seen.position > newest.position):
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            known = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key), ())
-        elif known is None:
+            newest = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key), ())
+        elif newest is None:
             return
-        elif seen is not None and seen.position == known.position:
-            known = replace(known, has_ended=known.has_ended or seen.has_ended)
+        elif seen is not None and seen.position == newest.position:
+            newest = replace(newest, has_ended=newest.has_ended or seen.has_ended)
         older = self.value.topics if self.value else ()
-        known = replace(known, topics=tuple(sorted({*older, *topics})))
-        if known != self.value:
-            self._folder.write(self._name, json.dumps(asdict(known), ensure_ascii=False))
-            self.value = known
+        newest = replace(newest, topics=tuple(sorted({*older, *topics})))
+        if newest != self.value:
+            self._folder.write(self._name, json.dumps(asdict(newest), ensure_ascii=False))
+            self.value = newest
 
 
 def _parse(text: str | None) -> Snapshot | None:

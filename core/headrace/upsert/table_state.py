@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class TableState:
-    """Durable state of one table: keys of deleted rows, values carried to new keys, last truncate, newest snapshot, modes."""
+    """Durable state of one table.
+
+    Keys of deleted rows, values carried to new keys, last truncate, newest snapshot, modes.
+    """
 
     def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
         """``folders``: the checkpoint's; ``retention``: minimum seconds for which keys and carried values are kept."""

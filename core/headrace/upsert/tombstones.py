@@ -58,11 +58,11 @@ def deletes_for(
     row, tombstone = _Place.of(F.col(POSITION), before), _Place.of(F.col(_TOMBSTONE), TOMBSTONE)
     rows = rows.where(row.is_before(tombstone))
 
-    def has_said_it(position: Column) -> Column:
+    def is_covered_by(position: Column) -> Column:
         delete = _Place.of(position, before)
         return row.is_before(delete) & delete.is_before(tombstone)
 
-    with deleted.drop_where(rows, key, has_said_it) if deleted else nullcontext(rows) as kept:
+    with deleted.drop_where(rows, key, is_covered_by) if deleted else nullcontext(rows) as kept:
         position = F.concat(F.col(POSITION), F.lit(FILLED_SUFFIX)).alias(POSITION)
         yield kept.select(*[F.col(quote_name(name)) for name in key], F.lit(True).alias(DELETED), position)
 

@@ -34,9 +34,10 @@ _MARK = "<headrace-value-unavailable>"
 
 
 def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
-    """Return changes of which a task fails if it meets an unavailable value: ``is_unavailable_value_error`` recognizes it.
+    """Return changes of which a task fails if it meets an unavailable value.
 
-    Detecting such values is cheap. Handling them is not, and few tables have them.
+    ``is_unavailable_value_error`` recognizes the error. Detecting such values is cheap. Handling them is not, and few tables have
+    them.
     """
     from pyspark.sql import functions as F
 
@@ -86,8 +87,8 @@ def name_unavailable(rows: DataFrame) -> DataFrame:
     """Convert UNAVAILABLE to a list of names for tables that are appended to; null without any."""
     from pyspark.sql import functions as F
 
-    whole = F.col(UNAVAILABLE)
-    names = F.array_compact(F.array(*[F.when(whole.getField(n), F.lit(n)) for n in unavailable_columns(rows)]))
+    flags = F.col(UNAVAILABLE)
+    names = F.array_compact(F.array(*[F.when(flags.getField(n), F.lit(n)) for n in unavailable_columns(rows)]))
     return rows.withColumn(UNAVAILABLE, F.when(F.size(names) > 0, names))
 
 
@@ -127,9 +128,9 @@ def _find_unavailable(values: _TestedValues) -> list[Column]:
     for name, test in values.tests:
         is_unavailable = F.lit(False)
         for image, columns in values.images:
-            whole = F.col(image)
+            image_column = F.col(image)
             if name in columns:
-                is_unavailable = F.when(whole.isNotNull(), is_true(test(whole.getField(name)))).otherwise(
+                is_unavailable = F.when(image_column.isNotNull(), is_true(test(image_column.getField(name)))).otherwise(
                     is_unavailable
                 )
         found.append(is_unavailable)
@@ -155,10 +156,10 @@ def _without_placeholders(image: str, columns: tuple[str, ...], tests: tuple[tup
     """Return a row image with null in place of its unavailable values."""
     from pyspark.sql import functions as F
 
-    whole, by_name = F.col(image), dict(tests)
-    cells = {name: whole.getField(name) for name in columns}
+    image_column, by_name = F.col(image), dict(tests)
+    cells = {name: image_column.getField(name) for name in columns}
     values = [(F.when(~by_name[n](c), c) if n in by_name else c).alias(n) for n, c in cells.items()]
-    return F.when(whole.isNotNull(), F.struct(*values))
+    return F.when(image_column.isNotNull(), F.struct(*values))
 
 
 def _image_columns(frame: DataFrame, image: str) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 class ConsoleConfig(SinkConfig):
     """Options of the sink ``console``, with the names of Spark's console sink."""
 
-    #: Rows to print for each batch and table.
     numRows: int = 20  # noqa: N815 - the name of Spark's option
-    #: Truncate long values.
+    """Rows to print for each batch and table."""
+
     truncate: bool = True
+    """Truncate long values."""
 
 
 class ConsoleSink(Sink):

@@ -52,12 +52,14 @@ class FilesSinkConfig(SinkConfig):
         "encoding",
     )
 
-    #: Folder with a subfolder for each table, on any file system that Hadoop supports.
     path: str
-    #: File format.
+    """Folder with a subfolder for each table, on any file system that Hadoop supports."""
+
     format: Literal["json", "avro", "parquet"] = "json"
-    #: Catalog in which the tables are registered for query engines. Each batch is a partition.
+    """File format."""
+
     sync: Sync = None
+    """Catalog in which the tables are registered for query engines. Each batch is a partition."""
 
 
 class FilesSink(Sink):

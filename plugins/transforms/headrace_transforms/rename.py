@@ -13,8 +13,8 @@ from headrace.sdk.changes import PREFIX
 class RenameConfig(Config):
     """New names for columns."""
 
-    #: Old name → new name.
     columns: dict[str, str] = Field(min_length=1)
+    """Old name → new name."""
 
     @field_validator("columns")
     @classmethod

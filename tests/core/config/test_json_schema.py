@@ -117,8 +117,8 @@ def test_an_editor_can_say_what_a_key_is_for(schema: dict[str, Any]) -> None:
 class Login(Config):
     """A way in."""
 
-    #: Who.
     user: str
+    """Who."""
 
 
 class Bearer(AuthProvider):

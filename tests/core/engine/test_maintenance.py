@@ -17,7 +17,7 @@ from headrace.engine.batch.maintenance import Maintained, SteadyClock, maintain
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.run.current_plan import CurrentPlan
-from headrace.engine.run.maintainer import BATCHES_BETWEEN_LOOKS, Maintainer
+from headrace.engine.run.maintainer import BATCHES_BETWEEN_CHECKS, Maintainer
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import Sink, Table
@@ -74,7 +74,7 @@ class Run:
             CurrentPlan(plan_of(*sinks, enabled=enabled)), Sessions(spark), self.reported.append
         )
 
-    def write(self, *tables: str, batches: int = BATCHES_BETWEEN_LOOKS) -> None:
+    def write(self, *tables: str, batches: int = BATCHES_BETWEEN_CHECKS) -> None:
         for _ in range(batches):
             self.maintainer.note_batch(tables)
 
@@ -82,7 +82,7 @@ class Run:
 def test_a_table_is_looked_at_after_some_batches_of_its_own(spark: SparkSession) -> None:
     sink = KeptSink(step(lambda: "9 files into 1"))
     run = Run(spark, sink)
-    run.write("shop.a", "shop.b", batches=BATCHES_BETWEEN_LOOKS - 1)
+    run.write("shop.a", "shop.b", batches=BATCHES_BETWEEN_CHECKS - 1)
     run.write("shop.a", batches=1)
     assert sink.looked.acquire(timeout=30)
     run.maintainer.stop()

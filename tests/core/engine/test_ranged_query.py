@@ -430,7 +430,7 @@ def test_a_damaged_range_is_refused(spark: SparkSession, orders: Orders) -> None
     orders.pipeline().run(spark)
     (orders.checkpoint / "ranged/offsets/.0.crc").unlink(missing_ok=True)
     (orders.checkpoint / "ranged/offsets/0").write_text("{")
-    with pytest.raises(ConfigError, match=r"offsets/0: is damaged"):
+    with pytest.raises(ConfigError, match=r"offsets/0: is corrupt"):
         orders.pipeline().run(spark)
 
 

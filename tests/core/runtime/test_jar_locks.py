@@ -1,4 +1,4 @@
-"""Jars that a lock names: fetched by Python, over TLS too, and refused when a byte is another."""
+"""Jars in a lock: downloads by Python, over TLS too, and digest checks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mirror(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     with serve(tmp_path / "repository", keys) as server:
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", server.url)
-        monkeypatch.setattr(ivy, "fetch", lambda *_, **__: pytest.fail("Ivy was asked"))
+        monkeypatch.setattr(ivy, "fetch", lambda *_, **__: pytest.fail("Ivy was started"))
         yield server
 
 
@@ -66,7 +66,9 @@ def resolve(locks: Locks, *coordinates: str) -> list[Path]:
     return resolve_jars(coordinates, spark_version="3.5.7", locks=locks)
 
 
-def test_a_mirror_with_a_certificate_of_its_own(mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_with_its_own_certificate_authority(
+    mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = locks(mirror)
     with pytest.raises(ConfigError, match="certificate is not trusted") as refused:
         resolve(known, ONE)
@@ -84,33 +86,35 @@ def test_a_mirror_with_a_certificate_of_its_own(mirror: Mirror, cache: Path, mon
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
-def test_every_way_to_name_certificates(mirror: Mirror, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    place = mirror.certificate.parent if variable == "SSL_CERT_DIR" else mirror.certificate
-    monkeypatch.setenv(variable, str(place))
+def test_each_variable_for_certificates_is_used(mirror: Mirror, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    path = mirror.certificate.parent if variable == "SSL_CERT_DIR" else mirror.certificate
+    monkeypatch.setenv(variable, str(path))
     assert len(resolve(locks(mirror), ONE)) == 2
 
 
-def test_a_flipped_byte_is_refused_on_the_way_and_on_the_disk(
+def test_a_changed_byte_is_rejected_in_a_download_and_on_the_disk(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
     known = locks(mirror)
     served = mirror.folder / known[TWO][0].path
     served.write_bytes(b"as rEleased")
-    with pytest.raises(ConfigError, match=r"two-2\.0\.jar: it has SHA-256 \w+, and its plugin's jars\.lock wants"):
+    with pytest.raises(
+        ConfigError, match=r"two-2\.0\.jar: the file has SHA-256 \w+, and its plugin's jars\.lock requires"
+    ):
         resolve(known, TWO)
     assert not list(cache.rglob("*.jar"))
     served.write_bytes(b"as released")
     (jar,) = resolve(known, TWO)
     jar.write_bytes(b"as rEleased")
-    with pytest.raises(ConfigError, match=r"two-2\.0\.jar: it was changed") as refused:
+    with pytest.raises(ConfigError, match=r"two-2\.0\.jar: the jar has changed") as refused:
         resolve(known, TWO)
-    assert "delete it" in str(refused.value.fix)
+    assert "delete the jar" in str(refused.value.fix)
     jar.unlink()
     assert resolve(known, TWO) == [jar]
 
 
-def test_what_no_lock_names_is_taken_as_it_came_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jar_without_a_lock_must_match_its_first_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = ["first"]
 
     def fetch(coordinates: list[str], folder: Path, **_: object) -> list[Path]:
@@ -123,11 +127,11 @@ def test_what_no_lock_names_is_taken_as_it_came_first(cache: Path, monkeypatch: 
     monkeypatch.setattr(ivy, "fetch", fetch)
     (jar,) = resolve({}, ONE)
     jar.write_bytes(jar.read_bytes().replace(b"first", b"fIrst"))
-    with pytest.raises(ConfigError, match="it was changed"):
+    with pytest.raises(ConfigError, match="the jar has changed"):
         resolve({}, ONE)
     jar.unlink()
     content[0] = "other"
-    with pytest.raises(ConfigError, match="another file than when it was first asked") as refused:
+    with pytest.raises(ConfigError, match="file has changed since the first download") as refused:
         resolve({}, ONE)
     (record,) = (cache / "jars").glob("*.json")
     assert str(record) in str(refused.value.fix)
@@ -135,7 +139,7 @@ def test_what_no_lock_names_is_taken_as_it_came_first(cache: Path, monkeypatch: 
     assert resolve({}, ONE) == [jar]
 
 
-def test_a_record_from_before_digests_were_kept_still_serves(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_without_digests_is_valid(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(coordinates: list[str], folder: Path, **_: object) -> list[Path]:
         jar = folder / "one.jar"
         jar.parent.mkdir(parents=True)
@@ -146,26 +150,26 @@ def test_a_record_from_before_digests_were_kept_still_serves(cache: Path, monkey
     (jar,) = resolve({}, ONE)
     (record,) = (cache / "jars").glob("*.json")
     record.write_text(json.dumps({"jars": {"ivy/one.jar": 3}}))
-    monkeypatch.setattr(ivy, "fetch", lambda *_, **__: pytest.fail("Ivy was asked"))
+    monkeypatch.setattr(ivy, "fetch", lambda *_, **__: pytest.fail("Ivy was started"))
     assert resolve({}, ONE) == [jar]
 
 
-def test_locks_that_want_two_versions_leave_it_to_ivy() -> None:
+def test_locks_with_two_versions_of_a_jar_are_not_used() -> None:
     older, newer = Artifact("org.example:two:1.0", "a", 1), Artifact(TWO, "b", 1)
     assert find_locked([ONE, TWO], {ONE: [older], TWO: [newer]}) is None
     assert find_locked([ONE], {ONE: [older], TWO: [newer]}) == [older]
     assert find_locked([ONE], {}) is None
 
 
-ALONE = "org.example:one:1.0:jar:all"
+SINGLE = "org.example:one:1.0:jar:all"
 
 
-def test_a_jar_with_a_classifier_is_of_a_lock_and_the_others_are_ivys(
+def test_a_jar_with_a_classifier_comes_from_a_lock_and_others_from_ivy(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
-    known = {ALONE: [release(mirror, ALONE)]}
-    assert describe_jars(ALONE, spark_version="3.5.7", report=print) == known[ALONE]
+    known = {SINGLE: [release(mirror, SINGLE)]}
+    assert describe_jars(SINGLE, spark_version="3.5.7", report=print) == known[SINGLE]
     ivys = cache / "ivy.jar"
 
     def fetch(coordinates: list[str], *_: object, **__: object) -> list[Path]:
@@ -176,13 +180,13 @@ def test_a_jar_with_a_classifier_is_of_a_lock_and_the_others_are_ivys(
     monkeypatch.setattr(ivy, "fetch", fetch)
     settings = {"spark.jars.repositories": "https://repo.example.com"}
     wanted = {"spark_version": "3.5.7", "conf": settings, "locks": known}
-    assert find_cached_jars([ALONE, TWO], **wanted) is None  # type: ignore[arg-type]
-    jars = resolve_jars([ALONE, TWO], **wanted)  # type: ignore[arg-type]
+    assert find_cached_jars([SINGLE, TWO], **wanted) is None  # type: ignore[arg-type]
+    jars = resolve_jars([SINGLE, TWO], **wanted)  # type: ignore[arg-type]
     assert jars == [cache / "maven/org/example/one/1.0/one-1.0-all.jar", ivys]
-    assert find_cached_jars([ALONE, TWO], **wanted) == jars  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=f"{ALONE}: a jar that is named alone is in no lock"):
-        resolve({}, ALONE)
-    with pytest.raises(ConfigError, match="not Maven coordinates"):
+    assert find_cached_jars([SINGLE, TWO], **wanted) == jars  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"{SINGLE}: no lock contains this single jar"):
+        resolve({}, SINGLE)
+    with pytest.raises(ConfigError, match="invalid Maven coordinates"):
         resolve({}, "org.example:one:1.0:all")
 
 
@@ -197,18 +201,18 @@ def test_every_jar_of_a_built_in_plugin_is_locked() -> None:
         assert find_locked(needed, known), f"Spark {line}: headrace jars --lock"
 
 
-def test_a_jar_alone_is_locked_without_what_it_needs(
+def test_a_single_jar_is_locked_without_its_dependencies(
     mirror: Mirror, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(mirror.certificate))
-    alone, released = f"{ONE}:jar", release(mirror, ONE)
-    assert describe_jars(alone, spark_version="3.5.7", report=print) == [released]
-    known = {alone: [released]}
-    assert resolve_jars([alone], spark_version="3.5.7", locks=known) == [
+    single, released = f"{ONE}:jar", release(mirror, ONE)
+    assert describe_jars(single, spark_version="3.5.7", report=print) == [released]
+    known = {single: [released]}
+    assert resolve_jars([single], spark_version="3.5.7", locks=known) == [
         cache / "maven/org/example/one/1.0/one-1.0.jar"
     ]
     newer = Artifact("org.example:one:2.0", "b", 1)
-    assert find_locked([alone, TWO], {**known, TWO: [newer]}) is None
+    assert find_locked([single, TWO], {**known, TWO: [newer]}) is None
 
 
 def test_a_plugin_without_a_package_has_no_lock() -> None:

@@ -1,4 +1,4 @@
-"""Coordinates to jars: the cache, the lock, what Ivy says, what is said when it fails."""
+"""Resolution of coordinates to jars: the cache, the lock, Ivy's output and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.runtime.jars.resolution import cache_home, resolve_jars
 
 ONE, TWO = "org.example:one:1.0", "org.example:two:2.0"
 
-#: Stands in for spark-submit: retrieves like Ivy (a file that is there is kept), reports like it (spark.jars redacted).
+#: A fake spark-submit that retrieves like Ivy (existing files are kept) and reports like it (spark.jars redacted).
 SUBMIT = """#!{python}
 import os, sys, time, zipfile
 from pathlib import Path
@@ -56,7 +56,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The fake spark-submit's, one line per start; there is also a Java that fits."""
+    """Return the log of the fake spark-submit, one line per start. A supported Java is installed too."""
     submit = tmp_path / "spark" / "bin" / "spark-submit"
     submit.parent.mkdir(parents=True)
     submit.write_text(SUBMIT.format(python=sys.executable))
@@ -80,38 +80,38 @@ def resolve(*coordinates: str, **options: object) -> list[Path]:
     return resolve_jars(coordinates, spark_version="3.5.7", **options)  # type: ignore[arg-type]
 
 
-def test_every_jar_is_named_as_it_comes(log: Path, cache: Path) -> None:
-    said: list[str] = []
-    jars = resolve(TWO, ONE, report=said.append)
+def test_each_downloaded_jar_is_reported(log: Path, cache: Path) -> None:
+    reported: list[str] = []
+    jars = resolve(TWO, ONE, report=reported.append)
     folder = cache / "ivy" / "jars"
     assert jars == [folder / "org.example_one-1.0.jar", folder / "org.example_two-2.0.jar"]
     assert all(zipfile.is_zipfile(jar) for jar in jars)
-    assert said[:-1] == [
-        "looking up one 1.0, two 2.0 and what they need",
+    assert reported[:-1] == [
+        "looking up one 1.0, two 2.0 and their dependencies",
         f"fetching 2 jars into {folder}, once",
         "  1/2 one-1.0",
         "  2/2 two-2.0",
     ]
-    assert said[-1].startswith("2 jars (0.0 MB) ready after ")
+    assert reported[-1].startswith("2 jars (0.0 MB) ready after ")
 
 
-def test_nothing_is_looked_up_for_nothing(log: Path, cache: Path) -> None:
+def test_no_coordinates_need_no_lookup(log: Path, cache: Path) -> None:
     assert resolve() == []
     assert not cache.exists()
 
 
-def test_the_second_time_starts_nothing_and_is_quick(log: Path) -> None:
+def test_a_second_resolution_uses_the_cache(log: Path) -> None:
     first = resolve(ONE, TWO)
-    took = []
+    durations = []
     for _ in range(5):
-        began = time.perf_counter()
+        start = time.perf_counter()
         assert resolve(TWO, ONE, ONE) == first
-        took.append(time.perf_counter() - began)
-    assert min(took) < 0.01
+        durations.append(time.perf_counter() - start)
+    assert min(durations) < 0.01
     assert starts(log) == 1
 
 
-def test_other_coordinates_spark_or_settings_are_resolved_anew(log: Path) -> None:
+def test_other_coordinates_spark_versions_or_settings_are_resolved_again(log: Path) -> None:
     resolve(ONE)
     resolve(TWO)
     resolve_jars([ONE], spark_version="4.0.0")
@@ -121,14 +121,14 @@ def test_other_coordinates_spark_or_settings_are_resolved_anew(log: Path) -> Non
     assert starts(log) == 4
 
 
-def test_settings_reach_ivy_and_only_those(log: Path) -> None:
+def test_only_repository_settings_reach_ivy(log: Path) -> None:
     resolve(
         ONE, conf={"spark.jars.ivySettings": "/etc/ivy.xml", "spark.jars.excludes": "a:b", "spark.secret": "s3cret"}
     )
-    given = log.read_text()
-    assert "'spark.jars.ivySettings': '/etc/ivy.xml'" in given
-    assert "org.slf4j:slf4j-api,a:b" in given
-    assert "s3cret" not in given
+    logged = log.read_text()
+    assert "'spark.jars.ivySettings': '/etc/ivy.xml'" in logged
+    assert "org.slf4j:slf4j-api,a:b" in logged
+    assert "s3cret" not in logged
 
 
 @pytest.mark.parametrize("damage", ["delete", "shorten", "garble the record"])
@@ -146,7 +146,7 @@ def test_a_damaged_cache_is_repaired(log: Path, cache: Path, damage: str) -> Non
     assert starts(log) == 2
 
 
-def test_half_a_jar_that_a_killed_process_left_is_not_used(log: Path, cache: Path) -> None:
+def test_a_partial_jar_of_a_killed_process_is_replaced(log: Path, cache: Path) -> None:
     half = cache / "ivy" / "jars" / "org.example_one-1.0.jar"
     half.parent.mkdir(parents=True)
     half.write_bytes(b"PK\x03\x04 and then the power went")
@@ -154,7 +154,7 @@ def test_half_a_jar_that_a_killed_process_left_is_not_used(log: Path, cache: Pat
     assert zipfile.is_zipfile(half)
 
 
-def test_a_jar_that_comes_in_part_is_thrown_away(log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_download_is_deleted(log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_CUT", "1")
     with pytest.raises(RetriableError, match=ONE):
         resolve(ONE)
@@ -173,17 +173,17 @@ def test_a_copied_cache_serves_a_machine_without_network(
     assert starts(log) == 1
 
 
-def test_processes_that_start_together_fetch_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_processes_fetch_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "1")
     program = f"from headrace.runtime.jars.resolution import resolve_jars; print(*resolve_jars(['{ONE}'], spark_version='3.5.7', report=print))"
     runs = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = [run.communicate(timeout=60)[0] for run in runs]
-    assert all(text.rstrip().endswith("org.example_one-1.0.jar") for text in told)
-    assert sum("waiting for another process that fetches jars" in text for text in told) == 2
+    outputs = [run.communicate(timeout=60)[0] for run in runs]
+    assert all(text.rstrip().endswith("org.example_one-1.0.jar") for text in outputs)
+    assert sum("waiting for another process that is fetching jars" in text for text in outputs) == 2
     assert starts(log) == 1
 
 
-def test_an_ivy_that_outlives_its_process_keeps_others_out(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ivy_keeps_the_lock_when_its_parent_dies(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SLEEP", "2")
     program = (
         f"from headrace.runtime.jars.resolution import resolve_jars; resolve_jars(['{ONE}'], spark_version='3.5.7')"
@@ -192,10 +192,10 @@ def test_an_ivy_that_outlives_its_process_keeps_others_out(log: Path, monkeypatc
         while not starts(log):
             time.sleep(0.05)
         run.kill()
-    said: list[str] = []
+    reported: list[str] = []
     monkeypatch.setenv("FAKE_SLEEP", "0")
-    assert zipfile.is_zipfile(resolve(ONE, report=said.append)[0])
-    assert said[0] == "waiting for another process that fetches jars"
+    assert zipfile.is_zipfile(resolve(ONE, report=reported.append)[0])
+    assert reported[0] == "waiting for another process that is fetching jars"
 
 
 UNREACHABLE = """
@@ -219,7 +219,7 @@ BAD_GATEWAY = """
 
 
 @pytest.mark.parametrize("output", [UNREACHABLE, NO_HOST, BAD_GATEWAY])
-def test_a_silent_repository_can_be_tried_again(log: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+def test_an_unreachable_repository_is_retriable(log: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
     monkeypatch.setenv("FAKE_FAILURE", output)
     with pytest.raises(RetriableError) as failure:
         resolve(ONE, TWO)
@@ -230,48 +230,48 @@ def test_a_silent_repository_can_be_tried_again(log: Path, monkeypatch: pytest.M
     assert "SparkSubmit.scala" not in failure.value.__notes__[0]
 
 
-def test_an_unknown_artifact_is_named(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_artifact_is_reported_by_name(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "\t:: org.example#two;2.0: not found\n")
-    with pytest.raises(ConfigError, match=f"^{TWO}: no Maven repository"):
+    with pytest.raises(ConfigError, match=f"^{TWO}: no configured Maven repository"):
         resolve(ONE, TWO)
 
 
-def test_a_download_that_breaks_off_can_be_tried_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_is_retriable(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "RuntimeException: [download failed: org.example#one;1.0!one.jar]\n")
-    with pytest.raises(RetriableError, match="to its end"):
+    with pytest.raises(RetriableError, match="was interrupted"):
         resolve(ONE)
 
 
-def test_another_failure_keeps_what_was_printed(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_failure_includes_the_output(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILURE", "Unrecognized VM option 'Fast'\n")
-    with pytest.raises(ConfigError, match="ended with code 1") as failure:
+    with pytest.raises(ConfigError, match="failed with exit code 1") as failure:
         resolve(ONE)
     assert "Unrecognized VM option" in failure.value.__notes__[0]
 
 
 @pytest.mark.parametrize("wrong", ["one", "org.example:one", "org.example:one:", "org.example:one:jar:1.0"])
-def test_what_is_no_coordinate_is_refused_at_once(log: Path, wrong: str) -> None:
+def test_an_invalid_coordinate_is_rejected(log: Path, wrong: str) -> None:
     with pytest.raises(ConfigError, match="write group:artifact:version"):
         resolve(ONE, wrong)
     assert starts(log) == 0
 
 
-def test_a_cache_that_cannot_be_written_says_which(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_cache_is_reported(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(ConfigError, match="cannot be written: Not a directory") as failure:
+    with pytest.raises(ConfigError, match="not writable: Not a directory") as failure:
         resolve(ONE)
     assert failure.value.where == str(tmp_path / "file" / "cache")
     assert "HEADRACE_CACHE" in str(failure.value.fix)
 
 
-def test_a_spark_home_without_spark_is_refused(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_home_without_spark_is_rejected(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match="spark-submit"):
         resolve(ONE)
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_location_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HEADRACE_CACHE", "~/jars")
     assert cache_home() == Path.home() / "jars"
     monkeypatch.delenv("HEADRACE_CACHE")
@@ -282,17 +282,17 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def maven_repository(folder: Path) -> Path:
-    """A repository of two artifacts, of which ``one`` needs ``two`` and an slf4j that Spark has itself."""
+    """Create a repository of two artifacts. ``one`` depends on ``two`` and on slf4j, which Spark includes."""
     slf4j = "<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>1.7.36</version></dependency>"
     two = "<dependency><groupId>org.example</groupId><artifactId>two</artifactId><version>2.0</version></dependency>"
     for name, version, needs in (("one", "1.0", two + slf4j), ("two", "2.0", "")):
-        place = folder / "org" / "example" / name / version
-        place.mkdir(parents=True)
-        place.joinpath(f"{name}-{version}.pom").write_text(
+        release = folder / "org" / "example" / name / version
+        release.mkdir(parents=True)
+        release.joinpath(f"{name}-{version}.pom").write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
             f"<artifactId>{name}</artifactId><version>{version}</version><dependencies>{needs}</dependencies></project>"
         )
-        with zipfile.ZipFile(place / f"{name}-{version}.jar", "w") as jar:
+        with zipfile.ZipFile(release / f"{name}-{version}.jar", "w") as jar:
             jar.writestr("content", name)
     return folder
 
@@ -300,7 +300,7 @@ def maven_repository(folder: Path) -> Path:
 @pytest.mark.nightly
 @pytest.mark.spark
 class TestSparksOwnIvy:
-    """The real spark-submit against a repository on this disk."""
+    """The real spark-submit with a repository on the local disk."""
 
     @pytest.fixture(autouse=True)
     def repository(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -313,32 +313,32 @@ class TestSparksOwnIvy:
     def version(self) -> str:
         return str(pytest.importorskip("pyspark").__version__)
 
-    def test_what_an_artifact_needs_comes_with_it(self, cache: Path, version: str) -> None:
-        said: list[str] = []
-        jars = resolve_jars([ONE], spark_version=version, report=said.append)
+    def test_dependencies_are_included(self, cache: Path, version: str) -> None:
+        reported: list[str] = []
+        jars = resolve_jars([ONE], spark_version=version, report=reported.append)
         assert [jar.name for jar in jars] == ["org.example_one-1.0.jar", "org.example_two-2.0.jar"]
-        assert said[1:4] == [f"fetching 2 jars into {cache}/ivy/jars, once", "  1/2 one-1.0", "  2/2 two-2.0"]
+        assert reported[1:4] == [f"fetching 2 jars into {cache}/ivy/jars, once", "  1/2 one-1.0", "  2/2 two-2.0"]
         assert json.loads(next((cache / "jars").glob("*.json")).read_text())["jars"].keys() == {
             "ivy/jars/org.example_one-1.0.jar",
             "ivy/jars/org.example_two-2.0.jar",
         }
 
-    def test_a_jar_name_that_spark_takes_for_a_secret(self, repository: Path, version: str) -> None:
-        place = repository / "org" / "example" / "token-provider" / "1.0"
-        place.mkdir(parents=True)
-        place.joinpath("token-provider-1.0.pom").write_text(
+    def test_a_jar_with_a_name_that_spark_redacts(self, repository: Path, version: str) -> None:
+        folder = repository / "org" / "example" / "token-provider" / "1.0"
+        folder.mkdir(parents=True)
+        folder.joinpath("token-provider-1.0.pom").write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
             "<artifactId>token-provider</artifactId><version>1.0</version></project>"
         )
-        zipfile.ZipFile(place / "token-provider-1.0.jar", "w").close()
+        zipfile.ZipFile(folder / "token-provider-1.0.jar", "w").close()
         (jar,) = resolve_jars(["org.example:token-provider:1.0"], spark_version=version)
         assert jar.name == "org.example_token-provider-1.0.jar"
 
     def test_an_unknown_artifact(self, version: str) -> None:
-        with pytest.raises(ConfigError, match=r"^org\.example:three:3\.0: no Maven repository"):
+        with pytest.raises(ConfigError, match=r"^org\.example:three:3\.0: no configured Maven repository"):
             resolve_jars([ONE, "org.example:three:3.0"], spark_version=version)
 
-    def test_a_repository_that_does_not_answer(self, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_repository_that_refuses_connections(self, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:9/")
         with pytest.raises(RetriableError) as failure:
             resolve_jars([ONE], spark_version=version)

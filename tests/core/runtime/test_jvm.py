@@ -1,4 +1,4 @@
-"""How settings come to Spark's JVM: not by its command line."""
+"""Settings of Spark's JVM, which are not on its command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.steps]
 
 
 def java_properties(spark: SparkSession, file: Path) -> dict[str, str]:
-    """What Java reads, as Spark does: as UTF-8."""
+    """Read a properties file with Java as UTF-8, like Spark."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
     reader = jvm.java.io.InputStreamReader(jvm.java.io.FileInputStream(str(file)), "UTF-8")
@@ -37,11 +37,11 @@ def test_no_setting_of_a_session_is_on_a_command_line(spark: SparkSession) -> No
     assert spark.sparkContext.getConf().get("spark.sql.shuffle.partitions") == "2"
     assert "org.apache.spark.deploy.SparkSubmit" in command
     assert "shuffle.partitions" not in command
-    assert "-Xmx3g" in command, "what Java has to know at its start, it does"
+    assert "-Xmx3g" in command, "memory options are on the command line"
     assert "PYSPARK_SUBMIT_ARGS" not in os.environ
 
 
-def test_the_settings_are_in_no_file_of_a_disk_while_spark_runs(spark: SparkSession) -> None:
+def test_settings_are_in_an_anonymous_file(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     _, _, rest = str(jvm.java.lang.System.getProperty("sun.java.command")).partition("--properties-file ")
     path, name = rest.split()
@@ -51,7 +51,7 @@ def test_the_settings_are_in_no_file_of_a_disk_while_spark_runs(spark: SparkSess
     assert str(Path(path.replace("self", str(pid))).readlink()) == "/memfd:headrace (deleted)"
 
 
-def test_where_every_file_has_a_name_nobody_else_may_read_it_and_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_file_is_private_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create")
     with PrivateFiles() as files:
         path = Path(files.add(b"a secret"))
@@ -60,7 +60,7 @@ def test_where_every_file_has_a_name_nobody_else_may_read_it_and_it_goes(monkeyp
     assert not path.exists()
 
 
-def test_java_reads_every_value_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_java_reads_every_value_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     conf = {
         "spark.a": 'back\\slash "and" =:#! ',
         "spark.b:c": "two\nlines\tand ü…",
@@ -68,29 +68,29 @@ def test_java_reads_every_value_as_it_was(spark: SparkSession, tmp_path: Path) -
         "d": "",
     }
     defaults = tmp_path / "spark-defaults.conf"
-    defaults.write_text("spark.c  theirs\nspark.e  kept \\")
+    defaults.write_text("spark.c  default\nspark.e  kept \\")
     file = tmp_path / "spark.properties"
     file.write_bytes(to_properties(conf, defaults))
     assert java_properties(spark, file) == {**conf, "spark.e": "kept "}
 
 
-def test_java_has_the_class_path_of_which_classes_are_kept(spark: SparkSession) -> None:
+def test_the_archived_class_path_is_that_of_the_jvm(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     command = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/cmdline").read_text().split("\0")
     entries = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
-    given = [file for path in entries for file in (sorted(path.parent.glob("*.jar")) if path.name == "*" else [path])]
+    actual = [file for path in entries for file in (sorted(path.parent.glob("*.jar")) if path.name == "*" else [path])]
     conf = dict(spark.sparkContext.getConf().getAll())
-    # Spark 4 has one of its jars twice: before all others, and among them.
-    assert {path for path in given if path.exists()} == set(list_class_path(conf))
+    # Spark 4 lists one of its jars twice.
+    assert {path for path in actual if path.exists()} == set(list_class_path(conf))
 
 
 @pytest.fixture
 def submit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """In place of PySpark's start of a JVM, a mock that reads the Java options that it would have."""
+    """Replace PySpark's start of a JVM with a mock that returns its Java options."""
     from pyspark import SparkContext, java_gateway
 
     class SubmittedError(Exception):
-        """Has the options."""
+        """Carries the options."""
 
     def read_options(popen_kwargs: object) -> None:
         file = Path(shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])[1])
@@ -115,18 +115,18 @@ def submit(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     return start
 
 
-def test_classes_are_kept_where_somebody_says_so(
+def test_class_archives_are_used_if_configured(
     submit: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [submit() for _ in range(4)] == ["-Da=b"] * 4
-    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "classes of mine"))
+    monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "my classes"))
     assert [submit() for _ in range(3)] == ["-Da=b"] * 3
-    made = re.escape(f"{tmp_path}/classes of mine/")
-    assert re.fullmatch(rf'-Da=b "-XX:ArchiveClassesAtExit={made}\w+\.\d+\.half" "-Xlog:cds\*=off"', submit())
+    prefix = re.escape(f"{tmp_path}/my classes/")
+    assert re.fullmatch(rf'-Da=b "-XX:ArchiveClassesAtExit={prefix}\w+\.\d+\.half" "-Xlog:cds\*=off"', submit())
 
 
 @pytest.mark.parametrize("options", ["-Xshare:off", "-XX:SharedArchiveFile=mine.jsa", "-Dpassword=hunter2"])
-def test_classes_are_not_kept_where_somebody_says_otherwise_or_has_a_secret(
+def test_class_archives_are_off_with_options_of_the_user_or_a_secret(
     submit: Callable[..., str], options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_CLASS_ARCHIVES", str(tmp_path / "classes"))

@@ -1,4 +1,4 @@
-"""The settings of a new session, and what a session that somebody else built lacks."""
+"""Settings of a new session, and the check of a session that the caller built."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headrace.secret_values import Secret
 
 
 class Lake(Plugin):
-    """Needs a jar, an extension and a catalog."""
+    """Requires a jar, an extension and a catalog."""
 
     name = "lake"
     jars: ClassVar = {"3.5": ("org.lake:lake:1",)}
@@ -38,7 +38,7 @@ class Lake(Plugin):
 
 
 class Pond(Plugin):
-    """Needs another extension beside the first."""
+    """Requires another extension in addition to the first."""
 
     name = "pond"
     jars: ClassVar = {"3.5": ("org.lake:lake:1", "org.pond:pond:2")}
@@ -48,7 +48,7 @@ class Pond(Plugin):
 
 
 class Sea(Plugin):
-    """Needs another serializer."""
+    """Requires another serializer."""
 
     name = "sea"
 
@@ -56,7 +56,7 @@ class Sea(Plugin):
         return {"spark.serializer": "java"}
 
 
-def test_lists_are_joined_and_each_item_is_there_once() -> None:
+def test_lists_are_joined_without_duplicates() -> None:
     assert merge_session_conf([Lake(), Pond()]) == {
         EXTENSIONS: "LakeExtension,PondExtension",
         JAVA_OPTIONS: "-Dlake=1 -Dpond=2",
@@ -65,23 +65,23 @@ def test_lists_are_joined_and_each_item_is_there_once() -> None:
     }
 
 
-def test_two_plugins_that_contradict_each_other_are_refused() -> None:
+def test_conflicting_settings_of_two_plugins_are_rejected() -> None:
     with pytest.raises(ConfigError, match=r"different values of spark\.serializer: 'kryo' and 'java'"):
         merge_session_conf([Pond(), Sea()])
 
 
-def test_jars_are_named_once_by_spark_line() -> None:
+def test_jars_of_a_spark_version_are_listed_once() -> None:
     assert list_coordinates([Lake(), Pond()], spark_line("3.5.7")) == ["org.lake:lake:1", "org.pond:pond:2"]
     assert list_coordinates([Lake()], "4.0") == []
 
 
-def test_a_spark_that_a_plugin_cannot_work_on_is_refused() -> None:
+def test_an_unsupported_spark_version_is_rejected() -> None:
     check_supported([Lake()], "3.5")
     with pytest.raises(ConfigError, match=r"'lake' does not work on Spark 4\.0: there is no build for it"):
         check_supported([Lake()], "4.0")
 
 
-def test_jars_are_on_the_drivers_class_path_on_one_machine_and_sent_to_executors_elsewhere() -> None:
+def test_jars_are_on_the_class_path_of_a_local_driver_and_sent_to_the_executors_of_a_cluster() -> None:
     assert class_path([], listed="", is_local=True) == {}
     assert class_path([], listed="/a.jar", is_local=True) == {"spark.jars": "/a.jar"}
     assert class_path(["/b.jar"], listed="", is_local=True) == {"spark.driver.extraClassPath": "/b.jar"}
@@ -91,7 +91,7 @@ def test_jars_are_on_the_drivers_class_path_on_one_machine_and_sent_to_executors
     assert class_path(["/c.jar"], listed="/a.jar", is_local=False) == {"spark.jars": "/a.jar,/c.jar"}
 
 
-def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_pipeline_override_those_of_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER", raising=False)
     conf = complete_session_conf([Pond()], {"spark.serializer": "mine", "spark.driver.memory": "8g"}, ["/a.jar"])
     assert (conf["spark.serializer"], conf["spark.driver.memory"]) == ("mine", "8g")
@@ -101,7 +101,7 @@ def test_the_pipelines_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (cluster["spark.jars"], "spark.driver.memory" in cluster) == ("/a.jar", False)
 
 
-def test_a_driver_that_slept_is_not_lost_where_it_is_the_only_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspended_local_driver_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     timeout = "spark.storage.blockManagerHeartbeatTimeoutMs"
     monkeypatch.delenv("MASTER", raising=False)
     assert complete_session_conf([], {}, [])[timeout] == "3650d"
@@ -110,9 +110,7 @@ def test_a_driver_that_slept_is_not_lost_where_it_is_the_only_executor(monkeypat
         assert timeout not in complete_session_conf([], {"spark.master": master}, [])
 
 
-def test_what_spark_remembers_of_jobs_is_bounded_unless_somebody_says_how_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_history_of_jobs_is_limited_unless_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conf = complete_session_conf([], {"spark.ui.retainedJobs": "500"}, [])
     assert (conf["spark.ui.retainedJobs"], conf["spark.ui.retainedStages"]) == ("500", "20")
     assert conf["spark.scheduler.mode"] == "FAIR"
@@ -121,11 +119,9 @@ def test_what_spark_remembers_of_jobs_is_bounded_unless_somebody_says_how_much(
     assert not {"spark.ui.retainedStages", "spark.scheduler.mode"} & complete_session_conf([], {}, []).keys()
 
 
-def test_spark_shows_no_setting_and_no_option_that_has_a_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_redacts_settings_and_options_with_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Away(Plugin):
-        """Has an option that Spark hands on."""
+        """Has an option that is passed to Spark."""
 
         name = "away"
 
@@ -134,12 +130,12 @@ def test_spark_shows_no_setting_and_no_option_that_has_a_secret(
 
     secret = Secret("s3cr3t", "${env:PW}")
     conf = {"spark.hadoop.fs.acme.id": secret, JAVA_OPTIONS: Secret("-Dacme.store=s3cr3t"), "spark.app.name": "acme"}
-    made = complete_session_conf([Away({"acme.signer": secret, "acme.path": "x"})], conf, [])
-    hides = re.compile(made["spark.redaction.regex"]).search
-    assert all(map(hides, ["spark.hadoop.fs.acme.id", "fs.acme.id", JAVA_OPTIONS, "acme.store", "ACME.signer"]))
-    assert all(map(hides, ["a.Password", "a.secret.key", "fs.azure.account.key.lake", "sasl.jaas.config"]))
-    assert not any(map(hides, ["acme.path", "spark.app.name", "x.fs.acme.id", "acme.signer.x"]))
-    assert "s3cr3t" not in repr(made)
+    settings = complete_session_conf([Away({"acme.signer": secret, "acme.path": "x"})], conf, [])
+    redacts = re.compile(settings["spark.redaction.regex"]).search
+    assert all(map(redacts, ["spark.hadoop.fs.acme.id", "fs.acme.id", JAVA_OPTIONS, "acme.store", "ACME.signer"]))
+    assert all(map(redacts, ["a.Password", "a.secret.key", "fs.azure.account.key.lake", "sasl.jaas.config"]))
+    assert not any(map(redacts, ["acme.path", "spark.app.name", "x.fs.acme.id", "acme.signer.x"]))
+    assert "s3cr3t" not in repr(settings)
     own = complete_session_conf([Away({"acme.signer": secret})], {"spark.redaction.regex": "mine"}, [])
     assert own["spark.redaction.regex"].startswith("mine|")
     (tmp_path / "spark-defaults.conf").write_text("# theirs\nspark.redaction.regex   the\\\\.machines \n")
@@ -147,13 +143,13 @@ def test_spark_shows_no_setting_and_no_option_that_has_a_secret(
     assert complete_session_conf([], {}, [])["spark.redaction.regex"] == r"the\.machines"
 
 
-def test_a_session_that_has_everything_lacks_nothing() -> None:
+def test_a_complete_session_passes_the_check() -> None:
     needed = merge_session_conf([Lake(), Pond()])
     assert list_missing_conf([Lake(), Pond()], needed.get) == []
     assert list_missing_jars([Lake(), Pond()], "3.5", lambda _: True) == []
 
 
-def test_the_lines_that_are_missing_keep_what_the_session_has() -> None:
+def test_missing_lines_keep_the_values_of_the_session() -> None:
     session = {EXTENSIONS: "Other,LakeExtension", "spark.sql.catalog.lake": "somebody else's"}
     assert list_missing_conf([Lake(), Pond()], session.get) == [
         f'.config("{EXTENSIONS}", "Other,LakeExtension,PondExtension")',

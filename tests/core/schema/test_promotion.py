@@ -1,4 +1,4 @@
-"""Types that hold the values of both, and types that are remembered."""
+"""Promotion of types, and the log of schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def struct(**fields: T.DataType) -> T.StructType:
     return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
 
 
-class TestMerged:
+class TestPromotion:
     @pytest.mark.parametrize(
         ("first", "second", "both"),
         [
@@ -60,10 +60,10 @@ class TestMerged:
             ),
         ],
     )
-    def test_the_wider(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:
+    def test_the_wider_type(self, first: T.DataType, second: T.DataType, both: T.DataType) -> None:
         assert promote(first, second) == both
 
-    def test_a_field_that_one_side_lacks_may_be_null(self) -> None:
+    def test_a_field_of_one_schema_is_nullable(self) -> None:
         required = T.StructType([T.StructField("a", T.StringType(), nullable=False)])
         assert promote(required, struct(b=T.StringType())) == struct(a=T.StringType(), b=T.StringType())
 
@@ -82,25 +82,25 @@ class TestMerged:
             (T.DoubleType(), T.LongType()),
         ],
     )
-    def test_nothing_holds_both(self, first: T.DataType, second: T.DataType) -> None:
+    def test_no_common_type(self, first: T.DataType, second: T.DataType) -> None:
         with pytest.raises(DataError) as raised:
             promote(struct(after=struct(x=first)), struct(after=struct(x=second)))
         assert str(raised.value) == (
             f"the column 'after.x' is {first.simpleString()} in some records and {second.simpleString()} in others\n"
-            "  fix: read the two kinds with two pipelines, or cast the column where the events are made"
+            "  fix: read the two types with separate pipelines, or cast the column in the producer of the events"
         )
 
     @given(TYPES)
-    def test_a_type_with_itself_is_itself(self, kind: T.DataType) -> None:
+    def test_a_type_promoted_with_itself_is_unchanged(self, kind: T.DataType) -> None:
         assert promote(kind, kind) == kind
 
     @given(TYPES, TYPES)
-    def test_the_order_matters_for_fields_alone(self, first: T.DataType, second: T.DataType) -> None:
+    def test_the_order_only_affects_the_order_of_fields(self, first: T.DataType, second: T.DataType) -> None:
         assert outcome(first, second) == outcome(second, first)
 
 
 def outcome(first: T.DataType, second: T.DataType) -> object:
-    """The merged type whatever the order of its fields, or that there is none."""
+    """Return the promoted type without the order of its fields; None if there is none."""
     try:
         return drop_order(promote(first, second))
     except DataError:
@@ -113,8 +113,8 @@ def drop_order(kind: T.DataType) -> object:
     return ("array", drop_order(kind.elementType)) if isinstance(kind, T.ArrayType) else kind
 
 
-class TestGrown:
-    def test_what_is_known_stays_and_what_is_new_joins(self) -> None:
+class TestMissingFields:
+    def test_known_types_stay_and_new_fields_are_added(self) -> None:
         known = struct(a=T.LongType(), s=struct(x=T.StringType()), l=T.ArrayType(struct(i=T.LongType())))
         found = struct(
             b=T.StringType(),
@@ -130,13 +130,13 @@ class TestGrown:
         )
 
     @given(TYPES, TYPES)
-    def test_it_grows_once(self, known: T.DataType, found: T.DataType) -> None:
-        bigger = add_missing_fields(known, found)
-        assert add_missing_fields(bigger, found) == bigger
-        assert add_missing_fields(bigger, known) == bigger
+    def test_repeated_calls_change_nothing(self, known: T.DataType, found: T.DataType) -> None:
+        extended = add_missing_fields(known, found)
+        assert add_missing_fields(extended, found) == extended
+        assert add_missing_fields(extended, known) == extended
 
 
-class TestLog:
+class TestSchemaLog:
     def test_in_memory(self) -> None:
         log = SchemaLog()
         assert log.get("x-value") is None
@@ -154,6 +154,6 @@ class TestLog:
         again = SchemaLog(Folder(spark, str(tmp_path / "schemas")))
         assert again.get(subject) == schema
         assert again.get("another") is None
-        again.remember(subject, bigger := struct(a=T.LongType(), z=T.StringType()))
-        assert SchemaLog(Folder(spark, str(tmp_path / "schemas"))).get(subject) == bigger
+        again.remember(subject, extended := struct(a=T.LongType(), z=T.StringType()))
+        assert SchemaLog(Folder(spark, str(tmp_path / "schemas"))).get(subject) == extended
         assert len([p for p in (tmp_path / "schemas").iterdir() if p.suffix == ".json"]) == 1

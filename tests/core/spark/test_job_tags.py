@@ -1,4 +1,4 @@
-"""Jobs that are cancelled are those of one pipeline's table."""
+"""Tags of jobs: scheduler pools and cancellation per table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.steps, pytest.mark.one_spark]
 
 
-def test_a_tables_jobs_have_a_pool_of_their_own_meanwhile(spark: SparkSession) -> None:
+def test_jobs_of_a_table_have_their_own_pool(spark: SparkSession) -> None:
     pool = "spark.scheduler.pool"
     context = spark.sparkContext
     with tag_jobs(spark, "lake/_mine", "shop.orders"):
@@ -24,14 +24,14 @@ def test_a_tables_jobs_have_a_pool_of_their_own_meanwhile(spark: SparkSession) -
     with tag_jobs(spark, "lake/_mine", "shop.customers"):
         assert context.getLocalProperty(pool) != orders
     assert context.getLocalProperty(pool) is None
-    context.setLocalProperty(pool, "theirs")
+    context.setLocalProperty(pool, "custom")
     with tag_jobs(spark, "lake/_mine", "shop.orders"):
-        assert context.getLocalProperty(pool) == "theirs"
-    assert context.getLocalProperty(pool) == "theirs"
+        assert context.getLocalProperty(pool) == "custom"
+    assert context.getLocalProperty(pool) == "custom"
     context.setLocalProperty(pool, None)  # type: ignore[arg-type]
 
 
-def test_a_pipeline_leaves_the_jobs_of_another_ones_table_of_the_same_name(spark: SparkSession) -> None:
+def test_cancellation_is_limited_to_one_pipeline(spark: SparkSession) -> None:
     ended: dict[str, str] = {}
 
     def work(checkpoint: str) -> None:
@@ -39,8 +39,8 @@ def test_a_pipeline_leaves_the_jobs_of_another_ones_table_of_the_same_name(spark
             try:
                 spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 5000L)").collect()
                 ended[checkpoint] = "done"
-            except Exception:  # noqa: BLE001 - Spark's own, of a job that was cancelled
-                ended[checkpoint] = "cancelled"
+            except Exception:  # noqa: BLE001 - Spark's error for a canceled job
+                ended[checkpoint] = "canceled"
 
     threads = [threading.Thread(target=work, args=(checkpoint,)) for checkpoint in ("lake/_mine", "lake/_yours")]
     for thread in threads:
@@ -49,4 +49,4 @@ def test_a_pipeline_leaves_the_jobs_of_another_ones_table_of_the_same_name(spark
     cancel_jobs(spark, "lake/_mine", "shop.orders")
     for thread in threads:
         thread.join()
-    assert ended == {"lake/_mine": "cancelled", "lake/_yours": "done"}
+    assert ended == {"lake/_mine": "canceled", "lake/_yours": "done"}

@@ -1,4 +1,4 @@
-"""Rows that are read outside of an action of Spark's SQL."""
+"""Observations of rows that are read without a Spark SQL action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.steps]
 
 
-def test_what_is_observed_is_told_once_the_rows_were_read(spark: SparkSession) -> None:
+def test_observations_are_complete_after_the_rows_were_read(spark: SparkSession) -> None:
     session = Sessions(spark).of("read")
     observation = Observation(rows=F.count(F.lit(1)), most=F.max("id"))
     rows = session.range(10).groupBy((F.col("id") % 4).alias("id")).agg(F.count("*").alias("n"))

@@ -1,3 +1,5 @@
+"""Text files in a folder: creation, replacement and concurrent reads."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +23,7 @@ def test_a_file_is_created_once(spark: SparkSession, tmp_path: Path) -> None:
     assert folder.read("0") == "first"
 
 
-def test_a_file_that_another_process_made_since_the_look_stays(
+def test_a_file_created_concurrently_by_another_process_is_kept(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Folder(spark, str(tmp_path))
@@ -32,14 +34,14 @@ def test_a_file_that_another_process_made_since_the_look_stays(
     assert folder.names() == ["0"]
 
 
-def test_writing_replaces(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_write_replaces_the_file(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(spark, str(tmp_path))
     folder.write("0", "first")
     folder.write("0", "sécond")
     assert (folder.read("0"), folder.read("1")) == ("sécond", None)
 
 
-def test_a_reader_meets_the_old_text_or_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_reader_sees_the_old_text_or_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
     folder, texts = Folder(spark, str(tmp_path)), ["a" * 10, "b" * 10_000]
     assert folder.create("0", texts[0])
     with ThreadPoolExecutor(1) as pool:

@@ -43,9 +43,9 @@ def test_an_author_sees_what_is_right_and_what_is_wrong(pytester: pytest.Pyteste
         acme=(Path(__file__).parents[2] / "support/memory_sink.py").read_text(encoding="utf-8"), test_acme=TESTS
     )
     options = ("-p", "headrace.testing.report", "--headrace-badge=badge.json", "-p", "no:cacheprovider")
-    result = pytester.runpytest_subprocess("-k", "late_row or first_write or it_says", *options)
+    result = pytester.runpytest_subprocess("-k", "late_row or first_write or registered", *options)
     result.assert_outcomes(passed=2, failed=1, deselected=result.parseoutcomes()["deselected"])
-    result.stdout.fnmatch_lines(["*test_a_late_row_loses*", "E  *'name': 'late'*"])
+    result.stdout.fnmatch_lines(["*test_late_row_is_ignored*", "E  *'name': 'late'*"])
     result.stdout.fnmatch_lines(
         [
             "*= kits =*",

@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
 #: Whether a plan refuses a mode is the plan's to keep: no sink can break it. A sink in memory holds all rows.
 OTHERS = {
-    *("test_mode_upsert_is_refused", "test_deletes_are_refused"),
-    "test_the_rows_of_a_large_batch_do_not_come_into_this_process",
+    *("test_mode_upsert_is_rejected", "test_deletes_are_rejected"),
+    "test_large_batch_is_not_collected_in_the_driver",
 }
 
 
@@ -129,7 +129,7 @@ class Asked:
             "session": self._session,
             "target": Target(sink, self._session),
             "stream": Stream(sink, self._spark, folder),
-            "rehearsal": FaultInjection(kit, self._spark, folder),
+            "fault_injection": FaultInjection(kit, self._spark, folder),
             "headrace_spark": self._spark,
             "tmp_path": folder,
         }
@@ -162,9 +162,9 @@ def test_rows_that_are_taken_into_the_drivers_memory_are_noticed(spark: SparkSes
         large = 20_000
 
     session = Sessions(spark).of("broken")
-    ask = Kit().test_the_rows_of_a_large_batch_do_not_come_into_this_process
+    ask = Kit().test_large_batch_is_not_collected_in_the_driver
     ask(Target(FilesSink(path=str(tmp_path)), session))
-    with pytest.raises(AssertionError, match="it takes the rows into its own memory"):
+    with pytest.raises(AssertionError, match="the sink collects the rows in the driver"):
         ask(Target(Collects(path=str(tmp_path)), session))
 
 
@@ -175,7 +175,7 @@ def test_what_is_not_claimed_is_not_collected() -> None:
     def is_collected(kit: type[SinkConformance], test: str) -> bool:
         return callable(getattr(kit, test))
 
-    assert is_collected(Memory, "test_a_late_row_loses")
-    assert not is_collected(Kit, "test_a_late_row_loses")
-    assert not is_collected(Memory, "test_mode_upsert_is_refused")
-    assert is_collected(Kit, "test_mode_upsert_is_refused")
+    assert is_collected(Memory, "test_late_row_is_ignored")
+    assert not is_collected(Kit, "test_late_row_is_ignored")
+    assert not is_collected(Memory, "test_mode_upsert_is_rejected")
+    assert is_collected(Kit, "test_mode_upsert_is_rejected")

@@ -19,7 +19,7 @@ class TestAvro(SinkConformance):
     many = 3  # each is an object
     large = 0
     faults = 4
-    is_whole = False  # objects come to their places one after the other
+    is_atomic = False  # objects become visible one after the other
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"path": str(folder), "flush.size": 1}

@@ -177,14 +177,14 @@ def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten:
 @pytest.mark.parametrize(
     ("options", "transforms", "text"),
     [
-        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "headers as they came"),
+        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "raw keys or headers"),
         (
             {"store.kafka.keys": True, "keys.format": "bytes"},
             [Mask(columns={"name": {"nullify": True}})],
-            "what hides values does not reach into them",
+            "which masks do not change",
         ),
-        ({"format": "bytes"}, [Unwrap({"delete.tombstone.handling.mode": "drop"})], "transforms do not reach"),
-        ({}, [Unwrap()], "cannot remove the rows that the database deletes"),
+        ({"format": "bytes"}, [Unwrap({"delete.tombstone.handling.mode": "drop"})], "which transforms do not change"),
+        ({}, [Unwrap()], "cannot remove rows that the database deletes"),
     ],
 )
 def test_what_transforms_do_not_reach_is_refused(
@@ -198,7 +198,7 @@ def test_what_transforms_do_not_reach_is_refused(
 def test_records_of_files_are_refused(tmp_path: Path, spark: SparkSession, format: str) -> None:  # noqa: A002
     sink = S3Sink({"path": str(tmp_path / "bucket"), "flush.size": 1, "format": format})
     source = FilesSource(path=str(REAL / "flat"), format="avro")
-    with pytest.raises(ConfigError, match="the source 'files' reads files, whose records have none"):
+    with pytest.raises(ConfigError, match="the source 'files' reads files, whose records have no offsets"):
         Pipeline("bronze", source, [sink], str(tmp_path / "checkpoint")).check(spark)
 
 

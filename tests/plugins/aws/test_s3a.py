@@ -360,12 +360,12 @@ class TestFaults:
     def test_a_store_that_lists_late_is_said(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
         pipeline = make(f"{bucket}/c", FOLDER, sinks=[{"iceberg": {"warehouse": f"{bucket}/lake"}}])
         proxy.lists_late_by = 60
-        said = "a file that was just written is not in the listing of its folder"
+        said = "the listing of the folder lacks a file that was just written"
         errors = [str(item.error) for item in pipeline.check(spark, connect=True) if item.error]
         assert [error.partition("\n")[0] for error in errors] == [f"{bucket}/{name}: {said}" for name in ("c", "lake")]
         proxy.lists_late_by = 0
         items = {item.what: item for item in pipeline.check(spark, connect=True)}
-        assert items["checkpoint"].found == f"{bucket}/c: may be written"
+        assert items["checkpoint"].found == f"{bucket}/c: writable"
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])

@@ -140,7 +140,7 @@ def test_json_files_are_read_together_whatever_they_hold(tmp_path: Path, clones:
 
 def test_a_pipeline_whose_deletes_remove_rows_does_not_start(tmp_path: Path) -> None:
     pipeline = pipelines.pipeline(tmp_path, "files")
-    with pytest.raises(ConfigError, match="cannot remove the rows that the database deletes") as caught:
+    with pytest.raises(ConfigError, match="cannot remove rows that the database deletes") as caught:
         pipeline.run()
     assert "`drop` to leave it out" in str(caught.value)
     assert not (tmp_path / "checkpoint").exists()

@@ -105,7 +105,7 @@ class TestWriterSchemas:
             events_of(spark, tmp_path, "avro")
         assert str(raised.value) == (
             "topic moma.public.artists: the column 'before.age' is int in some records and string in others\n"
-            "  fix: read the two kinds with two pipelines, or cast the column where the events are made"
+            "  fix: read the two types with separate pipelines, or cast the column in the producer of the events"
         )
 
     def test_files_of_one_schema_are_one_scan(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -139,12 +139,16 @@ class TestBounds:
     def test_an_answer_that_drips_is_given_up(self, server: Server) -> None:
         body = json.dumps(schema("string")).encode()
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\n\r\n" + body)
-        with pytest.raises(RetriableError, match="the schema registry does not answer: the answer did not end in time"):
+        with pytest.raises(
+            RetriableError, match="the schema registry does not answer: the response did not finish in time"
+        ):
             SchemaRegistryClient(server.url).avro("1")
 
     def test_headers_that_drip_are_given_up(self, server: Server) -> None:
         server.answers["/schemas/ids/1"] = drip(b"HTTP/1.0 200 OK\r\nX: " + b"x" * 60 + b'\r\n\r\n{"schema": "string"}')
-        with pytest.raises(RetriableError, match="the schema registry does not answer: the answer did not end in time"):
+        with pytest.raises(
+            RetriableError, match="the schema registry does not answer: the response did not finish in time"
+        ):
             SchemaRegistryClient(server.url).avro("1")
 
     @pytest.mark.parametrize("status", [200, 500])
@@ -159,7 +163,7 @@ class TestBounds:
         monkeypatch.setattr(client, "TIMEOUT", 30)
         monkeypatch.setattr(client, "MOST_BYTES", 1_000_000)
         server.answers["/schemas/ids/1"] = answer
-        with pytest.raises(ConfigError, match="no schema registry: it sends more than 1,000,000 bytes"):
+        with pytest.raises(ConfigError, match="no schema registry: the response exceeds 1,000,000 bytes"):
             SchemaRegistryClient(server.url).avro("1")
 
     def test_an_answer_that_breaks_off_is_asked_for_again(self, server: Server) -> None:

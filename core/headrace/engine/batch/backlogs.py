@@ -86,9 +86,3 @@ class Backlogs:
 
     def _open(self, table: str) -> _TableBacklog:
         return _TableBacklog(Backlog(table_folder(self._folder, table)))
-
-
-def read_failures(folder: Folder) -> dict[str, TableFailure]:
-    """Read from a checkpoint's backlog folder why each table waits, and for how many batches."""
-    failures = {unquote(name): Backlog(folder.folder(name)).failure for name in folder.names()}
-    return {name: failure for name, failure in failures.items() if failure}

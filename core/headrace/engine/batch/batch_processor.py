@@ -83,7 +83,7 @@ class BatchProcessor:
         """Write the batches of a backlog entry into their table."""
         self._resources.pool.check_free(table)
         started, start = datetime.now(UTC), time.monotonic()
-        context = replace(self._resources.context, batch=entry.last, replay=entry.places)
+        context = replace(self._resources.context, batch=entry.last, replay=entry.ranges)
         context.schemas.missing.clear()
 
         def read_and_write() -> tuple[TableProgress, ...]:
@@ -172,7 +172,7 @@ class BatchProcessor:
 
     def _choose_targets(self, table: str, targets: Sequence[Target], entry: BacklogEntry) -> Sequence[Target]:
         """Return the tables that a backlog belongs to, of all tables with changes in its topics."""
-        routes = [self._plan.routes.of(topic) for topic in entry.places]
+        routes = [self._plan.routes.of(topic) for topic in entry.ranges]
         # A topic that failed as a whole has its own name: its tables were not known yet.
         if any(found and found.table == table for found in routes):
             return targets

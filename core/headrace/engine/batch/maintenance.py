@@ -52,7 +52,10 @@ Report = Callable[[Maintained], None]
 
 
 class SteadyClock:
-    """Clock in seconds since 1970 that never runs ahead of the elapsed time: a jump of the system clock makes nothing old."""
+    """Clock in seconds since 1970 that never runs ahead of the elapsed time.
+
+    A jump of the system clock makes nothing old.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._elapsed = clock, elapsed
@@ -124,4 +127,4 @@ def maintain_table(
         error = translate(raised, plan, sink)
         # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
         text = plan.redact(error.what if isinstance(error, RetriableError) else str(error))
-        yield Maintained(table.name, sink.name, step.name if step else "look", step.what if step else "", error=text)
+        yield Maintained(table.name, sink.name, step.name if step else "check", step.what if step else "", error=text)

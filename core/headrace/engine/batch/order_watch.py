@@ -23,17 +23,22 @@ class OrderWatch:
         self._epochs, self._orders = checkpoint.epochs, checkpoint.orders
 
     def check(self, plan: Plan, context: SourceContext, targets: Sequence[Target], batch: int) -> dict[str, str]:
-        """Return table → note about its new order. Called before anything of the batch is written; a batch may be repeated."""
-        made_of = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
-        origins = self._read_origins(plan, context, [topic for topic, order in made_of.items() if order == PLACE_ORDER])
-        orders = {topic: Order(order, origins.get(topic, "")) for topic, order in made_of.items() if order}
+        """Return table → note about its new order.
+
+        Called before anything of the batch is written; a batch may be repeated.
+        """
+        order_by_topic = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
+        origins = self._read_origins(
+            plan, context, [topic for topic, order in order_by_topic.items() if order == PLACE_ORDER]
+        )
+        orders = {topic: Order(order, origins.get(topic, "")) for topic, order in order_by_topic.items() if order}
         for target in targets:
             changes = [text for topic in target.topics if (text := self._describe_change(topic, orders.get(topic)))]
             if changes:
                 self._epochs.add(batch, "; ".join(changes), target.name)
         self._orders.put(orders)
         return {
-            epoch.table: f"{epoch.reason}. From this batch on (epoch {epoch.number}) every change is newer than all before"
+            epoch.table: f"{epoch.reason}. From this batch on (epoch {epoch.number}) every change is newer than all earlier ones"
             for epoch in self._epochs.all
             if epoch.table and epoch.from_batch == batch
         }
@@ -52,12 +57,10 @@ class OrderWatch:
         known = self._orders.get(topic)
         if known is None or order is None or known == order:
             return None
-        if known.made_of != order.made_of:
-            return f"topic {topic} was ordered by {known.made_of} and is now ordered by {order.made_of}"
+        if known.ordered_by != order.ordered_by:
+            return f"topic {topic} was ordered by {known.ordered_by} and is now ordered by {order.ordered_by}"
         if known.origin and order.origin:
-            return (
-                f"topic {topic} is ordered by {PLACE_ORDER}, and places begin anew: {known.origin}; now {order.origin}"
-            )
+            return f"topic {topic} is ordered by {PLACE_ORDER}, and offsets restart: {known.origin}; now {order.origin}"
         return None
 
 

@@ -38,8 +38,8 @@ class TablePool:
         self._cancel, self._timeout = cancel, timeout
         self._lock = threading.Lock()
         #: Start time of each table, and tables that are no longer waited for.
-        self._began: dict[str, float] = {}
-        self._hung: dict[str, Future[TableOutcome]] = {}
+        self._start_times: dict[str, float] = {}
+        self._timed_out: dict[str, Future[TableOutcome]] = {}
 
     def process(
         self, targets: Sequence[Target], process_table: Callable[[Target], TableOutcome]
@@ -47,7 +47,7 @@ class TablePool:
         """Process each table and return the outcomes. ``process_table`` raises nothing."""
         with self._lock:  # A table that waits for a thread has not started.
             for target in targets:
-                self._began.pop(target.name, None)
+                self._start_times.pop(target.name, None)
         pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="headrace-table")
         parts = {target.name: pool.submit(self._start, target, process_table) for target in targets}
         pool.shutdown(wait=False)
@@ -56,13 +56,13 @@ class TablePool:
     def check_free(self, table: str) -> None:
         """Raise RetriableError while a write of the table that timed out has not ended."""
         with self._lock:
-            part = self._hung.get(table)
+            part = self._timed_out.get(table)
         if part is not None and not part.done():
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
 
     def _start(self, target: Target, process_table: Callable[[Target], TableOutcome]) -> TableOutcome:
         with self._lock:
-            self._began[target.name] = time.monotonic()
+            self._start_times[target.name] = time.monotonic()
         return process_table(target)
 
     def _wait(self, table: str, part: Future[TableOutcome]) -> TableOutcome:
@@ -71,14 +71,14 @@ class TablePool:
                 return part.result(timeout=1.0)
             except TimeoutError:
                 with self._lock:
-                    began = self._began.get(table)
-                    if began is None or time.monotonic() - began < self._timeout:
+                    start = self._start_times.get(table)
+                    if start is None or time.monotonic() - start < self._timeout:
                         continue
-                    self._hung[table] = part
+                    self._timed_out[table] = part
             self._cancel(table)
             error = RetriableError(
                 f"was not written within {self._timeout:g} seconds",
                 where=f"table {table}",
-                fix="look what its sink waits for; a longer `table.timeout` gives it more time",
+                fix="check what its sink waits for, or raise `table.timeout`",
             )
             return TableOutcome(error=error, seconds=self._timeout)

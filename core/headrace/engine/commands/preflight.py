@@ -49,14 +49,14 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     try:
         yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
     except Exception as raised:  # noqa: BLE001 - the other plugins are checked as well
-        yield _failure(raised, plan, "checkpoint")
+        yield _make_failed_item(raised, plan, "checkpoint")
     for plugin in plan.plugins:
         try:
             for what, found in plugin.connect(session):
                 yield CheckItem(what, found)
         except Exception as raised:  # noqa: BLE001
             broken = True
-            yield _failure(raised, plan, plugin.name)
+            yield _make_failed_item(raised, plan, plugin.name)
     if broken or not plan.source.yields_records:
         return
     yield from _try_samples(plan, session)
@@ -64,22 +64,22 @@ def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
 
 def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
     """Plan the tables of a few records of each topic."""
-    context = _context(plan, session)
+    context = _make_context(plan, session)
     reader, samples = ChangeReader(plan), dict[str, Records]()
     try:
         samples.update(plan.source.sample_records(context))
     except Exception as raised:  # noqa: BLE001
-        yield _failure(raised, plan, f"source {plan.source.name}")
+        yield _make_failed_item(raised, plan, f"source {plan.source.name}")
     for topic, records in samples.items():
         try:
             events = reader.decode(context, {topic: records})
-            for one in events:
-                yield from _topic(plan, session, one, SeenColumns())
+            for topic_events in events:
+                yield from _check_topic(plan, session, topic_events, SeenColumns())
             if not events:
                 kind = plan.value_format.name if plan.value_format else ""
-                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
+                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or not valid {kind}")
         except Exception as raised:  # noqa: BLE001
-            yield _failure(raised, plan, f"topic {topic}")
+            yield _make_failed_item(raised, plan, f"topic {topic}")
 
 
 def find_names(plan: Plan, session: SparkSession) -> bool:
@@ -96,12 +96,12 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     seen = SeenColumns()
     reader = ChangeReader(plan)
     try:
-        context = _context(plan, session)
+        context = _make_context(plan, session)
         for topic, records in plan.source.sample_records(context).items():
             for events in reader.decode(context, {topic: records}, apart=True):
                 if events.error is not None:  # Its table reports it, and might have the columns.
                     return False
-                _topic(plan, session, events, seen)
+                _check_topic(plan, session, events, seen)
             if seen.has_all(plan.transforms):
                 break
     except Exception as error:
@@ -115,28 +115,28 @@ def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
     """Plan every topic's changes from the schemas that the source can show, without reading data."""
     seen = SeenColumns()
     try:
-        context = _context(plan, session)
+        context = _make_context(plan, session)
         topics = ChangeReader(plan).split(context, plan.source.known_schemas(context))
-        items = [item for events in topics for item in _topic(plan, session, events, seen)]
+        items = [item for events in topics for item in _check_topic(plan, session, events, seen)]
     except Exception as error:
         raise translate(error, plan) from error
     seen.check_names()
     return items
 
 
-def _context(plan: Plan, session: SparkSession) -> SourceContext:
+def _make_context(plan: Plan, session: SparkSession) -> SourceContext:
     limit = plan.settings.max_message_bytes
     return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)
 
 
-def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
+def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
     """Return the table of a topic, and its masks."""
     name = f"topic {events.topic}"
     if what := plan.metadata_topic(events.topic, events.schema):
         return [CheckItem(name, f"{what}: no table")]
     route = plan.routes.of(events.topic, events.part)
     if route is None:
-        return [CheckItem(name, "no rule of `tables:` names it: left out")]
+        return [CheckItem(name, "no rule of `tables:` matches it: left out")]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
@@ -148,14 +148,12 @@ def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns)
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
     for what, dialect in find_fallback_dialects(plan.fallback_dialects, events.schema).items():
         if plan.dialect_of(events) is not dialect:
-            found = (
-                f"{what} takes events like these too, and is not asked; with `dialects: {{{dialect.name}: {{}}}}` it is"
-            )
+            found = f"{what} also matches these events, but is not used; to use it, set `dialects: {{{dialect.name}: {{}}}}`"
             items.append(CheckItem(name, found))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
 
 
-def _failure(raised: Exception, plan: Plan, what: str) -> CheckItem:
+def _make_failed_item(raised: Exception, plan: Plan, what: str) -> CheckItem:
     error = translate(raised, plan).at(what)
     return CheckItem(what, error.what, error)

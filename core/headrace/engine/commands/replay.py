@@ -58,7 +58,7 @@ def replay(
             where=f"source {plan.source.name}",
             fix="put the repaired records into a new file; their positions decide where they belong",
         )
-    run = _Replay(plan, spark, _condition(plan, reason, table))
+    run = _Replay(plan, spark, _build_condition(plan, reason, table))
     try:
         run.claim()
         for item in run.queue.items():
@@ -141,21 +141,25 @@ class _Replay:
         """Return the dead letters' records as events: as the broker sent them, or read from their files again."""
         from pyspark.sql import functions as F
 
-        by_topic = {t: dead_letters.where(F.col("topic") == t) for t in _distinct(dead_letters, "topic")}
+        by_topic = {t: dead_letters.where(F.col("topic") == t) for t in _list_distinct(dead_letters, "topic")}
         if self._plan.source.yields_records:
-            return self._reader.decode(context, {topic: partial(_records, own) for topic, own in by_topic.items()})
-        ranges = {topic: [self._plan.source.replay_range_of(_distinct(own, "file"))] for topic, own in by_topic.items()}
-        several = self._reader.read_replay(replace(context, replay=ranges))
-        return [replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in several]
+            return self._reader.decode(context, {topic: partial(_load_records, own) for topic, own in by_topic.items()})
+        ranges = {
+            topic: [self._plan.source.replay_range_of(_list_distinct(own, "file"))] for topic, own in by_topic.items()
+        }
+        batch_events = self._reader.read_replay(replace(context, replay=ranges))
+        return [
+            replace(events, load=partial(_load_from_files, events, by_topic[events.topic])) for events in batch_events
+        ]
 
     def _find_missing_files(self, context: SourceContext, claimed: DataFrame) -> list[str]:
         """Return the files of dead letters that no longer exist, or have fewer records."""
         from pyspark.sql import functions as F
 
-        wanted = claimed.where(self._condition)
-        dead_letters = {row["file"]: row["count"] for row in wanted.groupBy("file").count().collect()}
+        selected = claimed.where(self._condition)
+        dead_letters = {row["file"]: row["count"] for row in selected.groupBy("file").count().collect()}
         records = {file: 0 for file in dead_letters if Folder(context.spark, unquote(file)).exists()}
-        for events in self._events(context, wanted.where(F.col("file").isin(list(records)))):
+        for events in self._events(context, selected.where(F.col("file").isin(list(records)))):
             if events.error is not None:  # Its table reports it.
                 return []
             counts = events.load(context.spark, events.schema).groupBy(E.FILE).count().collect()
@@ -164,7 +168,7 @@ class _Replay:
         return [file for file in dead_letters if records.get(file, 0) < dead_letters[file]]
 
 
-def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
+def _build_condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     """Return the condition that selects the dead letters."""
     from pyspark.sql import functions as F
 
@@ -176,7 +180,7 @@ def _condition(plan: Plan, reason: str | None, table: str | None) -> Column:
     return reduce(lambda a, b: a & b, conditions, F.lit(True))
 
 
-def _records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
+def _load_records(dead_letters: DataFrame, session: SparkSession) -> DataFrame:
     """Return dead letters as records of a broker."""
     from pyspark.sql import functions as F
 
@@ -188,7 +192,7 @@ def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSess
     """Return the events that are dead letters."""
     from pyspark.sql import functions as F
 
-    number, file, offset = (PREFIX + name for name in ("number", "letter_file", "letter_offset"))
+    number, file, offset = (PREFIX + name for name in ("number", "dead_letter_file", "dead_letter_offset"))
     names = move_to_session(dead_letters.select(F.col("file").alias(file), F.col("offset").alias(offset)), session)
     frame = events.load(session, schema)
     frame = frame.where(F.col(E.VALUE).isNotNull() | F.col(E.ERROR).isNotNull())  # Others are no changes.
@@ -199,5 +203,5 @@ def _load_from_files(events: Events, dead_letters: DataFrame, session: SparkSess
     return matches.withColumn(E.OFFSET, F.col(number) - records_before(E.FILE, E.PLACE)).drop(number)
 
 
-def _distinct(rows: DataFrame, column: str) -> Sequence[str]:
+def _list_distinct(rows: DataFrame, column: str) -> Sequence[str]:
     return [row[column] for row in rows.select(column).distinct().collect()]

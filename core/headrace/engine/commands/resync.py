@@ -1,4 +1,7 @@
-"""Resync: a table is made equal to a snapshot. Older rows that are not in it are removed, like before a truncate at its start."""
+"""Resync: a table is made equal to a snapshot.
+
+Older rows that are not in it are removed, like before a truncate at its start.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headrace.checkpoint.backlog import read_failures
 from headrace.checkpoint.layout import Checkpoint
 from headrace.dead_letters.store import open_stores, read_all
-from headrace.engine.batch.backlogs import read_failures
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter
@@ -41,18 +44,18 @@ class Resync:
 
 
 def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) -> list[Resync]:
-    """Remove the rows that are older than a table's newest snapshot from every upsert sink. The pipeline must not run meanwhile.
+    """Remove the rows that are older than a table's newest snapshot from every upsert sink.
 
-    ``now``: also if the snapshot has not ended, or has dead letters. ConfigError if it is unknown which rows to remove. Late
-    changes do not restore removed rows; repeating it removes nothing.
+    The pipeline must not run meanwhile. ``now``: also if the snapshot has not ended, or has dead letters. ConfigError if it is
+    unknown which rows to remove. Late changes do not restore removed rows; repeating it removes nothing.
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
     state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)
     if not plan.removes_rows:
         raise ConfigError(
-            "keeps the rows that the database deletes, so that none may go",
+            "keeps rows that the database deletes, so no rows can be removed",
             where=f"table {table}",
-            fix="leave out `delete.tombstone.handling.mode` of `unwrap`",
+            fix="remove `delete.tombstone.handling.mode` from `unwrap`",
         )
     snapshot = state.snapshot.value
     if snapshot is None:
@@ -94,9 +97,9 @@ def _upserts(sink: Sink) -> bool:
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
     known = [unquote(name) for name in checkpoint.snapshots.names()]
-    fix = "let the connector take a new snapshot of it, and the pipeline apply that"
+    fix = "take a new snapshot of it with the connector, and let the pipeline apply that"
     return ConfigError(
-        "no row of a snapshot of it was applied",
+        "no row of a snapshot was applied",
         where=f"table {table}",
         fix=f"{fix}; {did_you_mean(table, known)}" if known else fix,
     )
@@ -106,14 +109,14 @@ def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None
     """Raise ConfigError if a snapshot does not define the content of the table."""
     if len(snapshot.topics) > 1:
         raise ConfigError(
-            f"{len(snapshot.topics)} topics feed it, and a snapshot of one says nothing of the others: "
+            f"{len(snapshot.topics)} topics feed it, and a snapshot of one does not cover the others: "
             f"{', '.join(snapshot.topics)}",
             where=f"table {table}",
-            fix="give them a `target:` each",
+            fix="give each its own `target:`",
         )
     if table in read_failures(checkpoint.backlog):
         raise ConfigError(
-            "is set aside, and has not got all that was sent",
+            "is set aside and still has a backlog",
             where=f"table {table}",
             fix="let it catch up: `headrace run`",
         )
@@ -123,9 +126,9 @@ def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, tabl
     """Raise ConfigError if rows of the snapshot are not in the table yet."""
     if not snapshot.has_ended:
         raise ConfigError(
-            f"its snapshot, which began in batch {snapshot.batch}, has not come to its end",
+            f"its snapshot, which started in batch {snapshot.batch}, has not ended",
             where=f"table {table}",
-            fix="let the pipeline apply all of it; a table of one row may have no end: then add `--now`",
+            fix="let the pipeline apply all of it; the snapshot of a table with one row may have no end: then add `--now`",
         )
     dead_letters = read_all(open_stores(plan.dead_letter_table, checkpoint.dead_letters), spark)
     if dead_letters is None:
@@ -133,7 +136,7 @@ def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, tabl
     count = dead_letters.where((dead_letters["table"] == table) & (dead_letters["batch"] >= snapshot.batch)).count()
     if count:
         raise ConfigError(
-            f"{count} of its records since the snapshot began are dead letters, and their rows would go",
+            f"{count} of its records since the snapshot started are dead letters, and their rows would be removed",
             where=f"table {table}",
-            fix="`headrace replay` them after a repair; or add `--now`",
+            fix="`headrace replay` them after a fix, or add `--now`",
         )

@@ -23,28 +23,28 @@ FallbackDialects = Mapping[str, Dialect]
 def choose_dialects(
     registry: PluginRegistry, named: Sequence[Dialect], readers: Iterable[Plugin]
 ) -> tuple[tuple[Dialect, ...], FallbackDialects]:
-    """Return the active dialects by priority, and the fallback dialects, which are used if no active one matches a schema.
+    """Return the active dialects by priority, and the fallback dialects, used if no active one matches.
 
     ``named``: dialects of the pipeline file; ``readers``: the pipeline's source and formats. Dialects of headrace and of the
     readers' distributions are active; an installed dialect of another distribution is a fallback.
     """
-    home = {OWN, *filter(None, map(registry.distribution_of, readers))}
-    asked: dict[str, Dialect] = {}
+    active_distributions = {OWN, *filter(None, map(registry.distribution_of, readers))}
+    active_dialects: dict[str, Dialect] = {}
     fallback_dialects: dict[str, Dialect] = {}
     for item in registry.registrations():
         if item.kind != "dialect" or any(dialect.name == item.name for dialect in named):
             continue
-        if item.distribution_name in home:
-            asked[item.name] = _build(registry, item)
+        if item.distribution_name in active_distributions:
+            active_dialects[item.name] = _build(registry, item)
         else:
             with suppress(PluginError):  # `headrace plugins` reports it.
                 fallback_dialects[str(item)] = _build(registry, item)
-    return tuple(sorted([*asked.values(), *named], key=lambda dialect: dialect.priority)), fallback_dialects
+    return tuple(sorted([*active_dialects.values(), *named], key=lambda dialect: dialect.priority)), fallback_dialects
 
 
-def recognises(dialect: Dialect, schema: StructType) -> bool:
+def matches_schema(dialect: Dialect, schema: StructType) -> bool:
     """Return whether a dialect matches events of this schema. PluginError with the dialect's name if it raises."""
-    with as_plugin_error(f"the dialect {dialect.name!r} cannot say whether it knows events", PluginError):
+    with as_plugin_error(f"the dialect {dialect.name!r} failed to match events", PluginError):
         if dialect.matches(schema):
             return True
     return False
@@ -53,10 +53,10 @@ def recognises(dialect: Dialect, schema: StructType) -> bool:
 def find_fallback_dialects(fallback_dialects: FallbackDialects, schema: StructType) -> FallbackDialects:
     """Return the fallback dialects that match events of this schema, without those that raise."""
     found = {}
-    for what, dialect in fallback_dialects.items():
+    for description, dialect in fallback_dialects.items():
         with suppress(PluginError):
-            if recognises(dialect, schema):
-                found[what] = dialect
+            if matches_schema(dialect, schema):
+                found[description] = dialect
     return found
 
 

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
     from headrace.sdk.plugin import Plugin
 
-_KNOWN = (
+_KNOWN_ERRORS = (
     (
         "No space left on device|Disk quota exceeded",
-        "there is no space left on the disk",
-        "free some and start again: nothing is lost",
+        "no space left on the disk",
+        "free some space and start again: nothing is lost",
     ),
     (
         "Permission denied|AccessDeniedException|AccessControlException|Mkdirs failed|Read-only file system",
-        "it may not be written there",
-        "give this user the right to write, or use another path",
+        "permission denied",
+        "give this user write permission, or use another path",
     ),
     (
         "OutOfMemoryError|GC overhead limit",
-        "the memory is used up",
+        "out of memory",
         "raise spark.driver.memory under `spark:`, or limit the batch",
     ),
 )
 #: Messages of Java, Thrift and HTTP clients about an unreachable server, such as a catalog or an object store.
-_AWAY = (
+_UNREACHABLE = (
     "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
     "|TTransportException|failed to respond|No route to host"
 )
@@ -47,7 +47,7 @@ class SparkDiedError(FatalError):
 
 def spark_died() -> SparkDiedError:
     """Return the error of a run whose JVM has ended."""
-    fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
+    fix = "check whether the kernel killed it for lack of memory (dmesg); nothing is lost: start the run again"
     return SparkDiedError("the Java process of Spark has ended", fix=fix)
 
 
@@ -84,19 +84,21 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found
     text = full_text(error)
-    for signs, what, fix in _KNOWN:
-        if line := _line_with(signs, text):
+    for pattern, what, fix in _KNOWN_ERRORS:
+        if line := _line_with(pattern, text):
             return FatalError(f"{what}: {line}", fix=fix)
-    if away := _line_with(_AWAY, text):
+    if line := _line_with(_UNREACHABLE, text):
         return RetriableError(
-            f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
+            f"a required server is unreachable: {line}",
+            fix="check that it is running; nothing is lost, and headrace retries",
         )
-    said = _name_culprit(error, plan) + first_line(error)
-    return FatalError(said, fix="run it again with --traceback for the whole error")
+    return FatalError(
+        _name_culprit(error, plan) + first_line(error), fix="run again with --traceback for the full error"
+    )
 
 
 def _name_culprit(error: BaseException, plan: Plan) -> str:
-    """Return the plugin that raised the error and the type of the error, if another distribution than headrace provides it."""
+    """Return which plugin raised an error, and its type, if another distribution than headrace provides the plugin."""
     plugins = {id(plugin): plugin for plugin in plan.plugins}
     for link in causes(error):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
@@ -118,7 +120,7 @@ def redacted_errors(plan: Plan) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            found = next((one for system in plan.file_systems if (one := system.explain(error))), None)
+            found = next((e for system in plan.file_systems if (e := system.explain(error))), None)
             if found is None:
                 raise
             raise found from error
@@ -139,7 +141,7 @@ def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
         raise FatalError(redact(first_line(error))) from RedactedError(redact(text))
 
 
-def _line_with(signs: str, text: str) -> str:
+def _line_with(pattern: str, text: str) -> str:
     """Return the first line that matches the pattern; an empty string without one."""
-    found = next((line for line in text.splitlines() if re.search(signs, line)), "")
+    found = next((line for line in text.splitlines() if re.search(pattern, line)), "")
     return found.strip(": \t").removeprefix("Caused by: ")

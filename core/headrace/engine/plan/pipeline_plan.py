@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.config.settings import Settings
 from headrace.dead_letters.policy import DeadLetterPolicy
-from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, recognises
+from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, matches_schema
 from headrace.engine.plan.routing import Routes
 from headrace.engine.plan.stored_table import read_stored
 from headrace.errors import DataError, HeadraceError
@@ -65,7 +65,10 @@ class Plan:
     renewal: Renewal | None = field(default=None, repr=False)
 
     def with_credentials_of(self, renewed: Plan) -> Plan:
-        """Return the plan with the source, formats and sinks of ``renewed``. Transforms stay: a salt must not change in a run."""
+        """Return the plan with the source, formats and sinks of ``renewed``.
+
+        Transforms stay: a salt must not change in a run.
+        """
         return replace(
             self,
             source=renewed.source,
@@ -124,7 +127,10 @@ class Plan:
     def open_schema_log(
         self, session: SparkSession, folder: Folder | None = None, *, table_types: TableTypes | None = None
     ) -> SchemaLog:
-        """Open the schema log in ``folder``. Column types come from the file and from ``table_types``; None: the stored tables."""
+        """Open the schema log in ``folder``.
+
+        Column types come from the file and from ``table_types``; None: the stored tables.
+        """
         return SchemaLog(
             folder,
             file_types=self.routes.columns,
@@ -135,7 +141,7 @@ class Plan:
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
         """Return the description of a topic with stream metadata and no rows; None for other topics."""
-        return next((what for d in self.dialects if (what := d.metadata_topic(topic, schema))), None)
+        return next((text for d in self.dialects if (text := d.metadata_topic(topic, schema))), None)
 
     def row_fields(self, schema: StructType) -> Collection[str]:
         """Return the fields of events of this schema that are rows of their table."""
@@ -143,7 +149,10 @@ class Plan:
         return [name for name in dialect.row_fields if name in schema.names] if dialect else []
 
     def dialect_of(self, events: Events) -> Dialect:
-        """Return the first dialect that matches a topic's events. Raises the topic's read error; DataError without a dialect."""
+        """Return the first dialect that matches a topic's events.
+
+        Raises the topic's read error; DataError without a dialect.
+        """
         if events.error is not None:
             raise events.error
         try:
@@ -153,18 +162,18 @@ class Plan:
         if dialect:
             return dialect
         raise DataError(
-            f"no dialect recognises its events: {', '.join(events.schema.names)}",
+            f"no dialect matches its events: {', '.join(events.schema.names)}",
             where=f"topic {events.topic}",
-            fix="install a plugin that knows this shape and name it under `dialects:`, or leave the topic out of `tables:`",
+            fix="install a plugin with a dialect for this schema and name it under `dialects:`, or leave the topic out of `tables:`",
         )
 
     def _find_dialect(self, schema: StructType) -> Dialect | None:
-        if dialect := next((dialect for dialect in self.dialects if recognises(dialect, schema)), None):
+        if dialect := next((dialect for dialect in self.dialects if matches_schema(dialect, schema)), None):
             return dialect
         found = find_fallback_dialects(self.fallback_dialects, schema)
         if len(found) > 1:
             raise DataError(
-                f"its events are taken by {' and by '.join(found)}", fix="name the one that is meant under `dialects:`"
+                f"several dialects match its events: {', '.join(found)}", fix="name one of them under `dialects:`"
             )
         return next(iter(found.values()), None)
 

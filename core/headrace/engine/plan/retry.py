@@ -12,14 +12,14 @@ from headrace.sdk.format import UnknownSchemaError
 #: Attempts in total, and the pause in seconds before the second one; each later pause is twice as long.
 TRIES, FIRST_PAUSE_SECONDS = 4, 1.0
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def retry(
-    call: Callable[[], Answer],
+    call: Callable[[], Result],
     translate: Callable[[Exception], HeadraceError],
     wait: Callable[[float], object] = time.sleep,
-) -> Answer:
+) -> Result:
     """Return the result of ``call``, which is repeated after a pause while it raises a RetriableError.
 
     ``translate``: converts an error; ``wait`` may raise to end it. An unknown writer schema is not retried, because the batch must

@@ -15,7 +15,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.record_decoder import RecordDecoder, Records
-from headrace.engine.read.reserved_names import refuse_own_names
+from headrace.engine.read.reserved_names import reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import split_topic
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
@@ -55,7 +55,7 @@ class ChangeReader:
         source, ranges = self._plan.source, context.replay or {}
         frame = context.spark.range(0).drop("id")
         if isinstance(source, RangedSource):
-            spans = {json.dumps(span): span for several in ranges.values() for span in several}.values()
+            spans = {json.dumps(span): span for topic_ranges in ranges.values() for span in topic_ranges}.values()
             frame = reduce(lambda a, b: a.unionByName(b), [source.read(context.spark, *span) for span in spans])
         return [events for events in self.read_events(context, frame) if events.topic in ranges]
 
@@ -69,10 +69,10 @@ class ChangeReader:
         decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic, plan.routes.key_columns)
         return self.split(context, decoder.decode(context, topics, apart=apart))
 
-    def split(self, context: SourceContext, several: Sequence[Events]) -> list[Events]:
+    def split(self, context: SourceContext, batch_events: Sequence[Events]) -> list[Events]:
         """Split the topics that a rule routes by a field. A topic that cannot be split gets an error."""
         found: list[Events] = []
-        for events in several:
+        for events in batch_events:
             route = self._plan.routes.of(events.topic)
             if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
                 found.append(events)
@@ -106,7 +106,7 @@ class ChangeReader:
         whose delete may be missing; ``balance`` counts the changes that transforms leave out.
         """
         dialect = self._plan.dialect_of(events)
-        refuse_own_names(events.schema.names, events.topic, envelope=False)
+        reject_own_names(events.schema.names, events.topic, envelope=False)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         key = route.key if events.schema.fields else ()
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
@@ -118,12 +118,12 @@ class ChangeReader:
             # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
         changes = replace(dialect.changes(events, frame, key), table=route.table, position_parts=position_parts)
-        changes = spell_key_as_row(self._reject_other_tables(changes, events, route))
+        changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
             if changes.envelope and transform.flattens:
-                refuse_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
+                reject_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
             if seen is not None:
                 seen.note(transform, events.topic, changes)
             try:
@@ -143,7 +143,10 @@ class ChangeReader:
         tombstones: bool = True,
         balance: TransformCounter | None = None,
     ) -> Changes:
-        """Return the changes of all topics of a table. If the file has a policy for it, changes that do not fit the table are rejected."""
+        """Return the changes of all topics of a table.
+
+        If the file has a policy for it, changes that do not fit the table are rejected.
+        """
         parts = [
             self.read_changes(
                 session,
@@ -163,14 +166,14 @@ class ChangeReader:
         schemas = [table.schema for table in stored if table is not None]
         return reduce(partial(reject_incompatible, keeps_values=every_field), schemas, changes)
 
-    def count_records(self, session: SparkSession, several: Sequence[Events]) -> dict[str, int]:
+    def count_records(self, session: SparkSession, batch_events: Sequence[Events]) -> dict[str, int]:
         """Return topic → number of records; empty if they cannot be read, which is not an error."""
         from pyspark.sql import functions as F
 
-        if not several:
+        if not batch_events:
             return {}
         with suppress(Exception):
-            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in several]
+            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in batch_events]
             return dict(map(tuple, reduce(lambda a, b: a.unionAll(b), frames).groupBy("topic").count().collect()))
         return {}
 
@@ -245,13 +248,13 @@ def reject_missing_keys(changes: Changes) -> Changes:
     return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
 
-def spell_key_as_row(changes: Changes) -> Changes:
+def match_key_spelling(changes: Changes) -> Changes:
     """Spell the key's columns like the row's, where the session is not case-sensitive."""
     from pyspark.sql import functions as F
 
     names = match_names(changes.frame.sparkSession, changes.key_columns, changes.row_columns)
-    spellings = {theirs: ours for ours, theirs in names.items()}
-    if all(theirs == ours for theirs, ours in spellings.items()):
+    spellings = {key_name: row_name for row_name, key_name in names.items()}
+    if all(key_name == row_name for key_name, row_name in spellings.items()):
         return changes
     frame = changes.frame
     for name in {KEY, NEW_KEY} & set(frame.columns):
@@ -269,14 +272,14 @@ def union_changes(parts: list[Changes], table: str) -> Changes:
     readable = [part for part in parts if part.event_columns]
     if len({part.envelope for part in readable}) > 1:
         raise DataError(
-            "some topics bring envelopes and some bring rows",
+            "some topics have envelopes and some have rows",
             where=f"table {table}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
     fold = name_fold(parts[0].frame.sparkSession)
     if len({tuple(map(fold, part.key_columns)) for part in readable}) > 1:
         raise DataError(
-            "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
+            "its topics have different key columns", where=f"table {table}", fix="give each its own `target:`"
         )
     parts = [*readable, *(part for part in parts if part not in readable)]
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])

@@ -84,7 +84,10 @@ class RecordDecoder:
         return Events(topic, value.schema, _EventLoader(records, value, key, names, limit), key.schema if key else None)
 
     def _open_key(self, context: SourceContext, topic: str, frame: DataFrame) -> RecordReader | None:
-        """Return the reader of keys; None if keys are not read, or cannot be read and the file names columns of the value instead."""
+        """Return the reader of keys.
+
+        None if keys are not read, or cannot be read and the file names columns of the value instead.
+        """
         if self.key is None:
             return None
         try:
@@ -95,7 +98,7 @@ class RecordDecoder:
             return None
 
     def _metadata_events(self, topic: str, records: Records, error: NoSchemaError) -> Events | None:
-        """Return the events of a metadata topic, whose records have no schema and are no rows; raise the error of other topics."""
+        """Return the events of a metadata topic, whose records have no schema; raise the error of other topics."""
         from pyspark.sql.types import NullType, StructField, StructType
 
         if error.names is None:

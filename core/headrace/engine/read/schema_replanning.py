@@ -11,10 +11,10 @@ from headrace.sdk.schema_log import SchemaLog
 #: Plans of one batch. Each knows the writer schemas that the previous one did not.
 MAX_REPLANS = 20
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def until_schemas_known(plan_and_apply: Callable[[], Answer], schemas: SchemaLog) -> Answer:
+def until_schemas_known(plan_and_apply: Callable[[], Result], schemas: SchemaLog) -> Result:
     """Return the result of the call, which is repeated after noting the unknown writer schemas that it met."""
     for _ in range(MAX_REPLANS):
         try:

@@ -45,14 +45,14 @@ class SeenColumns:
     def note(self, transform: Transform, topic: str, changes: Changes) -> None:
         """Note the columns that a transform is given for a topic."""
         seen = self._seen.setdefault(transform, _Seen())
-        wanted = transform.reads_in(changes.table)
-        found = set(changes.find_columns(wanted).values())
+        names = transform.reads_in(changes.table)
+        found = set(changes.find_columns(names).values())
         seen.columns.update(changes.row_columns)
         seen.found.update(found)
         if transform.hides_values:
             masks = self.masks.setdefault(topic, TopicMasks())
             masks.hidden.update(transform.hides(changes))
-            masks.missing += [name for name in wanted if name not in found]
+            masks.missing += [name for name in names if name not in found]
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
         """Return whether every name of every transform was found."""
@@ -64,7 +64,7 @@ class SeenColumns:
             for name in self._find_missing(transform):
                 is_elsewhere = name in seen.columns
                 raise ConfigError(
-                    f"there is no column {name!r} in any table" + (" that it is for" if is_elsewhere else ""),
+                    f"{'none of its tables' if is_elsewhere else 'no table'} has the column {name!r}",
                     where=f"transform {transform.name}",
                     fix="check the tables that it names" if is_elsewhere else did_you_mean(name, seen.columns),
                 )

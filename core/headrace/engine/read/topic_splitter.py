@@ -68,7 +68,7 @@ def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str])
         if struct is None or top in row_fields or (field and field not in known[top]):
             paths = [f"{name}.{inner}" for name in known if name not in row_fields for inner in known[name]]
             raise DataError(
-                f"`route.by.field` names {path!r}, which its events do not have beside the row",
+                f"`route.by.field` names {path!r}, which its events do not have outside the row",
                 where=f"topic {events.topic}",
                 fix=did_you_mean(path, paths or known),
             )

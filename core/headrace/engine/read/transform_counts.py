@@ -42,47 +42,50 @@ class TransformCounter:
     @property
     def has_undeclared_filters(self) -> bool:
         """Whether a transform may filter rows without declaring it: then rows are counted before anything is written."""
-        return any(not one.transform.filters for one in self._counted)
+        return any(not counted.transform.filters for counted in self._counted)
 
     def count(self, transform: Transform, changes: Changes) -> Changes:
         """Apply a transform, with counts before and after it that are known once the changes were read."""
-        one = _Counted(transform, _count_changes(), _count_changes())
-        made = transform.apply(replace(changes, frame=one.before.observe(changes.frame)))
-        self._counted.append(one)
-        return replace(made, frame=one.after.observe(made.frame))
+        counted = _Counted(transform, _count_changes(), _count_changes())
+        result = transform.apply(replace(changes, frame=counted.before.observe(changes.frame)))
+        self._counted.append(counted)
+        return replace(result, frame=counted.after.observe(result.frame))
 
     def count_filtered(self) -> int:
-        """Return the number of changes that were left out, once they were read. PluginError for an undeclared change of the number."""
-        return sum(_subtract(one) for one in self._counted)
+        """Return the number of changes that were left out, once they were read.
+
+        PluginError for an undeclared change of the number.
+        """
+        return sum(_subtract(counted) for counted in self._counted)
 
 
 def apply_transform(transform: Transform, changes: Changes, balance: TransformCounter | None) -> Changes:
     """Apply a transform. PluginError if its plan removes changes without declaring it, or multiplies them."""
-    made = transform.apply(changes)
-    _check_columns(transform, changes, made)
-    nodes = find_nodes(changes.frame, made.frame)
+    result = transform.apply(changes)
+    _check_columns(transform, changes, result)
+    nodes = find_nodes(changes.frame, result.frame)
     if multiplying := nodes & _MULTIPLY:
         raise PluginError(
-            f"it may make several changes of one (its plan has {', '.join(sorted(multiplying))})",
+            f"it may multiply changes (its plan has {', '.join(sorted(multiplying))})",
             where=f"transform {transform.name}",
-            fix="a transform gives one change for each, or leaves it out",
+            fix="return one change for each input change, or leave it out",
         )
     if (leaving_out := nodes & _LEAVE_OUT) and not transform.filters:
         raise PluginError(
-            f"it may leave changes out (its plan has {', '.join(sorted(leaving_out))}) and does not say so",
+            f"it may leave changes out (its plan has {', '.join(sorted(leaving_out))}) without declaring it",
             where=f"transform {transform.name}",
-            fix="`filters = True` in its class says so, and what it leaves out is counted",
+            fix="set `filters = True` in its class: then the changes that it leaves out are counted",
         )
-    return balance.count(transform, changes) if nodes and balance is not None else made
+    return balance.count(transform, changes) if nodes and balance is not None else result
 
 
-def _check_columns(transform: Transform, given: Changes, made: Any) -> None:
+def _check_columns(transform: Transform, changes: Changes, result: Any) -> None:
     """Raise PluginError for a result that lacks required columns."""
     where, fix = f"transform {transform.name}", "report it to its author"
-    if not isinstance(made, Changes):
-        raise PluginError(f"apply gives no Changes, but {type(made).__name__}", where=where, fix=fix)
-    if lost := {KEY, DELETED, POSITION, ERROR} & set(given.own_columns) - set(made.own_columns):
-        raise PluginError(f"it took columns of headrace's away: {', '.join(sorted(lost))}", where=where, fix=fix)
+    if not isinstance(result, Changes):
+        raise PluginError(f"apply returns {type(result).__name__} instead of Changes", where=where, fix=fix)
+    if lost := {KEY, DELETED, POSITION, ERROR} & set(changes.own_columns) - set(result.own_columns):
+        raise PluginError(f"it removes required columns: {', '.join(sorted(lost))}", where=where, fix=fix)
 
 
 def find_nodes(before: DataFrame, after: DataFrame) -> set[str]:
@@ -110,15 +113,15 @@ def _count_changes() -> Observation:
     return Observation(changes=F.count_if(~is_tombstone(F.col(POSITION))))
 
 
-def _subtract(one: _Counted) -> int:
-    before = one.before.result().get("changes")
-    after = None if before is None else one.after.result().get("changes")
+def _subtract(counted: _Counted) -> int:
+    before = counted.before.result().get("changes")
+    after = None if before is None else counted.after.result().get("changes")
     if before is None or after is None:  # Spark did not deliver them.
         return 0
-    if before != after and not (one.transform.filters and after < before):
+    if before != after and not (counted.transform.filters and after < before):
         raise PluginError(
-            f"it made {after} changes of {before}",
-            where=f"transform {one.transform.name}",
-            fix="a transform gives one change for each; where it leaves some out, `filters = True` in its class says so",
+            f"it returns {after} changes for {before}",
+            where=f"transform {counted.transform.name}",
+            fix="return one change for each input change; to leave some out, set `filters = True` in its class",
         )
     return int(before) - int(after)

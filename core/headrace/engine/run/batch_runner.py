@@ -15,7 +15,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.run.catch_up import CatchUp
 from headrace.engine.run.credential_rotation import has_rotated_credentials
 from headrace.engine.run.current_plan import CurrentPlan
-from headrace.engine.run.failure_policy import error_that_stops
+from headrace.engine.run.failure_policy import find_fatal_error
 from headrace.engine.run.maintainer import Maintainer
 from headrace.engine.run.run_state import RunState
 from headrace.errors import HeadraceError, RuleError
@@ -85,7 +85,7 @@ class BatchRunner:
             return spark_stopped()
         # With other credentials the whole batch is repeated, because its source may have been rebuilt.
         refused = next((e for e in errors.values() if has_rotated_credentials(self._current, plan, session, e)), None)
-        error = refused or error_that_stops(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
+        error = refused or find_fatal_error(errors, set_aside, has_healthy_tables=self._state.has_healthy_tables)
         if error is not None:
             return error
         failed = [target for target in processed.targets if target.name in errors]

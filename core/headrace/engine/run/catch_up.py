@@ -27,7 +27,10 @@ class CatchUp:
         self._threads: dict[str, _TableCatchUp] = {}
 
     def start(self, *, is_delayed: bool = False) -> None:
-        """Start a thread for every table that has none. ``is_delayed``: the tables failed just now, so wait before the first retry."""
+        """Start a thread for every table that has none.
+
+        ``is_delayed``: the tables failed just now, so wait before the first retry.
+        """
         with self._lock:
             for table in self._backlogs.errors.keys() - self._threads.keys():
                 pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
@@ -116,5 +119,5 @@ def _wrap(raised: Exception, table: str) -> HeadraceError:
     return HeadraceError(
         f"{type(raised).__name__}: {first_line(raised)}",
         where=f"table {table}, which is set aside",
-        fix="headrace retries it; run with --traceback for the whole error",
+        fix="headrace retries it; run with --traceback for the full error",
     )

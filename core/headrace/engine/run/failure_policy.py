@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from headrace.errors import HeadraceError, RetriableError, RuleError
 
 
-def error_that_stops(
+def find_fatal_error(
     errors: Mapping[str, HeadraceError], set_aside: Collection[str], *, has_healthy_tables: bool
 ) -> HeadraceError | None:
     """Return the error that ends the run; None to set the failed tables aside.

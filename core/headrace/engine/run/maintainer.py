@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Batches of a table between two checks whether maintenance is due.
-BATCHES_BETWEEN_LOOKS = 8
+BATCHES_BETWEEN_CHECKS = 8
 #: Seconds for which a table is skipped after its maintenance failed.
 PAUSE_SECONDS = 600.0
 #: A table is skipped for this multiple of the time that its maintenance took, which limits maintenance to a fifth of the time.
@@ -34,7 +34,10 @@ _TAG = "\0maintenance"
 
 
 class Maintainer:
-    """Maintenance of the tables that a run has written, one after the other. Its thread starts with the first table that is due."""
+    """Maintenance of the tables that a run has written, one after the other.
+
+    Its thread starts with the first table that is due.
+    """
 
     def __init__(self, current: CurrentPlan, sessions: Sessions, report: Report) -> None:
         plan = current.plan
@@ -56,7 +59,7 @@ class Maintainer:
             return
         with self._changed:
             self._batches.update(tables)
-            self._due.update({t: None for t, count in self._batches.items() if count >= BATCHES_BETWEEN_LOOKS})
+            self._due.update({t: None for t, count in self._batches.items() if count >= BATCHES_BETWEEN_CHECKS})
             if self._due and self._thread is None and not self._is_stopping:
                 self._thread = threading.Thread(target=self._run, name="headrace-maintenance", daemon=True)
                 self._thread.start()

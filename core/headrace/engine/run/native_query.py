@@ -74,7 +74,7 @@ class NativeQuery(Query):
                 raise
 
     def _await_commit(self) -> None:
-        """Wait until Spark has committed the batch, which follows ``_run_batch``: stopping earlier would repeat the batch."""
+        """Wait until Spark has committed the batch, after ``_run_batch``. Stopping earlier would repeat the batch."""
         commits, state = self.checkpoint.stream.folder("commits"), self._state
         deadline = time.monotonic() + 5
         while state.batch is not None and state.error is None and time.monotonic() < deadline:

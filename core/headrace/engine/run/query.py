@@ -87,7 +87,7 @@ class Query(ABC):
         self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
 
     def start(self) -> None:
-        """Start the run, once; raise if its source cannot be opened. ``Pipeline.start`` does so."""
+        """Start the run. ``Pipeline.start`` calls it, once. Raises if the source cannot be opened."""
         self._open_source()
         self._runner.start()
         self._thread.start()
@@ -250,7 +250,10 @@ class Query(ABC):
         return {(table, sink.name): failure for table, failure in failures.items() for sink in self._plan.sinks}
 
     def _finish(self) -> None:
-        """Finish the catch-up and maintenance. At the end of the available data every table catches up, or the run fails."""
+        """Finish the catch-up and maintenance.
+
+        At the end of the available data every table catches up, or the run fails.
+        """
         with self._finishing:
             if self._is_finished:
                 return

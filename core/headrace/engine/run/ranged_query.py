@@ -31,7 +31,7 @@ class RangedQuery(Query):
 
     def __init__(self, current: CurrentPlan, spark: SparkSession, options: RunOptions) -> None:
         super().__init__(current, spark, options)
-        self._log = OffsetLog(self.checkpoint.ranged)
+        self._log = OffsetLog(self.checkpoint.range_log)
         self._session = self._sessions.of("ranged")
 
     def _open_source(self) -> None:
@@ -91,7 +91,7 @@ def check_frame(source: RangedSource, frame: Any) -> DataFrame:
 
     if not isinstance(frame, DataFrame):
         found = type(frame).__name__
-        raise PluginError(f"read gives no DataFrame, but {found}", where=f"source {source.name}", fix=_REPORT)
+        raise PluginError(f"read returns {found} instead of a DataFrame", where=f"source {source.name}", fix=_REPORT)
     return frame
 
 
@@ -104,23 +104,23 @@ def check_offset(source: RangedSource, method: str, offset: Any) -> Offset:
         is_offset = False
     if not is_offset:
         raise PluginError(
-            f"{method} gives what is no mapping that JSON can hold: {type(offset).__name__}",
+            f"{method} returns an offset that is not a JSON object: {type(offset).__name__}",
             where=f"source {source.name}",
             fix=_REPORT,
         )
     return cast("Offset", offset)
 
 
-def check_next(source: RangedSource, start: Offset, given: Any) -> Offset:
+def check_next(source: RangedSource, start: Offset, offset: Any) -> Offset:
     """Return the end of the next batch. PluginError if its numbers decreased and nothing else changed."""
-    end = check_offset(source, "latest", given)
+    end = check_offset(source, "latest", offset)
     old, new = dict(_list_leaves(start)), dict(_list_leaves(end))
     changed = [(old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]]
     if changed and old.keys() == new.keys() and all(_is_less(after, before) for before, after in changed):
         raise PluginError(
-            f"it runs backwards: latest gives {json.dumps(end)} after {json.dumps(start)}",
+            f"its offsets decrease: latest returns {json.dumps(end)} after {json.dumps(start)}",
             where=f"source {source.name}",
-            fix="report it to its author; where the data began anew, use a new checkpoint",
+            fix="report it to its author; if the data was recreated, use a new checkpoint",
         )
     return end
 

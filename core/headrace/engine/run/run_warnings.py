@@ -20,10 +20,10 @@ def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool
     masks = log.compare(plan.mask_rules, next_batch)
     if remember:
         log.remember(masks)
-    young = [
-        f"the mask of {column!r} is new or another since batch {mask.since}: what was written before stays as it was, in tables, "
+    new_masks = [
+        f"the mask of {column!r} is new or changed since batch {mask.since}: earlier rows are unchanged in tables, "
         'their older versions and dead letters; to rebuild them, see "A mask that comes later" in docs/masking.md'
         for column, mask in masks.items()
         if mask.since
     ]
-    return [f"{plugin.name}: {text}" for plugin in plan.plugins for text in plugin.warnings()] + young
+    return [f"{plugin.name}: {text}" for plugin in plan.plugins for text in plugin.warnings()] + new_masks

@@ -64,7 +64,7 @@ class RowCounter:
     def __init__(
         self, modes: Collection[TableMode], *, snapshot_epoch: int | None = None, has_tombstones: bool = False
     ) -> None:
-        """``snapshot_epoch``: the batch's epoch, if the changes have SNAPSHOT; ``has_tombstones``: the changes may include tombstones."""
+        """``snapshot_epoch``: the batch's epoch, if changes have SNAPSHOT; ``has_tombstones``: changes may include tombstones."""
         from pyspark.sql import functions as F
 
         self._has_tombstones = has_tombstones
@@ -87,7 +87,10 @@ class RowCounter:
         return self._arrivals.observe(changes)
 
     def count_upserts(self, rows: DataFrame) -> DataFrame:
-        """Observe the deduplicated rows when they are read. Partial updates are not counted: they are rows of other changes."""
+        """Observe the deduplicated rows when they are read.
+
+        Partial updates are not counted: they are rows of other changes.
+        """
         from pyspark.sql import functions as F
 
         is_complete = ~F.col(PARTIAL) if PARTIAL in rows.columns else F.lit(True)
@@ -99,7 +102,10 @@ class RowCounter:
         return self._upserts.observe(rows)
 
     def collect(self, *, was_read: bool) -> Counts:
-        """Return the counts after the rows were read. An observation that Spark does not deliver costs its whole timeout."""
+        """Return the counts after the rows were read.
+
+        An observation that Spark does not deliver costs its whole timeout.
+        """
         if not was_read:
             return Counts()
         arrivals = self._arrivals.result()

@@ -41,7 +41,10 @@ class SinkWriter:
         return read_stored(sink, table, self.session_of(table.name))
 
     def write(self, table_plan: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
-        """Write the frame of its mode into each sink. Return the results in the order of the sinks, after all have ended."""
+        """Write the frame of its mode into each sink.
+
+        Return the results in the order of the sinks, after all have ended.
+        """
         with ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink") as pool:
             writes = [
                 pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
@@ -66,7 +69,10 @@ class SinkWriter:
             return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 
     def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
-        """Run a write, and repeat it while it raises a RetriableError. ``sink``: the one that writes; None for headrace itself."""
+        """Run a write, and repeat it while it raises a RetriableError.
+
+        ``sink``: the one that writes; None for headrace itself.
+        """
         where = f"table {table}, sink {sink.name}" if sink else f"table {table}"
 
         def translate_with_place(raised: Exception) -> HeadraceError:
@@ -102,10 +108,10 @@ class SinkWriter:
 
 def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:
     """Keep only the record columns that a sink stores, and tombstones only if it stores them."""
-    wanted = set(sink.record_columns())
-    if table_plan.keeps_tombstones and TOMBSTONE not in wanted:
+    stored_columns = set(sink.record_columns())
+    if table_plan.keeps_tombstones and TOMBSTONE not in stored_columns:
         rows = drop_tombstone_rows(rows)
-    return rows.drop(*(table_plan.record_columns - wanted))
+    return rows.drop(*(table_plan.record_columns - stored_columns))
 
 
 class SinkPoller:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.engine.read.reserved_names import refuse_reserved_names
+from headrace.engine.read.reserved_names import reject_reserved_names
 from headrace.errors import ConfigError, DataError
 from headrace.sdk.changes import HEADERS, NEW_KEY, RAW, RAW_KEY, SNAPSHOT, TOMBSTONE, UNAVAILABLE, Changes
 from headrace.sdk.positions import epoch_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
 
 #: Note for a table without a key.
-KEYLESS = "its events carry no key, so every change is a row, with its `__op`; `key:` in `tables:` names key columns"
+KEYLESS = "its events have no key, so every change is a row with its `__op`; `key:` in `tables:` names key columns"
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class TablePlan:
         upserts = tuple(sink for sink, mode in modes.items() if mode == "upsert")
         if upserts and not target.key:
             raise DataError(
-                "its events carry no key, so rows cannot be found again",
+                "its events have no key, so rows cannot be updated",
                 where=f"table {table}",
-                fix="name the key columns: `tables: - {source: …, key: [id]}`, or write `mode: append`",
+                fix="name the key columns: `tables: - {source: …, key: [id]}`, or set `mode: append`",
             )
         columns = tuple(changes.event_columns)
-        refuse_reserved_names(columns, table, plan.sinks)
+        reject_reserved_names(columns, table, plan.sinks)
         for sink, mode in modes.items():
             sink.check_table(target, mode)
             sink.check_columns(target, columns)
@@ -143,7 +143,7 @@ def decide_mode(sink: Sink, changes: Changes) -> TableMode:
     mode: TableMode | None = sink.config.mode
     if mode in ("upsert", "changelog") and changes.envelope:
         raise DataError(
-            f"mode {mode} needs rows, and these are envelopes",
+            f"mode {mode} requires rows, and the events are envelopes",
             where=f"sink {sink.name}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
@@ -162,14 +162,14 @@ def check_capabilities(plan: Plan) -> None:
             raise ConfigError(
                 "cannot keep one row per key",
                 where=f"sink {sink.name}",
-                fix="write `mode: append`, or use another sink",
+                fix="set `mode: append`, or use another sink",
             )
         appends = mode == "append" or (mode is None and not sink.capabilities.upsert)
         if mode == "changelog":  # A changelog keeps deletes as rows.
             continue
         if any(t.deletes_rows for t in plan.transforms) and (appends or not sink.capabilities.delete):
             raise ConfigError(
-                "it appends, and cannot remove the rows that the database deletes",
+                "it appends, so it cannot remove rows that the database deletes",
                 where=f"sink {sink.name}",
                 fix="set `delete.tombstone.handling.mode: rewrite` in `unwrap` to keep a delete as a row, or `drop` to leave it out",
             )
@@ -184,21 +184,21 @@ def _check_record_columns(plan: Plan, sink: Sink) -> None:
         return
     if not plan.source.yields_records:
         raise ConfigError(
-            f"it stores records by their offsets, and the source {plan.source.name!r} reads files, whose records have none",
+            f"it stores records by offset, and the source {plan.source.name!r} reads files, whose records have no offsets",
             where=f"sink {sink.name}",
-            fix="use it for a source of records, or another sink",
+            fix="use it with a source of records, or use another sink",
         )
     if plan.transforms and RAW in columns:
         raise ConfigError(
-            "it stores values as they came, and transforms do not reach into them",
+            "it stores raw values, which transforms do not change",
             where=f"sink {sink.name}",
-            fix="choose a format of rows, or leave out `transforms:`",
+            fix="choose a row format, or remove `transforms:`",
         )
     if plan.hides_values and columns & {RAW_KEY, HEADERS}:
         raise ConfigError(
-            "it stores keys or headers as they came, and what hides values does not reach into them",
+            "it stores raw keys or headers, which masks do not change",
             where=f"sink {sink.name}",
-            fix="store decoded keys and no headers, or hide nothing",
+            fix="store decoded keys and no headers, or mask nothing",
         )
 
 

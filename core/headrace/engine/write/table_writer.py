@@ -24,12 +24,12 @@ from headrace.engine.write.upsert_steps import (
     cache_rows,
     carry_values_to_new_keys,
     changelog_rows,
-    changes_alone,
     deduplicate,
     drop_before_truncate,
     drop_late_after_delete,
+    exclude_tombstones,
     keep_for_upsert,
-    tombstones_alone,
+    select_tombstones,
 )
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
@@ -127,7 +127,7 @@ class TableWriter:
                 self._note_snapshot(changes, table_plan, state, counts, target.topics)
             rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
             if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
-                removed = remove_rows(tombstones_alone(latest), table_plan, state, self._sinks)
+                removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks)
         return _progress(table_plan, results, counts, rejected, removed, readable, time.monotonic() - started)
 
     @contextmanager
@@ -139,7 +139,7 @@ class TableWriter:
         rows = drop_before_truncate(keep_for_upsert(rows, table_plan), state)
         with carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried:
             latest = counter.count_upserts(deduplicate(carried, table_plan))
-            with drop_late_after_delete(changes_alone(latest, table_plan), table_plan, state) as upserts:
+            with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
                 yield upserts, latest
 
     def _note_snapshot(
@@ -154,16 +154,16 @@ class TableWriter:
         state.snapshot.note(seen, table_plan.marks.batch, table_plan.table.key, topics)
 
     def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
-        """Raise DataError if the changes require another mode than that of the existing table: it would mix two kinds of rows."""
+        """Raise DataError if the changes require another mode than the stored table, which would mix two kinds of rows."""
         for sink in table_plan.modes:
             now, was = table_plan.default_modes.get(sink.name), state.modes.of(sink.name)
             if now and was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
                 raise DataError(
-                    f"was begun in mode {was}, and what comes now, {'with' if table_plan.table.key else 'without'} a key, "
-                    f"asks for mode {now}",
+                    f"was created in mode {was}, and its events now have {'a' if table_plan.table.key else 'no'} key, "
+                    f"which requires mode {now}",
                     where=f"table {table_plan.table.name}, sink {sink.name}",
-                    fix=f"write `mode: {was}` for the sink, and it goes on as before; to have it in mode {now}, give it "
-                    "another `target:`, or remove the table and use a new checkpoint",
+                    fix=f"set `mode: {was}` for the sink to continue as before; for mode {now}, give the table "
+                    "another `target:`, or remove it and use a new checkpoint",
                 )
 
     def _reject_all(
@@ -198,7 +198,10 @@ class TableWriter:
         )
 
     def _has_one_table(self, target: Target) -> bool:
-        """Return whether a table has had only one topic, and that topic only this table: otherwise a tombstone's table is unknown."""
+        """Return whether a table has had one topic only, and that topic this table only.
+
+        Otherwise a tombstone does not identify its table.
+        """
         topics = {*target.topics, *self._checkpoint.orders.topics}
         own = [topic for topic in topics if self._plan.routes.table_of(topic) == target.name]
         return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])

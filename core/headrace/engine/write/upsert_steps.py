@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """Return the changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
+    """Return the changes that are rows: the event's columns, DELETED, POSITION and what later steps need.
 
-    It keeps every change without an ERROR. ``Rejects`` handles the others.
+    POSITION is in the batch's epoch. Every change without an ERROR is kept. ``Rejects`` handles the others.
     """
     from pyspark.sql import functions as F
 
@@ -73,7 +73,7 @@ def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
     )
 
 
-def changes_alone(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+def exclude_tombstones(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     """Drop tombstones, which upserted tables do not store."""
     return drop_tombstone_rows(rows) if table_plan.has_tombstones else rows
 
@@ -84,7 +84,7 @@ def keep_for_upsert(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
     return drop_tombstone_rows(rows) if table_plan.keeps_tombstones and not table_plan.has_tombstones else rows
 
 
-def tombstones_alone(rows: DataFrame) -> DataFrame:
+def select_tombstones(rows: DataFrame) -> DataFrame:
     """Return the tombstones of deduplicated rows: those of keys without another change in the batch."""
     from pyspark.sql import functions as F
 
@@ -92,7 +92,10 @@ def tombstones_alone(rows: DataFrame) -> DataFrame:
 
 
 def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    """Return the accepted rows for append tables: unavailable values are null, and listed if the tables accept new columns."""
+    """Return the accepted rows for append tables.
+
+    Unavailable values are null, and listed if the tables accept new columns.
+    """
     return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP)
 
 
@@ -155,7 +158,7 @@ def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
 
 
 def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
-    return rows if table_plan.keeps_tombstones else changes_alone(rows, table_plan)
+    return rows if table_plan.keeps_tombstones else exclude_tombstones(rows, table_plan)
 
 
 def _without_key_changes(rows: DataFrame, table_plan: TablePlan) -> DataFrame:

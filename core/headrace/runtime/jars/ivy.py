@@ -1,4 +1,4 @@
-"""Maven coordinates to jars with Spark's own Ivy, by a ``spark-submit`` that runs an empty program."""
+"""Resolution of Maven coordinates with Spark's Ivy, by a ``spark-submit`` of an empty program."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from headrace.runtime.jars.artifacts import Artifact, hold_lock, untrusted_certi
 from headrace.runtime.java.installation import find_java
 from headrace.runtime.java.trust_store import trust_options, write_trust_store
 
-#: Every Spark has these in its own versions: fetching them again costs 50 MB, and with a second slf4j in front of
-#: Spark's own there is no log.
+#: Every Spark includes its own versions of these. Fetching them again costs 50 MB, and a second slf4j in front of
+#: Spark's turns off the log.
 SHIPPED = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api")
 
 NO_NETWORK = (
     "check the network; behind a proxy set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT', for a "
-    "mirror DEFAULT_ARTIFACT_REPOSITORY or spark.jars.ivySettings; without a network run `headrace jars --download` "
-    "on a machine that has one and copy its cache folder here (HEADRACE_CACHE names it)"
+    "mirror set DEFAULT_ARTIFACT_REPOSITORY or spark.jars.ivySettings; without a network run `headrace jars --download` "
+    "on another machine and copy its cache folder here (HEADRACE_CACHE)"
 )
 
-# Spark's own settings have no timeout, so that a silent network hangs them for ever; they ask a second repository in
-# vain for each module; and they trust ~/.m2, where a .pom that Maven left without its .jar fails the whole resolve.
+# Spark's default settings have no timeout and hang on an unresponsive network. They query a second repository without
+# success for each module. They trust ~/.m2, where a .pom without its .jar fails the whole resolution.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="maven"/>
   <timeout-constraints>
@@ -51,17 +51,17 @@ def fetch(
     report: Callable[[str], None],
     lock: int,
 ) -> list[Path]:
-    """The jars of ``coordinates`` and of all they need, in ``folder``/jars.
+    """Fetch the jars of ``coordinates`` and their dependencies into ``folder``/jars.
 
-    ``lock`` is the descriptor of a file lock that keeps other processes out; Ivy holds it too, should it live longer.
+    ``lock`` is the descriptor of a file lock against other processes. Ivy inherits it, in case it outlives this process.
     """
     started = time.monotonic()
     command = _command(coordinates, folder, conf)
-    # A process that was killed while it copied leaves half a jar, which Ivy takes for a newer one.
+    # A process that was killed while copying leaves a partial jar, which Ivy treats as newer.
     _drop_broken((folder / "jars").glob("*.jar"))
 
     report(
-        f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and what they need"
+        f"looking up {', '.join(name.split(':', 1)[-1].replace(':', ' ') for name in coordinates)} and their dependencies"
     )
     environment = _environment(folder, spark_version)
     output, code = _run(command, environment, lock, _IvyOutput(folder / "jars", report).read_line)
@@ -74,11 +74,13 @@ def fetch(
     ]
     jars = [jar for jar in jars if jar.exists()]
     if not jars:
-        raise _add_output(ConfigError("Spark's Ivy ended well and named no jar", where=", ".join(coordinates)), output)
+        raise _add_output(
+            ConfigError("Spark's Ivy succeeded without reporting a jar", where=", ".join(coordinates)), output
+        )
     if _drop_broken(jars):
         shutil.rmtree(folder / "cache", ignore_errors=True)
         raise RetriableError(
-            "a jar came only in part and was thrown away", where=", ".join(coordinates), fix="run again"
+            "a jar was downloaded incompletely and deleted", where=", ".join(coordinates), fix="run again"
         )
     size = sum(jar.stat().st_size for jar in jars) / 1e6
     report(f"{len(jars)} jars ({size:.1f} MB) ready after {time.monotonic() - started:.0f} s")
@@ -88,16 +90,16 @@ def fetch(
 def describe_jars(
     coordinate: str, folder: Path, *, spark_version: str, report: Callable[[str], None]
 ) -> list[Artifact]:
-    """The jars of a coordinate and of all it needs, with their digests."""
+    """Return the jars of a coordinate and its dependencies with their digests."""
     with hold_lock(folder) as lock:
         jars = fetch([coordinate], folder, spark_version=spark_version, conf={}, report=report, lock=lock)
     return [_to_artifact(jar) for jar in jars]
 
 
 def spark_home() -> Path:
-    """SPARK_HOME, or the installed PySpark's folder, found without importing it."""
-    if named := os.environ.get("SPARK_HOME"):
-        return Path(named)
+    """Return SPARK_HOME, or the folder of the installed PySpark without importing it."""
+    if configured := os.environ.get("SPARK_HOME"):
+        return Path(configured)
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("PySpark is not installed", fix="pip install 'headrace[spark]'")
@@ -108,7 +110,7 @@ def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) 
     submit = spark_home() / "bin" / "spark-submit"
     if not submit.is_file():
         raise ConfigError(
-            "there is no bin/spark-submit in it", where=f"SPARK_HOME={submit.parent.parent}", fix="unset SPARK_HOME"
+            "no such file: bin/spark-submit", where=f"SPARK_HOME={submit.parent.parent}", fix="unset SPARK_HOME"
         )
     folder.mkdir(parents=True, exist_ok=True)
     program, settings = folder / "empty.py", folder / "settings.xml"
@@ -121,7 +123,7 @@ def _command(coordinates: Sequence[str], folder: Path, conf: Mapping[str, str]) 
         "spark.jars.ivy": str(folder),
         "spark.jars.packages": ",".join(coordinates),
         "spark.jars.excludes": ",".join([*SHIPPED, *filter(None, [conf.get("spark.jars.excludes")])]),
-        # Under another master, which spark-defaults.conf may name, the jars are reported elsewhere.
+        # With another master, as in spark-defaults.conf, Spark reports the jars differently.
         "spark.master": "local[1]",
         "spark.submit.deployMode": "client",
     }
@@ -164,7 +166,7 @@ def _run(
             pass_fds=[lock],
         )
     except OSError as error:
-        raise ConfigError(f"spark-submit does not start: {error.strerror}", where=command[0]) from error
+        raise ConfigError(f"spark-submit failed to start: {error.strerror}", where=command[0]) from error
     with process:
         assert process.stdout is not None
         try:
@@ -178,14 +180,14 @@ def _run(
 
 
 def _to_artifact(jar: Path) -> Artifact:
-    """Of a file that Ivy called ``<group>_<artifact>-<version>.jar``."""
+    """Return the artifact of Ivy's file ``<group>_<artifact>-<version>.jar``."""
     match = re.fullmatch(r"([^_]+)_(.+)-(\d.*)\.jar", jar.name)
     assert match, jar.name
     return Artifact(":".join(match.groups()), hashlib.sha256(jar.read_bytes()).hexdigest(), jar.stat().st_size)
 
 
 class _IvyOutput:
-    """Ivy's output, of which the user is shown one line per jar."""
+    """Parser of Ivy's output that reports one line per jar."""
 
     def __init__(self, jars: Path, report: Callable[[str], None]) -> None:
         self._jars, self._report, self._missing, self._started = jars, report, 0, 0
@@ -215,23 +217,23 @@ def _failure(coordinates: Sequence[str], output: str, code: int) -> HeadraceErro
     ))  # fmt: skip
     error: HeadraceError
     if "PKIX path building failed" in output or "SSLHandshakeException" in output:
-        error = untrusted_certificate_error("Java cannot trace it to one that it trusts", missing or names)
+        error = untrusted_certificate_error("Java found no path to a trusted certificate", missing or names)
     elif re.search(r"Server access error at url|Host \S+ not found|SERVER ERROR: ", output):
         error = RetriableError(
-            "the Maven repository does not answer, and the jars are not here yet",
+            "the Maven repository is unreachable, and the jars are not cached",
             where=missing or names,
             fix=NO_NETWORK,
         )
     elif missing:
         error = ConfigError(
-            "no Maven repository that was asked has it",
+            "no configured Maven repository has this artifact",
             where=missing,
-            fix="check name and version, and its Scala and Spark versions; for another repository set spark.jars.repositories",
+            fix="check the name and the versions of the artifact, Scala and Spark; for another repository set spark.jars.repositories",
         )
     elif "download failed" in output:
-        error = RetriableError("a jar could not be downloaded to its end", where=names, fix=NO_NETWORK)
+        error = RetriableError("the download of a jar was interrupted", where=names, fix=NO_NETWORK)
     else:
-        error = ConfigError(f"spark-submit ended with code {code} before the jars were there", where=names)
+        error = ConfigError(f"spark-submit failed with exit code {code} while resolving jars", where=names)
     return _add_output(error, output)
 
 

@@ -1,9 +1,8 @@
-"""Jar files for Maven coordinates, fetched once per machine and then found without starting a JVM.
+"""Resolution of Maven coordinates to jar files, fetched once per machine and found later without starting a JVM.
 
-What a plugin's lock names is fetched by Python, and each file has the digest that stands there. Other coordinates are resolved by
-Spark's Ivy; what came the first time is recorded with its digests, and is all that is taken later. A coordinate with
-``:jar`` behind it is one jar alone, without what that says it needs; with ``:jar:classifier`` one of several. These are in a lock, for
-Spark's Ivy knows neither.
+Python downloads the jars in a plugin's lock and checks their digests. Spark's Ivy resolves other coordinates; the first result is
+recorded with its digests, and later results must match. A coordinate that ends in ``:jar`` is a single jar without its
+dependencies, and ``:jar:classifier`` selects one of several. Both must be in a lock, because Spark's Ivy does not support them.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from headrace.runtime.jars import ivy
 from headrace.runtime.jars.artifacts import Artifact, Fetcher, describe, hold_lock, is_single_jar
 from headrace.runtime.jars.jar_locks import Locks, find_locked
 
-#: The settings of Spark's that decide where jars come from and which are left out.
+#: Spark settings that select the repositories of jars and the jars to exclude.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")
-#: Of the cache: what locks name, as a Maven repository has it.
+#: Folder of the cache for the jars in locks, laid out like a Maven repository.
 _LOCKED = "maven"
 
 
@@ -35,17 +34,17 @@ def resolve_jars(
     locks: Locks | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
-    """The jar files of ``group:artifact:version[:jar[:classifier]]`` coordinates and of everything that they need.
+    """Return the jar files of ``group:artifact:version[:jar[:classifier]]`` coordinates and their dependencies.
 
-    ``locks``: what the plugins' locks name. What was resolved before is answered from the cache. Otherwise ``report`` gets lines
-    about what is fetched; of ``conf`` only SETTINGS matter. ConfigError for what no repository has, and for a file that is not the
-    one it should be; RetriableError when none answers.
+    ``locks``: the plugins' locks. Results of earlier calls come from the cache. Otherwise ``report`` receives progress lines. Only
+    SETTINGS of ``conf`` are used. ConfigError if no repository has an artifact or a digest does not match; RetriableError if
+    the repositories are unreachable.
     """
     wanted = sorted(set(coordinates))
     if not wanted:
         return []
     if wrong := [name for name in wanted if not COORDINATE.fullmatch(name)]:
-        raise ConfigError("not Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
+        raise ConfigError("invalid Maven coordinates", where=", ".join(wrong), fix="write group:artifact:version")
     settings = _settings(conf)
     locked, wanted = _split(wanted, locks, settings)
     jars = _fetch_locked(locked, report)
@@ -53,7 +52,7 @@ def resolve_jars(
 
 
 def describe_jars(coordinate: str, *, spark_version: str, report: Callable[[str], None]) -> Sequence[Artifact]:
-    """The jars of a coordinate and of all it needs, with their digests, for a lock."""
+    """Return the jars of a coordinate and its dependencies with their digests, for a lock."""
     if is_single_jar(coordinate):
         return [describe(coordinate.removesuffix(":jar"))]
     return ivy.describe_jars(coordinate, cache_home() / "ivy", spark_version=spark_version, report=report)
@@ -62,7 +61,7 @@ def describe_jars(coordinate: str, *, spark_version: str, report: Callable[[str]
 def _resolve(
     wanted: Sequence[str], spark_version: str, settings: Mapping[str, str], report: Callable[[str], None]
 ) -> list[Path]:
-    """The jars of coordinates as Ivy finds them, or as it found them once."""
+    """Return the jars of coordinates from the record of an earlier resolution, or from Ivy."""
     cache = cache_home()
     record = _record_file(cache, wanted, spark_version, settings)
     if jars := _read_record(cache, record):
@@ -83,7 +82,7 @@ def find_cached_jars(
     conf: Mapping[str, str] | None = None,
     locks: Locks | None = None,
 ) -> list[Path] | None:
-    """The jars that ``resolve_jars`` would give without fetching anything; None when it would have to."""
+    """Return the result of ``resolve_jars`` if everything is cached; otherwise None."""
     if not coordinates:
         return []
     cache, wanted, settings = cache_home(), sorted(set(coordinates)), _settings(conf)
@@ -98,9 +97,9 @@ def find_cached_jars(
 
 
 def cache_home() -> Path:
-    """HEADRACE_CACHE, or headrace's folder under XDG_CACHE_HOME or ~/.cache."""
-    if named := os.environ.get("HEADRACE_CACHE"):
-        return Path(named).expanduser().absolute()
+    """Return HEADRACE_CACHE, or headrace's folder in XDG_CACHE_HOME or ~/.cache."""
+    if configured := os.environ.get("HEADRACE_CACHE"):
+        return Path(configured).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
 
 
@@ -119,13 +118,13 @@ def _fetch_locked(artifacts: Sequence[Artifact], report: Callable[[str], None]) 
 
 
 def _check_digests(jars: Mapping[Path, str], record: str) -> None:
-    """ConfigError for a jar that was changed since it was fetched."""
+    """Raise ConfigError for a jar that changed after its download."""
     for jar, digest in zip(jars, _digests(jars), strict=True):
         if digest != jars[jar]:
             raise ConfigError(
-                f"it was changed: it has SHA-256 {digest}, and {record} wants {jars[jar]}",
+                f"the jar has changed: it has SHA-256 {digest}, and {record} requires {jars[jar]}",
                 where=str(jar),
-                fix="find out who changed it; delete it, and it is fetched again",
+                fix="find the cause, then delete the jar; the next run downloads it again",
             )
 
 
@@ -141,20 +140,20 @@ def _digests(jars: Iterable[Path]) -> list[str]:
 def _split(
     wanted: Sequence[str], locks: Locks | None, settings: Mapping[str, str]
 ) -> tuple[Sequence[Artifact], list[str]]:
-    """The jars that the locks name, and the coordinates that are Ivy's: none, or all but jars that are alone.
+    """Return the jars from locks and the coordinates for Ivy: none, or all except single jars.
 
-    Ivy's are they where the locks lack one, and where the pipeline says itself where jars come from.
+    Ivy is used if the locks lack a coordinate or the pipeline configures its own repositories.
     """
     if not settings and (locked := find_locked(wanted, locks or {})) is not None:
         return locked, []
-    alone = [name for name in wanted if is_single_jar(name)]
-    if (locked := find_locked(alone, locks or {})) is None:
+    single = [name for name in wanted if is_single_jar(name)]
+    if (locked := find_locked(single, locks or {})) is None:
         raise ConfigError(
-            "a jar that is named alone is in no lock",
-            where=", ".join(alone),
-            fix="its plugin's author makes one: headrace jars --lock PACKAGE",
+            "no lock contains this single jar",
+            where=", ".join(single),
+            fix="the plugin's author creates the lock with: headrace jars --lock PACKAGE",
         )
-    return locked, [name for name in wanted if name not in alone]
+    return locked, [name for name in wanted if name not in single]
 
 
 def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:
@@ -162,13 +161,13 @@ def _settings(conf: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _record_file(cache: Path, wanted: Sequence[str], spark_version: str, settings: Mapping[str, str]) -> Path:
-    """The file in which a resolve of exactly this leaves its result."""
+    """Return the file that records the result of this resolution."""
     key = "\n".join([spark_version, *wanted, *(f"{key}={value}" for key, value in settings.items())])
     return cache / "jars" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 def _read_record(cache: Path, record: Path) -> list[Path] | None:
-    """The jars that an earlier resolve left, if every one of them is still there in its size, and as it was."""
+    """Return the jars of an earlier resolution, if each still exists with its size; check their digests."""
     try:
         entry = json.loads(record.read_bytes())
         files: dict[str, int] = entry["jars"]
@@ -181,7 +180,7 @@ def _read_record(cache: Path, record: Path) -> list[Path] | None:
 
 
 def _write_record(cache: Path, record: Path, jars: Sequence[Path]) -> None:
-    # Names relative to the cache: the whole folder can be copied to a machine without a network.
+    # The names are relative to the cache, so that its folder can be copied to a machine without a network.
     names = [str(jar.relative_to(cache)) for jar in jars]
     digests = dict(zip(names, _digests(jars), strict=True))
     _check_first_digests(record, digests)
@@ -193,7 +192,7 @@ def _write_record(cache: Path, record: Path, jars: Sequence[Path]) -> None:
 
 
 def _check_first_digests(record: Path, digests: Mapping[str, str]) -> None:
-    """ConfigError when what comes now is not what came first."""
+    """Raise ConfigError if a jar differs from the first download."""
     try:
         first = json.loads(record.read_bytes())["sha256"]
     except (OSError, ValueError, KeyError):
@@ -201,7 +200,7 @@ def _check_first_digests(record: Path, digests: Mapping[str, str]) -> None:
     for name in first.keys() & digests.keys():
         if first[name] != digests[name]:
             raise ConfigError(
-                f"the repository has another file than when it was first asked: SHA-256 {digests[name]}, and was {first[name]}",
+                f"the repository's file has changed since the first download: it has SHA-256 {digests[name]}, and had {first[name]}",
                 where=name,
-                fix=f"ask who runs the repository; if it is right so, delete {record}",
+                fix=f"contact the operator of the repository; if the change is intended, delete {record}",
             )

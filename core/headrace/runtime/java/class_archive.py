@@ -1,8 +1,8 @@
-"""The classes of a class path as a Java has read and checked them, kept for the next start: Java's class data sharing.
+"""Archives of loaded and verified classes, which make the next start of a JVM faster (Java's class data sharing, CDS).
 
-A Java that ends writes an archive (``.half``), its header last; who starts the next one finds that it is whole and gives it its name
-(``.jsa``). So nobody waits for a Java that ends, and of one that is killed nothing is used. Java looks at the archive itself: one of
-another Java or of other jars it leaves alone. It crashes with one that was cut, so the name has the size.
+A JVM writes an archive (``.half``) when it exits; its header is written last. The next start checks that the archive is complete and
+renames it (``.jsa``). So no process waits for an exiting JVM, and the file of a killed JVM is never used. Java itself ignores an
+archive of another Java or of other jars, but it crashes on a truncated archive. Therefore the file name contains the size.
 """
 
 from __future__ import annotations
@@ -18,63 +18,66 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
-#: Of a class path's starts without an archive, those that make one. It costs what four starts with it gain, and who is killed makes none.
-_MAKING_STARTS = (4, 16, 64)
-#: Of each kind of file, how many of those that were used last stay. An archive of Spark's has 160 MB.
+#: Which starts of a class path without an archive create one. Creating costs as much as four starts save, and a killed JVM leaves none.
+_CREATING_STARTS = (4, 16, 64)
+#: How many of the most recently used files of each kind are kept. An archive of Spark has 160 MB.
 _KEPT = {"jsa": 10, "half": 3, "starts": 100}
-#: What the disk has to have left.
-_ROOM_BYTES = 1 << 30
+#: Free disk space below which no archive is created.
+_MIN_FREE_BYTES = 1 << 30
 _HEADER = 0xF00BABA8
-#: What somebody says of archives themselves, or in a file; and agents, which change classes or wait for a debugger.
-_SAID = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|-Xlog:[^\s:]*cds|-agent|-javaagent|(^|[\s\"'])@")
-#: Java's variables with options.
+#: Options that configure archives or name a file of options; and agents, which change classes or wait for a debugger.
+_USER_CDS_FLAGS = re.compile(
+    r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|-Xlog:[^\s:]*cds|-agent|-javaagent|(^|[\s\"'])@"
+)
+#: Environment variables from which Java reads options.
 _VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-_MAKE, _USE = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
-#: Java warns of classes that it leaves out, and of archives that it does not take.
+_CREATE, _USE = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
+#: Java warns about classes that it leaves out of an archive and about archives that it ignores.
 _QUIET = "-Xlog:cds*=off"
 
 
 def archive_options(home: Path, classpath: Sequence[Path], options: Sequence[str], folder: Path) -> list[str]:
-    """The options for one more start of the Java in ``home``, which has ``options`` too: that use the archive, make it, or none.
+    """Return the Java options that use an archive or create one; an empty list if neither applies.
 
-    None also where the folder cannot be written, the disk is full, or this Java has no archive of its own classes, which
-    others add to. An archive has the classes of those jars that are before the first folder of a class path.
+    ``home`` is the Java, ``options`` are its other options, ``folder`` holds the archives. The list is also empty if the folder is not
+    writable, the disk is full, or this Java has no archive of its own classes, which every other archive extends. An archive contains
+    the classes of the jars in front of the first folder of a class path.
     """
-    said = " ".join([*options, *(os.environ.get(name, "") for name in _VARIABLES)])
-    if _SAID.search(said):
+    configured = " ".join([*options, *(os.environ.get(name, "") for name in _VARIABLES)])
+    if _USER_CDS_FLAGS.search(configured):
         return []
     try:
         jars = list(takewhile(lambda path: not path.is_dir(), classpath))
         if not jars:
             return []
-        key = _digest(home, jars)
+        key = _cache_key(home, jars)
         if archive := _find(folder, key) or _complete(folder, key):
             return [f"{_USE}{archive}", _QUIET]
         if len(jars) < len(classpath):
             return []
         folder.mkdir(parents=True, exist_ok=True)
         _remove_oldest(folder)
-        if _count_starts(folder / f"{key}.starts") in _MAKING_STARTS and _can_make(home, options, folder):
-            return [f"{_MAKE}{folder / key}.{os.getpid()}.half", _QUIET]
+        if _count_starts(folder / f"{key}.starts") in _CREATING_STARTS and _can_create(home, options, folder):
+            return [f"{_CREATE}{folder / key}.{os.getpid()}.half", _QUIET]
     except (OSError, subprocess.TimeoutExpired):
         pass
     return []
 
 
 def makes_archive(command: Sequence[str]) -> bool:
-    """Whether a Java that is started so makes an archive, if it may end by itself."""
-    return any(option.startswith(_MAKE) for option in command)
+    """Return whether a JVM with this command line creates an archive when it exits by itself."""
+    return any(option.startswith(_CREATE) for option in command)
 
 
-def _digest(home: Path, jars: Sequence[Path]) -> str:
-    """What is another for another Java, another order, and a jar that was changed. OSError for a Java without an archive of its own."""
+def _cache_key(home: Path, jars: Sequence[Path]) -> str:
+    """Return the key of a JVM and its class path. OSError for a Java without an archive of its own classes."""
     files = [home / "lib" / "server" / "classes.jsa", *jars]
     lines = [f"{file} {stat.st_size} {stat.st_mtime_ns}" for file in files for stat in (file.stat(),)]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _find(folder: Path, key: str) -> Path | None:
-    """The archive; it is now the one that was used last."""
+    """Return the archive and mark it as used."""
     for archive in folder.glob(f"{key}-*.jsa"):
         if archive.name == f"{key}-{archive.stat().st_size}.jsa":
             with suppress(OSError):  # the folder may be another user's
@@ -84,7 +87,7 @@ def _find(folder: Path, key: str) -> Path | None:
 
 
 def _complete(folder: Path, key: str) -> Path | None:
-    """The archive of a Java that has ended since; of two that made one, the other's goes."""
+    """Rename the archive of a JVM that has exited since. Of two archives, the last one replaces the other."""
     archive = None
     for half in folder.glob(f"{key}.*.half"):
         with half.open("rb") as file:
@@ -96,15 +99,15 @@ def _complete(folder: Path, key: str) -> Path | None:
 
 
 def _count_starts(file: Path) -> int:
-    """How often this was asked of a class path without an archive, this time included."""
+    """Count the starts of a class path without an archive, including this one."""
     with file.open("ab") as starts:
         starts.write(b"x")
         return starts.tell()
 
 
-def _can_make(home: Path, options: Sequence[str], folder: Path) -> bool:
-    """Whether a Java with these options has an archive of its own classes: told to make one, others do not start."""
-    if shutil.disk_usage(folder).free < _ROOM_BYTES:
+def _can_create(home: Path, options: Sequence[str], folder: Path) -> bool:
+    """Return whether a Java with these options has an archive of its own classes. Without one it fails when it has to create another."""
+    if shutil.disk_usage(folder).free < _MIN_FREE_BYTES:
         return False
     probe = [str(home / "bin" / "java"), "-Xshare:on", *options, "-version"]
     return subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0

@@ -1,4 +1,4 @@
-"""Spark's JVM, started so that no command line has a setting and nobody else may read what it writes."""
+"""Start of Spark's JVM with settings in private files, not on the command line."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from headrace.secret_values import Secret, has_secret_name
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_ARGS, FILE_OPTION = "PYSPARK_SUBMIT_ARGS", "--properties-file"
-#: The variable that names a folder for archives of classes; without it there are none.
+#: Environment variable with the folder for class archives. If it is not set, no archives are used.
 CLASS_ARCHIVES = "HEADRACE_CLASS_ARCHIVES"
-#: Of files and folders that the JVM makes, nothing is for others.
+#: Files and folders that the JVM creates are private to this user.
 UMASK = 0o077
 
 
 class PrivateFiles:
-    """Files for a process that is started, which nobody else may read and of which nothing is left, however that ends.
+    """Temporary files for a child process, readable only by this user and removed at the end.
 
-    Where the system has files without a name they are in memory alone: the process inherits them, and reads them by number.
+    If the system supports anonymous files, they exist only in memory; the child process inherits them and opens them by descriptor.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class PrivateFiles:
             path.unlink()
 
     def add(self, content: bytes) -> str:
-        """The path by which the process finds a file with this content."""
+        """Create a file and return the path for the child process."""
         if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
             descriptor = os.memfd_create("headrace")
             path = f"/proc/self/fd/{descriptor}"
@@ -57,23 +57,23 @@ class PrivateFiles:
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:
-    """Starts this process's JVM with ``conf``, unless there is one.
+    """Start this process's JVM with ``conf``, unless it is running already.
 
-    Every user of the machine can read command lines, so the settings come by files.
+    Every user of the machine can read command lines, so the settings are passed in files.
     """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to start the JVM alone
+    if SparkContext._gateway is not None:  # noqa: SLF001 - no public API starts only the JVM
         return
-    with PrivateFiles() as files, _submit_args(files, {**conf, **_keep_classes(conf)}):
+    with PrivateFiles() as files, _submit_args(files, {**conf, **_class_archive_conf(conf)}):
         popen = {"umask": UMASK, "pass_fds": files.descriptors}
         gateway = launch_gateway(popen_kwargs=popen)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
 
 
 def list_class_path(conf: Mapping[str, str]) -> list[Path]:
-    """What ``spark-submit`` makes a driver's class path of, as far as it is there."""
+    """Return the existing entries of the class path that ``spark-submit`` gives to a driver."""
     first = [Path(path) for path in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if path]
     settings = [spark_conf_home()] if spark_conf_home().exists() else []
     others = map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"))
@@ -81,12 +81,12 @@ def list_class_path(conf: Mapping[str, str]) -> list[Path]:
 
 
 def spark_conf_home() -> Path:
-    """The folder of Spark's own configuration files."""
+    """Return the folder of Spark's configuration files."""
     return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
 
 
 def read_spark_default(key: str) -> str | None:
-    """What Spark's own file of settings says of a key."""
+    """Return the value of a key in ``spark-defaults.conf``."""
     file = spark_conf_home() / "spark-defaults.conf"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     found = re.search(rf"^[ \t]*{re.escape(key)}[ \t=:]+(.*?)[ \t]*$", text, re.MULTILINE)
@@ -94,18 +94,18 @@ def read_spark_default(key: str) -> str | None:
 
 
 def to_properties(conf: Mapping[str, str], base: Path | None = None) -> bytes:
-    """Settings as Java's properties; what they do not say is as in ``base``."""
-    said = base.read_bytes() if base and base.is_file() else b""
+    """Return settings as a Java properties file. They override those of the file ``base``."""
+    defaults = base.read_bytes() if base and base.is_file() else b""
     lines = [f"{_escape(key)}={_escape(value)}\n" for key, value in conf.items()]
-    return said + b"\n\n" + "".join(lines).encode("utf-8", "surrogateescape")
+    return defaults + b"\n\n" + "".join(lines).encode("utf-8", "surrogateescape")
 
 
 @contextmanager
 def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]:
-    """PySpark's arguments for ``spark-submit``, with a file that has the settings."""
+    """Set PySpark's arguments for ``spark-submit``, including a properties file with the settings."""
     before = os.environ.get(SUBMIT_ARGS)
     arguments, base = shlex.split(before or "pyspark-shell"), spark_conf_home() / "spark-defaults.conf"
-    if FILE_OPTION in arguments:  # of two, Spark reads the last alone
+    if FILE_OPTION in arguments:  # Spark reads only the last one
         at = arguments.index(FILE_OPTION)
         base = Path(arguments[at + 1])
         del arguments[at : at + 2]
@@ -120,15 +120,15 @@ def _submit_args(files: PrivateFiles, conf: Mapping[str, str]) -> Iterator[None]
             os.environ[SUBMIT_ARGS] = before
 
 
-def _keep_classes(conf: Mapping[str, str]) -> dict[str, str]:
-    """Java options with an archive of the driver's classes, where CLASS_ARCHIVES names a folder for them."""
+def _class_archive_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return Java options with an archive of the driver's classes, if CLASS_ARCHIVES names a folder."""
     folder, options = os.environ.get(CLASS_ARCHIVES), conf.get(JAVA_OPTIONS, "")
-    if not folder or _has_secret(options):  # Java is asked about the options, on a command line
+    if not folder or _has_secret(options):  # checking the options puts them on a command line
         return {}
     memory = [f"-Xmx{size}" for size in [conf.get("spark.driver.memory")] if size]
-    given = [*shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", "")), *memory, *shlex.split(options)]
-    home = Path(os.environ["JAVA_HOME"])  # which ``spark-submit`` takes
-    archive = archive_options(home, list_class_path(conf), given, Path(folder).expanduser().absolute())
+    configured = [*shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", "")), *memory, *shlex.split(options)]
+    home = Path(os.environ["JAVA_HOME"])  # used by ``spark-submit``
+    archive = archive_options(home, list_class_path(conf), configured, Path(folder).expanduser().absolute())
     return {JAVA_OPTIONS: " ".join([options, *(f'"{option}"' for option in archive)])}
 
 
@@ -137,7 +137,7 @@ def _has_secret(options: str) -> bool:
 
 
 def _hide_java_options(files: PrivateFiles, options: str) -> dict[str, str]:
-    """Java options with a secret, which Spark would put into the command line, as a file that Java reads them from."""
+    """Return Java options that contain a secret as an argument file, because Spark puts them on the command line."""
     if not _has_secret(options):
         return {}
     quoted = ['"' + re.sub(r'(["\\])', r"\\\1", option) + '"\n' for option in shlex.split(options)]
@@ -145,6 +145,6 @@ def _hide_java_options(files: PrivateFiles, options: str) -> dict[str, str]:
 
 
 def _escape(text: str) -> str:
-    """A key or a value as Java's Properties read it."""
+    """Escape a key or a value for Java's Properties."""
     codes = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
     return re.sub(r"[\\\s=:#!]", lambda match: codes.get(match[0], "\\" + match[0]), text)

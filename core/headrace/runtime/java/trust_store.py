@@ -1,4 +1,4 @@
-"""The certificates that this machine trusts, as Python finds them, for downloads and for a Java that brings its own list."""
+"""Certificates that this machine trusts, for downloads and for a Java that has its own certificates only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-#: Where systems keep their list, for a Python that was built to look elsewhere.
+#: Certificate files of operating systems, for a Python that was built with other paths.
 _SYSTEM_FILES = (
     Path("/etc/ssl/certs/ca-certificates.crt"),
     Path("/etc/pki/tls/certs/ca-bundle.crt"),
@@ -20,15 +20,15 @@ _SYSTEM_FILES = (
     Path("/etc/ssl/cert.pem"),
 )
 _OPENSSL = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-#: What other programs call further files; Python's `requests` the first.
+#: Variables of other programs for more certificate files (Python's `requests`, curl).
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-#: What Java's own tool uses where nobody names a password: what it guards is public.
+#: Default password of Java's keytool. The content is public.
 _PASSWORD = "changeit"  # noqa: S105
 
 
 def build_tls_context() -> ssl.SSLContext:
-    """Trusts what SSL_CERT_FILE, SSL_CERT_DIR and REQUESTS_CA_BUNDLE name, else the system's list."""
+    """Return a context that trusts SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, or the system's certificates."""
     context = ssl.create_default_context()
     for file in _list_files():
         with suppress(OSError, ssl.SSLError):
@@ -37,7 +37,7 @@ def build_tls_context() -> ssl.SSLContext:
 
 
 def write_trust_store(file: Path) -> Path:
-    """Writes what ``build_tls_context`` trusts as a Java key store (JKS), unless the file has just that already."""
+    """Write the certificates of ``build_tls_context`` as a Java key store (JKS) and return its path, which has their digest."""
     certificates = sorted({certificate for path in _list_files() for certificate in _read_certificates(path)})
     digest = hashlib.sha256(b"".join(certificates)).hexdigest()[:16]
     file = file.with_name(f"{file.stem}-{digest}{file.suffix}")
@@ -50,26 +50,26 @@ def write_trust_store(file: Path) -> Path:
 
 
 def trust_options(file: Path) -> str:
-    """The Java options for a key store that ``write_trust_store`` wrote."""
+    """Return the Java options for a key store from ``write_trust_store``."""
     return f'"-Djavax.net.ssl.trustStore={file}" -Djavax.net.ssl.trustStoreType=JKS'
 
 
 def _list_files() -> list[Path]:
-    """The files of certificates: those that are named, and the system's where OpenSSL's own variables name none."""
-    named = [Path(place) for name in (*_OPENSSL, *_BUNDLES) if (place := os.environ.get(name))]
+    """Return the configured certificate files, and the system's file if OpenSSL's variables are not set."""
+    configured = [Path(path) for name in (*_OPENSSL, *_BUNDLES) if (path := os.environ.get(name))]
     if not any(os.environ.get(name) for name in _OPENSSL):
         default = ssl.get_default_verify_paths()
         system = [Path(default.cafile or ""), *_SYSTEM_FILES]
-        named += [file for file in system if file.is_file()][:1]
-    return [file for place in named for file in _files_in(place)]
+        configured += [file for file in system if file.is_file()][:1]
+    return [file for path in configured for file in _files_in(path)]
 
 
-def _files_in(place: Path) -> list[Path]:
-    return sorted(file for file in place.iterdir() if file.is_file()) if place.is_dir() else [place]
+def _files_in(path: Path) -> list[Path]:
+    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
 
 
 def _read_certificates(file: Path) -> list[bytes]:
-    """The certificates in a PEM file, as DER; none where it is something else."""
+    """Return the certificates of a PEM file as DER; an empty list for any other file."""
     try:
         text = file.read_text(encoding="ascii", errors="replace")
         return [ssl.PEM_cert_to_DER_cert(block) for block in _PEM.findall(text)]
@@ -78,17 +78,17 @@ def _read_certificates(file: Path) -> list[bytes]:
 
 
 def _to_key_store(certificates: Iterable[bytes]) -> bytes:
-    """A JKS file: a head, an entry for each certificate, and a digest of both, as sun.security.provider.JavaKeyStore has it."""
+    """Return a JKS file: header, one entry per certificate, digest of both, as in sun.security.provider.JavaKeyStore."""
     entries = list(certificates)
     now = int(time.time() * 1000)
     parts = [struct.pack(">III", 0xFEEDFEED, 2, len(entries))]
     for number, certificate in enumerate(entries):
-        parts += [struct.pack(">I", 2), _text(f"ca{number}"), struct.pack(">Q", now), _text("X.509")]
+        parts += [struct.pack(">I", 2), _encode(f"ca{number}"), struct.pack(">Q", now), _encode("X.509")]
         parts += [struct.pack(">I", len(certificate)), certificate]
     body = b"".join(parts)
-    guard = _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
-    return body + hashlib.sha1(guard).digest()  # noqa: S324 - the format's
+    digested = _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
+    return body + hashlib.sha1(digested).digest()  # noqa: S324 - required by the format
 
 
-def _text(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return struct.pack(">H", len(text)) + text.encode()

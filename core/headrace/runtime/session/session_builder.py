@@ -1,4 +1,4 @@
-"""A Spark session with the jars and settings that plugins need."""
+"""Builder of a Spark session with the jars and settings of the plugins."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from headrace.runtime.reporter import LineReporter, Reporter
 from headrace.sdk.file_system import FileSystem
 from headrace.sdk.plugin import Plugin
 from headrace.secret_values import SECRET_KEYS, Secret, propagate_secret
-from headrace.spark.jvm_cache import cache_jvm_lookups
 from headrace.spark.sessions import HUGE_METHODS
+from headrace.spark.tuning import tune_py4j
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTENSIONS = "spark.sql.extensions"
 EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
-#: Which settings Spark's log, UI and event log do not show: those whose key or value this finds.
+#: Spark redacts settings whose key or value matches this expression in its log, UI and event log.
 REDACTION = "spark.redaction.regex"
-#: Whether Spark logs an event that a listener took long for: that of a job with all settings it was given, secrets too.
+#: Whether Spark logs events that a listener handles slowly. Such a line contains all settings of a job, including secrets.
 SLOW_EVENTS = "spark.scheduler.listenerbus.logSlowEvent"
-#: Tables that are written side by side have equal turns (``spark.job_tags``), and what Spark remembers of jobs that are done does
-#: not grow with the batches: it keeps a thousand of them otherwise, with their plans.
+#: Tables that are written concurrently share the executors equally (``spark.job_tags``). The history of finished jobs stays small:
+#: by default Spark keeps a thousand of them with their plans.
 _MANY_TABLES = {
     "spark.scheduler.mode": "FAIR",
     **dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions"), "20"),
     "spark.ui.retainedTasks": "2000",
 }
-#: Where tasks run in the driver itself, who has said nothing for so long is not lost: the machine slept. After two minutes Spark
-#: would take its only executor for lost, and end once sixty heartbeats have failed.
+#: If tasks run in the driver, a missing heartbeat means that the machine was suspended. By default Spark removes its only executor
+#: after two minutes and exits after sixty failed heartbeats.
 _NO_HEARTBEATS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}
-#: Settings that are lists, and what is between their items.
+#: Settings that are lists, and their separators.
 _SEPARATORS = {EXTENSIONS: ",", JAVA_OPTIONS: " ", EXECUTOR_JAVA_OPTIONS: " "}
 
 
 def spark_version() -> str:
-    """The installed PySpark's version. ConfigError when there is none."""
+    """Return the version of the installed PySpark. ConfigError if PySpark is not installed."""
     try:
         import pyspark
     except ModuleNotFoundError:
@@ -55,22 +55,22 @@ def spark_version() -> str:
 
 
 def spark_line(version: str) -> str:
-    """``3.5`` of ``3.5.7``: the line by which plugins name their jars."""
+    """Return the minor version for which plugins declare jars: ``3.5`` for ``3.5.7``."""
     return ".".join(version.split(".")[:2])
 
 
 def with_parts(plugins: Iterable[Plugin]) -> list[Plugin]:
-    """Plugins and those within them, each once."""
+    """Return plugins and the plugins they contain, without duplicates."""
     return list(dict.fromkeys(one for plugin in plugins for one in (plugin, *with_parts(plugin.parts()))))
 
 
 def list_coordinates(plugins: Iterable[Plugin], line: str) -> list[str]:
-    """The Maven coordinates that plugins need on a Spark line, each once."""
+    """Return the distinct Maven coordinates of plugins for a minor version of Spark."""
     return list(dict.fromkeys(c for plugin in plugins for c in plugin.jars.get(line, ())))
 
 
 def check_supported(plugins: Iterable[Plugin], line: str) -> None:
-    """ConfigError when a plugin cannot work on a Spark line."""
+    """Raise ConfigError if a plugin does not support a minor version of Spark."""
     for plugin in plugins:
         if line in plugin.refuses:
             raise ConfigError(
@@ -80,9 +80,9 @@ def check_supported(plugins: Iterable[Plugin], line: str) -> None:
 
 
 def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
-    """The settings that plugins need a session to be built with. Extensions and Java options are joined.
+    """Return the settings that plugins require of a new session. Extensions and Java options are joined.
 
-    ConfigError when two plugins need different values of a setting that is no list.
+    ConfigError if two plugins require different values of any other setting.
     """
     conf: dict[str, str] = {}
     for plugin in plugins:
@@ -94,35 +94,35 @@ def merge_session_conf(plugins: Iterable[Plugin]) -> dict[str, str]:
                 continue
             if conf.get(key, value) != value:
                 raise ConfigError(
-                    f"two plugins want different values of {key}: {conf[key]!r} and {value!r}",
-                    fix=f"set {key} yourself under `spark:`",
+                    f"two plugins require different values of {key}: {conf[key]!r} and {value!r}",
+                    fix=f"set {key} under `spark:`",
                 )
             conf[key] = value
     return conf
 
 
-def list_defaults(plugins: Iterable[Plugin], line: str, said: Callable[[str], str | None]) -> dict[str, str]:
-    """What file systems ask of Hadoop, where nobody has said it. ``said``: a key's value elsewhere."""
+def list_defaults(plugins: Iterable[Plugin], line: str, configured: Callable[[str], str | None]) -> dict[str, str]:
+    """Return the Hadoop options of file systems that are not configured. ``configured`` returns a key's value elsewhere."""
     systems = (plugin for plugin in plugins if isinstance(plugin, FileSystem))
-    options = {f"spark.hadoop.{key}": value for one in systems for key, value in one.hadoop_options(line).items()}
-    return {key: value for key, value in options.items() if said(key) is None}
+    options = {f"spark.hadoop.{key}": value for system in systems for key, value in system.hadoop_options(line).items()}
+    return {key: value for key, value in options.items() if configured(key) is None}
 
 
 def class_path(jars: Sequence[str], *, listed: str, is_local: bool) -> dict[str, str]:
-    """The settings that bring jars to the JVMs. ``listed``: what ``spark.jars`` names already, with commas between."""
+    """Return the settings that add jars to the JVMs. ``listed`` is the current, comma-separated value of ``spark.jars``."""
     if not jars:
         return {"spark.jars": listed} if listed else {}
     paths = [*(listed.split(",") if listed else ()), *jars]
     if is_local:
-        # The driver is the only JVM: on its class path the jars need not be copied for executors.
+        # The driver is the only JVM. On its class path, the jars are not copied for executors.
         return {"spark.driver.extraClassPath": os.pathsep.join(paths)}
     return {"spark.jars": ",".join(paths)}
 
 
 def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], jars: Sequence[str]) -> dict[str, str]:
-    """All settings of a new session; ``conf`` (the pipeline's ``spark:``) wins over what plugins ask."""
+    """Return all settings of a new session. ``conf`` (the pipeline's ``spark:``) overrides the settings of plugins."""
     plugin_conf = merge_session_conf(plugins)
-    # Of two that contradict each other, Java takes the later.
+    # If two options conflict, Java uses the later one.
     options = {
         key: [option for option in (plugin_conf.get(key), conf.get(key)) if option]
         for key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS)
@@ -140,7 +140,7 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
     }
     merged[REDACTION] = redaction_regex(plugins, merged)
     master = merged["spark.master"]
-    # A local-cluster has executors that are processes of their own.
+    # The executors of a local-cluster are separate processes.
     is_local = re.match(r"local(\[|$)", master) is not None
     if master.startswith("local"):
         merged = {**_local_defaults(), **(_NO_HEARTBEATS if is_local else {}), **merged}
@@ -149,20 +149,20 @@ def complete_session_conf(plugins: Sequence[Plugin], conf: Mapping[str, str], ja
 
 
 def with_trust_store(conf: Mapping[str, str], java: Java) -> dict[str, str]:
-    """The settings of a new session, in which a Java that brings its own list of certificates trusts those of this machine."""
+    """Return the settings with a trust store of this machine's certificates, if the Java trusts only its own."""
     options = conf[JAVA_OPTIONS]
-    given = f"{options} {os.environ.get('JAVA_TOOL_OPTIONS', '')} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
-    if not java.is_bundled or "javax.net.ssl.trustStore" in given:
+    configured = f"{options} {os.environ.get('JAVA_TOOL_OPTIONS', '')} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+    if not java.is_bundled or "javax.net.ssl.trustStore" in configured:
         return dict(conf)
     store = write_trust_store(cache_home() / "trusted.jks")
     return {**conf, JAVA_OPTIONS: propagate_secret(f"{options} {trust_options(store)}", options)}
 
 
 def redaction_regex(plugins: Iterable[Plugin], conf: Mapping[str, str]) -> str:
-    """What finds every key that has a secret: in settings, in the options of plugins, in Java's own properties."""
+    """Return an expression that matches each key with a secret in settings, plugin options and Java properties."""
     secrets = {key: value for key, value in conf.items() if isinstance(value, Secret)}
     keys = secrets.keys() | {key for plugin in plugins for key, _ in plugin.config.secrets()}
-    keys |= {key.removeprefix("spark.hadoop.") for key in secrets}  # as Hadoop calls them
+    keys |= {key.removeprefix("spark.hadoop.") for key in secrets}  # Hadoop's names
     for options in (secrets.get(JAVA_OPTIONS), secrets.get(EXECUTOR_JAVA_OPTIONS)):
         keys |= set(re.findall(r"-D([^\s=]+)=", options or ""))
     known = conf.get(REDACTION) or read_spark_default(REDACTION) or f"(?i:{SECRET_KEYS})"
@@ -170,9 +170,9 @@ def redaction_regex(plugins: Iterable[Plugin], conf: Mapping[str, str]) -> str:
 
 
 def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: Reporter | None = None) -> SparkSession:
-    """A new session for these plugins; ``conf`` (the pipeline's ``spark:``) wins over what they ask.
+    """Build a session for plugins. ``conf`` (the pipeline's ``spark:``) overrides their settings.
 
-    Everything that can be wrong without a JVM is looked at before one is started.
+    All checks that need no JVM run before it starts.
     """
     reporter, plugins = reporter or LineReporter(), with_parts(plugins)
     version = spark_version()
@@ -203,21 +203,22 @@ def build_session(plugins: Sequence[Plugin], conf: Mapping[str, str], reporter: 
         session = builder.getOrCreate()
     except Exception as error:
         raise ConfigError(
-            f"Spark does not start: {error}", fix="look at the lines above; check JAVA_HOME and what `spark:` sets"
+            f"Spark failed to start: {error}",
+            fix="read the lines above; check JAVA_HOME and the settings under `spark:`",
         ) from error
-    cache_jvm_lookups(session)
+    tune_py4j(session)
     return session
 
 
 def _local_defaults() -> dict[str, str]:
-    """For one machine; a cluster brings its own."""
+    """Return the defaults for a single machine."""
     cores = os.cpu_count() or 2
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": str(2 * cores),
-        # Of what Java compiled, Spark keeps a hundred: a few tables' plans, and then each batch compiles all of them again.
+        # By default Spark caches 100 compiled classes, which is the plans of a few tables; every batch then compiles all of them again.
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -226,10 +227,10 @@ def _local_defaults() -> dict[str, str]:
 
 
 def _driver_java_options(options: str) -> str:
-    """The options of plugins and the pipeline, with a collector and a log4j2 file where they name none.
+    """Return the options with a garbage collector and a log4j2 file, unless they name their own.
 
-    The parallel collector does a batch's work with less CPU than G1, and pauses matter less to a batch. The log file
-    counts from the JVM's first line on; one in Spark's conf folder comes first.
+    The parallel collector needs less CPU than G1 for a batch, and its pauses matter less. The log file applies from
+    the JVM's first line; a file in Spark's conf folder takes precedence.
     """
     parts = [options] if options else []
     if "-XX:+Use" not in options:
@@ -241,5 +242,5 @@ def _driver_java_options(options: str) -> str:
 
 
 def with_huge_methods(options: str) -> str:
-    """Java options with which a plan of many columns, which Spark makes one large method of, is compiled too."""
+    """Return Java options with which large methods are compiled too; Spark generates one for a plan of many columns."""
     return options if "DontCompileHugeMethods" in options else f"{options} {HUGE_METHODS}".strip()

@@ -1,4 +1,4 @@
-"""Whether a Spark session that somebody else built has what plugins need."""
+"""Check of a Spark session that the caller built."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
-    """PluginError with the lines to add, when the session lacks something."""
+    """Raise PluginError with the missing builder lines if the session lacks jars or settings of the plugins."""
     line = spark_line(spark.version)
     check_supported(plugins, line)
     context_conf = spark.sparkContext.getConf()
@@ -36,36 +36,36 @@ def check_session(spark: SparkSession, plugins: Sequence[Plugin]) -> None:
     ]
     if lines:
         raise PluginError(
-            "this Spark session lacks what the pipeline needs",
-            where="the session that was given",
-            fix="build it with these lines, or let headrace.session(pipeline) build it:\n    SparkSession.builder\n      "
+            "this Spark session lacks jars or settings that the pipeline requires",
+            where="the session of the caller",
+            fix="add these lines to its builder, or build it with headrace.session(pipeline):\n    SparkSession.builder\n      "
             + "\n      ".join(lines),
         )
 
 
 def find_missing(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
-    """The coordinates of the plugins whose classes cannot be loaded."""
+    """Return the coordinates of plugins whose classes cannot be loaded."""
     missing = [p for p in plugins if p.jvm_class and p.jars.get(line) and not has_class(p.jvm_class)]
     return list_coordinates(missing, line)
 
 
 def list_missing_jars(plugins: Sequence[Plugin], line: str, has_class: Callable[[str], bool]) -> list[str]:
-    """The lines of a builder that name the jars of plugins whose classes cannot be loaded; none when all can be."""
+    """Return the builder lines for the jars of plugins whose classes cannot be loaded."""
     wanted = find_missing(plugins, line, has_class)
     names = {
         "spark.jars.packages": [name for name in wanted if not is_single_jar(name)],
-        # `packages` knows no jar that is alone.
+        # `spark.jars.packages` does not support single jars.
         "spark.jars": [f"{repository()}/{path_of(name)}" for name in wanted if is_single_jar(name)],
     }
     return [f'.config("{key}", "{",".join(values)}")' for key, values in names.items() if values]
 
 
 def list_missing_conf(plugins: Sequence[Plugin], setting: Callable[[str], str | None]) -> list[str]:
-    """The lines of a builder for the settings that plugins need. ``setting``: a key's value in the session."""
+    """Return the builder lines for missing settings of plugins. ``setting`` returns a key's value in the session."""
     lines = []
     for key, needed in merge_session_conf(plugins).items():
         if key in (JAVA_OPTIONS, EXECUTOR_JAVA_OPTIONS):
-            continue  # guards: without them the pipeline is as right
+            continue  # not required: the pipeline is correct without them
         value = setting(key)
         if key == EXTENSIONS:
             present = value.split(",") if value else []

@@ -13,10 +13,11 @@ from headrace.sdk.options import jaas_config
 class ExampleConfig(Config):
     """Credentials for the broker."""
 
-    #: Name of the user.
     username: str
-    #: Password of the user.
+    """Name of the user."""
+
     password: SecretStr
+    """Password of the user."""
 
 
 class Example(AuthProvider):

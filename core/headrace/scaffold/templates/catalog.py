@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class ExampleConfig(Config):
     """Location of the catalog."""
 
-    #: A folder to which the driver can write.
     path: str
+    """A folder to which the driver can write."""
 
 
 class Example(Catalog):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class ExampleConfig(Config):
     """Content of the records."""
 
-    #: Names and types in SQL syntax: ``id int, name string``.
     columns: str
+    """Names and types in SQL syntax: ``id int, name string``."""
 
 
 class ExampleReader(RecordReader):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class ExampleConfig(SinkConfig):
     """Location of the tables."""
 
-    #: A folder to which driver and executors can write.
     path: str
+    """A folder to which driver and executors can write."""
 
 
 class Example(Sink):

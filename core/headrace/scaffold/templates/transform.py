@@ -12,8 +12,8 @@ from headrace.sdk import Changes, Config, Transform, hookimpl
 class ExampleConfig(Config):
     """Columns to change."""
 
-    #: String columns from which leading and trailing spaces are removed.
     columns: tuple[str, ...] = Field(min_length=1)
+    """String columns from which leading and trailing spaces are removed."""
 
 
 class Example(Transform):

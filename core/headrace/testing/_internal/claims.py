@@ -1,4 +1,4 @@
-"""Which tests of a kit a plugin has to pass: those of what it claims."""
+"""Selection of the kit tests that apply to a plugin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def claims(*capabilities: str) -> Callable[[Test], Test]:
-    """A test of what a sink claims: collected when it claims all of it."""
+    """Mark a test as collected only if the sink claims all of the capabilities."""
     applies = applies_if(lambda kit: all(getattr(kit.plugin_class.capabilities, name) for name in capabilities))
 
     def mark(test: Test) -> Test:
@@ -20,12 +20,12 @@ def claims(*capabilities: str) -> Callable[[Test], Test]:
 
 
 def lacks(capability: str) -> Callable[[Test], Test]:
-    """A test that a sink refuses what it does not claim."""
+    """Mark a test as collected only if the sink does not claim the capability."""
     return applies_if(lambda kit: not getattr(kit.plugin_class.capabilities, capability))
 
 
 def applies_if(condition: Callable[[Any], bool]) -> Callable[[Test], Test]:
-    """A test that is collected when ``condition`` holds for the kit's class."""
+    """Mark a test as collected only if ``condition`` is true for the kit's class."""
 
     def mark(test: Test) -> Test:
         test.__dict__["applies"] = condition
@@ -35,9 +35,9 @@ def applies_if(condition: Callable[[Any], bool]) -> Callable[[Test], Test]:
 
 
 def collect_what_applies(kit: type) -> None:
-    """Sets the tests of a kit that do not apply to None: pytest collects functions only, so that they are absent and not skipped.
+    """Set the tests of a kit that do not apply to None, so that pytest neither collects nor skips them.
 
-    What the kit's class has of its own stays.
+    Tests that the kit's class defines itself stay.
     """
     for name in dir(kit):
         tests = (vars(base).get(name) for base in kit.__mro__)

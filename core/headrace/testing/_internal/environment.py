@@ -1,4 +1,4 @@
-"""What a sink makes of where it runs: the memory of its process, and the folder that is the current one."""
+"""Tests of a sink's environment: the driver's memory and the working directory."""
 
 from __future__ import annotations
 
@@ -19,44 +19,45 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PEOPLE = "id int, name string"
-#: Fewer than any way to keep a row as an object of Python's takes.
+#: Less than the memory of a row in any Python object.
 _BYTES_OF_A_ROW = 100
 
 
 class EnvironmentTests:
-    """Memory and folders."""
+    """Tests of memory and paths."""
 
     plugin_class: ClassVar[Any]
-    #: How many rows a batch has that this process shall not hold. 0: it is not asked.
+    #: Rows of a batch that must not be collected in the driver. 0 turns the test off.
     large: ClassVar[int] = 100_000
 
     def config(self, folder: Path) -> Mapping[str, Any]:
-        raise NotImplementedError("it is the plugin's author's")
+        """Return valid options of the plugin."""
+        raise NotImplementedError("defined by the plugin's kit")
 
     @applies_if(lambda kit: kit.large)
-    def test_the_rows_of_a_large_batch_do_not_come_into_this_process(self, target: Target) -> None:
+    def test_large_batch_is_not_collected_in_the_driver(self, target: Target) -> None:
         from pyspark.sql import functions as F
 
         rows = target.frame(_PEOPLE, put(1, 1, "a")).withColumn(
             "id", F.explode(F.sequence(F.lit(1), F.lit(self.large)))
         )
-        # A record for each, and a place in the order.
-        places = {POSITION: F.format_string("%010d", "id"), OFFSET: F.col("id").cast("bigint")}
-        rows = rows.withColumns({name: places[name] for name in places if name in rows.columns})
+        # Each row gets its own record and position.
+        columns = {POSITION: F.format_string("%010d", "id"), OFFSET: F.col("id").cast("bigint")}
+        rows = rows.withColumns({name: columns[name] for name in columns if name in rows.columns})
         tracemalloc.start()
         try:
             target.apply(rows)
-            _, most = tracemalloc.get_traced_memory()
+            _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert most < self.large * _BYTES_OF_A_ROW, "it takes the rows into its own memory"
+        assert peak < self.large * _BYTES_OF_A_ROW, "the sink collects the rows in the driver"
         assert target.read().count() == self.large
 
-    def test_a_relative_address_is_one_place(
+    def test_relative_path_is_resolved_once_or_rejected(
         self, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # Java keeps the folder in which it was started. From there the path leads into `tmp_path`, and from `here` too.
-        jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no way to ask
+        # Java keeps its initial working directory. The relative path leads into `tmp_path` from there and from `here`.
+        jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public API
         relative = Path(os.path.relpath(tmp_path / "lake", str(jvm.java.lang.System.getProperty("user.dir"))))
         here = tmp_path.joinpath("here", *map(str, range(len(relative.parts))))
         here.mkdir(parents=True)
@@ -74,9 +75,9 @@ class EnvironmentTests:
             assert target.rows() == [{"id": 1, "name": "a"}]
             monkeypatch.chdir(tmp_path / "elsewhere")
             other = Target(self.plugin_class(config), session, name=target.name)
-            refusal = other.refusal(lambda: _assert_there(other))
+            refusal = other.refusal(lambda: _assert_row_exists(other))
         assert refusal is None or isinstance(refusal, ConfigError)
 
 
-def _assert_there(target: Target) -> None:
+def _assert_row_exists(target: Target) -> None:
     assert target.rows() == [{"id": 1, "name": "a"}]

@@ -1,4 +1,4 @@
-"""What a table has to be after its writes were interrupted: by a fault, or by another writer."""
+"""Tests of writes that are interrupted by a fault or by another writer."""
 
 from __future__ import annotations
 
@@ -26,73 +26,73 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PEOPLE = "id int, name string"
-#: Of a table that is not there, nothing.
+#: Rows of a table; empty if it does not exist.
 Content = list[tuple[int, str]]
 
 _fails = applies_if(lambda kit: kit.faults)
 
 
 class InterruptionConformance:
-    """Faults at the steps of a write. A step is a call by which the sink reaches beyond the process: to Spark, Java, a file or a socket."""
+    """Tests of faults at the steps of a write. A step is an external call of the sink: to Spark, Java, a file or a socket."""
 
-    #: How many times a test has a write fail: at the first step, at the last, and at some between. 0: it is not asked.
+    #: Faults per test: at the first step, at the last, and at random steps between. 0 turns the tests off.
     faults: ClassVar[int] = 8
-    #: Further functions that are steps, by their dotted names: what reaches out in C is not seen, as a database's driver may.
+    #: Dotted names of more functions that are steps. Calls in C code, as in a database driver, are not detected.
     steps: ClassVar[Sequence[str]] = ()
-    #: Whether a reader sees a batch whole or not at all, also where a write was cut off; False: its rows may come one after the other.
-    is_whole: ClassVar[bool] = True
+    #: Whether batches are atomic for readers, also after an interrupted write. False if its rows may appear one by one.
+    is_atomic: ClassVar[bool] = True
     plugin_class: ClassVar[type[Sink]]
 
     @pytest.fixture
-    def rehearsal(self, headrace_spark: SparkSession, tmp_path: Path) -> FaultInjection:
-        """Writes that are cut off, and repeated."""
+    def fault_injection(self, headrace_spark: SparkSession, tmp_path: Path) -> FaultInjection:
+        """Return the runner of interrupted and repeated writes."""
         return FaultInjection(self, headrace_spark, tmp_path)
 
     @_fails
-    def test_an_append_that_is_cut_off_at_any_step(self, rehearsal: FaultInjection) -> None:
-        rehearsal.run("append")
+    def test_append_survives_a_fault_at_any_step(self, fault_injection: FaultInjection) -> None:
+        fault_injection.run("append")
 
     @applies_if(lambda kit: kit.faults and kit.plugin_class.capabilities.upsert)
-    def test_an_upsert_that_is_cut_off_at_any_step(self, rehearsal: FaultInjection) -> None:
-        rehearsal.run("upsert")
+    def test_upsert_survives_a_fault_at_any_step(self, fault_injection: FaultInjection) -> None:
+        fault_injection.run("upsert")
 
     @claims("concurrent_writers")
-    def test_two_pipelines_write_a_table_at_once(self, target: Target, headrace_spark: SparkSession) -> None:
+    def test_two_pipelines_write_a_table_concurrently(self, target: Target, headrace_spark: SparkSession) -> None:
         session = Sessions(headrace_spark, target.sink.sql_conf).of("another")
         other = replace(target, sink=self.plugin_class(target.sink.config), session=session, pipeline=uuid.uuid4().hex)
         refusals: dict[str, object] = {}
 
-        def write(one: Target, frame: DataFrame) -> None:
-            refusals[one.pipeline] = one.refusal(lambda: one.apply(frame))
+        def write(writer: Target, frame: DataFrame) -> None:
+            refusals[writer.pipeline] = writer.refusal(lambda: writer.apply(frame))
 
         written = []
-        for batch in (0, 1):  # the first makes the table
-            rows = {one.pipeline: put(batch, 2 * batch + number, "a") for number, one in enumerate((target, other))}
+        for batch in (0, 1):  # the first batch creates the table
+            rows = {writer.pipeline: put(batch, 2 * batch + n, "a") for n, writer in enumerate((target, other))}
             meanwhile = partial(write, other, other.frame(_PEOPLE, rows[other.pipeline]))
             with in_the_meantime(meanwhile) as slow_down:
                 write(target, slow_down(target.frame(_PEOPLE, rows[target.pipeline])))
-            for one in (target, other):
-                if (refusal := refusals[one.pipeline]) is not None:
+            for writer in (target, other):
+                if (refusal := refusals[writer.pipeline]) is not None:
                     assert isinstance(refusal, RetriableError), refusal
-                    one.write(_PEOPLE, rows[one.pipeline])
+                    writer.write(_PEOPLE, rows[writer.pipeline])
             written += [row[0] for row in rows.values()]
             assert [row["id"] for row in target.rows()] == written
 
 
 @dataclass
 class _Scenario:
-    """A table, and what has to be in it."""
+    """A table and its expected content."""
 
     mode: Mode
     deletes: bool
     name: str = field(default_factory=lambda: f"kit.t{uuid.uuid4().hex[:8]}")
     pipeline: str = field(default_factory=lambda: uuid.uuid4().hex)
-    #: The batch that comes next.
+    #: Number of the next batch.
     batch: int = 0
     content: Content = field(default_factory=list)
 
     def next_rows(self) -> list[Row]:
-        """Those of the next batch: new ones, and in mode upsert one that is there, and one that goes."""
+        """Return the rows of the next batch: new rows, and in mode upsert also an update and a delete."""
         name, new = f"batch {self.batch}", 2 * self.batch + 2
         at = 10 * self.batch
         rows = [put(at, new, name), put(at + 1, new + 1, name)]
@@ -101,20 +101,21 @@ class _Scenario:
         return rows
 
     def expected_rows(self) -> Content:
-        """What is in the table after the next batch."""
+        """Return the content of the table after the next batch."""
         rows = dict(self.content)
-        for number, name, _, is_gone in self.next_rows():
+        for number, name, _, is_deleted in self.next_rows():
             rows.pop(number, None)
-            if not is_gone:
+            if not is_deleted:
                 rows[number] = name
         return sorted(rows.items())
 
     def advance(self) -> None:
+        """Mark the next batch as written."""
         self.content, self.batch = self.expected_rows(), self.batch + 1
 
 
 class FaultInjection:
-    """Batch after batch is cut off at one step, and repeated by another instance in another session, as by the next process."""
+    """Runner that interrupts each batch at one step and repeats it with a new instance and session, like a new process."""
 
     def __init__(self, kit: Any, spark: SparkSession, folder: Path) -> None:
         self._kit, self._sink, self._config = kit, kit.plugin_class, kit.config(folder)
@@ -123,62 +124,62 @@ class FaultInjection:
         self._calls = Calls(kit.steps)
 
     def run(self, mode: Mode) -> None:
-        """Cuts off writes that create a table, and writes to one that is there."""
-        old, numbers = self._begin(mode), []
+        """Interrupt writes that create a table and writes to an existing table."""
+        old, numbers = self._create_scenario(mode), []
         for _ in range(2):
             error = self._write(old, self._living)
             assert error is None, error
             old.advance()
             numbers.append(len(self._calls.steps))
-        moments = [(step, fault, is_old) for is_old in (0, 1) for step in range(numbers[is_old]) for fault in Fault]
-        chance, last = random.Random(7), len(moments) - 1  # noqa: S311 - the same ones each time
-        chosen = {0, last, *chance.sample(range(last), min(self._kit.faults, last))}
+        points = [(step, fault, is_old) for is_old in (0, 1) for step in range(numbers[is_old]) for fault in Fault]
+        rng, last = random.Random(7), len(points) - 1  # noqa: S311 - a fixed selection
+        chosen = {0, last, *rng.sample(range(last), min(self._kit.faults, last))}
         for number in sorted(chosen):
-            step, fault, is_old = moments[number]
-            self._cut(old if is_old else self._begin(mode), step, fault)
+            step, fault, is_old = points[number]
+            self._interrupt(old if is_old else self._create_scenario(mode), step, fault)
 
-    def _begin(self, mode: Mode) -> _Scenario:
+    def _create_scenario(self, mode: Mode) -> _Scenario:
         return _Scenario(mode, self._sink.capabilities.delete)
 
-    def _cut(self, story: _Scenario, step: int, fault: Fault) -> None:
-        before, after = story.content, story.expected_rows()
-        error = self._write(story, self._dying, fault, step)
+    def _interrupt(self, scenario: _Scenario, step: int, fault: Fault) -> None:
+        before, after = scenario.content, scenario.expected_rows()
+        error = self._write(scenario, self._dying, fault, step)
         names = self._calls.steps
-        what = fault.format(names[step] if step < len(names) else "nothing")
-        moment = f"step {step + 1} of batch {story.batch} in mode {story.mode}: {what}"
-        found = self._read(story)
+        description = fault.format(names[step] if step < len(names) else "nothing")
+        point = f"step {step + 1} of batch {scenario.batch} in mode {scenario.mode}: {description}"
+        found = self._read(scenario)
         if error is None and fault is not Fault.DEATH:
-            assert found == after, f"{moment}: the write says that it is done"
-        elif self._kit.is_whole:
-            assert found in (before, after), f"{moment}: the table has a part of the batch"
+            assert found == after, f"{point}: the write succeeded without its rows"
+        elif self._kit.is_atomic:
+            assert found in (before, after), f"{point}: the table contains a part of the batch"
         else:
-            assert set(before) <= set(found) <= set(after), f"{moment}: the table has other rows"
-        again = self._write(story, self._living)
-        assert again is None, f"{moment}: the batch cannot be written again: {again!r}"
-        assert self._read(story) == after, f"{moment}: the batch was written again"
-        story.advance()
+            assert set(before) <= set(found) <= set(after), f"{point}: the table contains other rows"
+        error = self._write(scenario, self._living)
+        assert error is None, f"{point}: the batch cannot be written again: {error!r}"
+        assert self._read(scenario) == after, f"{point}: wrong rows after the batch was written again"
+        scenario.advance()
 
     def _write(
-        self, story: _Scenario, session: SparkSession, fault: Fault | None = None, step: int = -1
+        self, scenario: _Scenario, session: SparkSession, fault: Fault | None = None, step: int = -1
     ) -> BaseException | None:
-        """Why a new instance could not write the next batch."""
-        target = self._make_target(story, session)
-        frame = target.frame(_PEOPLE, *story.next_rows())
-        # What Java keeps for a thread ends with it.
+        """Write the next batch with a new instance and return its error."""
+        target = self._make_target(scenario, session)
+        frame = target.frame(_PEOPLE, *scenario.next_rows())
+        # A new thread, because Java keeps state per thread.
         with self._calls.watch(fault, step), ThreadPoolExecutor(1) as pool:
-            return pool.submit(target.apply, frame, story.mode).exception()
+            return pool.submit(target.apply, frame, scenario.mode).exception()
 
-    def _read(self, story: _Scenario) -> Content:
-        target = self._make_target(story, self._living)
+    def _read(self, scenario: _Scenario) -> Content:
+        target = self._make_target(scenario, self._living)
         try:
             rows = sorted((row["id"], row["name"]) for row in target.rows())
         except ConfigError:
             return []
-        # Who claims neither may have a row more than once.
-        is_once = self._sink.capabilities.exactly_once or story.mode == "upsert"
+        # A sink that claims neither may store a row more than once.
+        is_once = self._sink.capabilities.exactly_once or scenario.mode == "upsert"
         return rows if is_once else [row for row, _ in groupby(rows)]
 
-    def _make_target(self, story: _Scenario, session: SparkSession) -> Target:
+    def _make_target(self, scenario: _Scenario, session: SparkSession) -> Target:
         return Target(
-            self._sink(self._config), session, name=story.name, pipeline=story.pipeline, batch=story.batch - 1
+            self._sink(self._config), session, name=scenario.name, pipeline=scenario.pipeline, batch=scenario.batch - 1
         )

@@ -1,4 +1,4 @@
-"""Makes the calls by which a plugin reaches beyond this process fail, one at a time: as where a process dies, or a network is away."""
+"""Injection of faults into the external calls of a plugin, like the death of a process or a network failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 _PY4J = "py4j.java_gateway.GatewayClient.send_command"
-#: Functions of Python's own that change files, or talk to a network; file objects are written where they are opened.
+#: Functions of Python that change files or use a network. Opening a file for writing counts as the write.
 _PYTHON = (
     *(f"os.{name}" for name in ("rename", "replace", "unlink", "remove", "rmdir", "mkdir", "link", "symlink")),
     *("builtins.open", "io.open"),
@@ -25,7 +25,7 @@ _PYTHON = (
     *(f"ssl.SSLSocket.{name}" for name in ("send", "sendall")),
 )
 _WRITING = frozenset("wax+")
-#: What PySpark asks of the JVM to run something, by the names of its own functions, and of Java's methods.
+#: Functions of PySpark and methods of Java that run something.
 _ACTIONS = frozenset(
     (
         *("append", "create", "createOrReplace", "csv", "insertInto", "jdbc", "json", "orc", "overwrite", "merge"),
@@ -33,41 +33,41 @@ _ACTIONS = frozenset(
     )
 )
 _JOBS = frozenset(("collectAndServe", "runJob"))
-#: Java's methods that only say something, or make what others then use.
-_ASKS = re.compile(
+#: Java methods that only return a value or create an object.
+_QUERIES = re.compile(
     r"(as|convert|current|filter|find|for|get|has|is|list|load|make|new|parse|read|requested|to)([A-Z]\w*)?"
     r"|(active|session)[A-Z]\w*|add|apply|build(er)?|equals|exists|hashCode|iterator|json|keySet|next|open|properties|schema|size|summary"
 )
-_BETWEEN = ("py4j", "pyspark")
+_CLIENTS = ("py4j", "pyspark")
 
 
 class LostError(ConnectionError):
-    """A call did not come to its end, or its answer did not."""
+    """A failed call, or a call whose response was lost."""
 
 
 class Fault(StrEnum):
-    """What becomes of a call."""
+    """Kind of failure of a call."""
 
     DEATH = "the process dies before {}"
-    REFUSED = "{} cannot be reached"
-    UNANSWERED = "{} is done, and no answer comes"
+    REFUSED = "{} is unreachable"
+    UNANSWERED = "{} is done, and its response is lost"
 
 
 class Calls:
-    """The calls of one piece of work that reach beyond this process, in their order; one of them, and after a death all later ones, fail."""
+    """Recorder of the external calls of one operation. It can make one call fail, and after a death all later calls too."""
 
     def __init__(self, more: Sequence[str] = ()) -> None:
-        """``more``: functions whose calls count too, by their dotted names."""
+        """``more``: dotted names of additional functions whose calls count."""
         self._names = (_PY4J, *_PYTHON, *more)
         self._here = local()
-        #: What was called, and where.
+        #: Calls and their locations in the code.
         self.steps: list[str] = []
         self._fault: Fault | None = None
         self._at = -1
 
     @contextmanager
     def watch(self, fault: Fault | None = None, at: int = -1) -> Iterator[None]:
-        """Counts calls; the one with the number ``at`` fails."""
+        """Record calls; the call with the index ``at`` fails."""
         self.steps, self._fault, self._at = [], fault, at
         with pytest.MonkeyPatch.context() as patch:
             for name in self._names:
@@ -76,35 +76,35 @@ class Calls:
             yield
 
     def _wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        """A function or a method that fails where it shall."""
+        """Wrap a function or a method so that it can fail."""
 
         @wraps(real)
         def call(*args: Any, **kwargs: Any) -> Any:
-            # What is made of other calls is one; Java may call back, and what is done there are calls of their own.
+            # A call that consists of other calls counts once. Calls in a callback from Java count separately.
             is_part = getattr(self._here, "is_part", False)
             step = None if is_part else _describe(name, args, kwargs)
             if step is None:
                 return real(*args, **kwargs)
-            is_it = self._count(step)
-            # What is open is closed when a process dies, and a connection that is never closed would hold its locks here.
+            is_failing = self._count(step)
+            # A dying process closes its files and connections. Here an open connection would keep its locks.
             is_done = self._fault is Fault.UNANSWERED or step.startswith("close ")
-            if not is_done and (is_it or self._is_dead):
-                raise LostError(f"the kit has {step} fail")
+            if not is_done and (is_failing or self._is_dead):
+                raise LostError(f"the kit makes {step} fail")
             self._here.is_part = name != _PY4J
             try:
-                answer = real(*args, **kwargs)
+                response = real(*args, **kwargs)
             finally:
                 self._here.is_part = False
-            if is_it:
-                if hasattr(answer, "close"):
-                    answer.close()
-                raise LostError(f"the kit has the answer of {step} lost")
-            return answer
+            if is_failing:
+                if hasattr(response, "close"):
+                    response.close()
+                raise LostError(f"the kit loses the response of {step}")
+            return response
 
         return call
 
     def _count(self, step: str) -> bool:
-        """Whether this call is the one that fails."""
+        """Record a call and return whether it is the failing one."""
         self.steps.append(step)
         return len(self.steps) == self._at + 1
 
@@ -114,28 +114,28 @@ class Calls:
 
 
 def _describe(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """A call in words; None when it only asks, or is none of the plugin's."""
-    frames = list(_list_frames(sys._getframe(2)))  # noqa: SLF001 - who calls
-    mine = next((frame for frame in frames if _package(frame) not in _BETWEEN), None)
-    if mine is None:
+    """Return the name and location of a call; None if it changes nothing or is not the plugin's."""
+    frames = list(_list_frames(sys._getframe(2)))  # noqa: SLF001 - the caller's frame
+    origin = next((frame for frame in frames if _package(frame) not in _CLIENTS), None)
+    if origin is None:
         return None
     if name == _PY4J:
-        what = _describe_java(args[1], next(frame for frame in frames if _package(frame) != "py4j"))
-    elif _package(frames[0]) in _BETWEEN or (name.endswith(".open") and not _WRITING & set(_find_mode(args, kwargs))):
-        what = None
+        call = _describe_java(args[1], next(frame for frame in frames if _package(frame) != "py4j"))
+    elif _package(frames[0]) in _CLIENTS or (name.endswith(".open") and not _WRITING & set(_find_mode(args, kwargs))):
+        call = None
     else:
-        what = name
-    return what and f"{what} ({Path(mine.f_code.co_filename).name}:{mine.f_lineno})"
+        call = name
+    return call and f"{call} ({Path(origin.f_code.co_filename).name}:{origin.f_lineno})"
 
 
 def _describe_java(command: str, caller: FrameType) -> str | None:
-    """A command of py4j's in words; None when it changes nothing."""
+    """Return the name of a py4j command; None if it changes nothing."""
     kind, _, method = command.split("\n", 3)[:3]
     if kind != "c":
         return None
     code = caller.f_code
     if _package(caller) != "pyspark":
-        return None if _ASKS.fullmatch(method) else method
+        return None if _QUERIES.fullmatch(method) else method
     return code.co_qualname if method in _JOBS or (method in _ACTIONS and method == code.co_name) else None
 
 
@@ -144,7 +144,7 @@ def _find_mode(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def _list_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """Who called, from the last one on; without Python's own modules."""
+    """Yield the frames of the callers, innermost first, without the standard library."""
     while frame is not None:
         if _package(frame) not in sys.stdlib_module_names:
             yield frame

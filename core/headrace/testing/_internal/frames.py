@@ -1,4 +1,4 @@
-"""DataFrames of a few rows that no job and no Python process makes: kits have hundreds."""
+"""DataFrames of a few rows, created without a job and without a Python process, because kits need hundreds."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: A column may be called as Spark calls the one for what it cannot parse.
+#: Replaces Spark's column name for corrupt records, which a test's column may have.
 _OPTIONS = {"columnNameOfCorruptRecord": "_headrace_kit_corrupt"}
 
 
 def make_frame(session: SparkSession, schema: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """The rows, column → value, with the columns of ``schema`` (SQL). No plan shows their values."""
+    """Return rows (column → value) with the columns of ``schema`` (SQL). Plans do not show their values."""
     from pyspark.sql import functions as F
 
     texts = [json.dumps(row, default=_encode).replace("\\", "\\\\").replace("'", "\\'") for row in rows]
     values = ", ".join(f"('{text}')" for text in texts) or "('{}')"
-    # An inline table is a local relation, and so is what Spark makes of it without a job.
-    frame = session.sql(f"SELECT row FROM VALUES {values} AS given(row)")  # noqa: S608 - a test's own rows
+    # An inline table is a local relation, and Spark evaluates it without a job.
+    frame = session.sql(f"SELECT row FROM VALUES {values} AS rows(row)")  # noqa: S608 - rows of a test
     parsed = frame.where(F.lit(bool(rows))).select(F.from_json("row", schema, _OPTIONS).alias("row"))
     return parsed.select("row.*")
 
 
 def _encode(value: Any) -> str:
-    """What JSON has no way to write, as Spark reads it."""
+    """Encode a value without a JSON type in the form that Spark parses."""
     return b64encode(value).decode() if isinstance(value, bytes | bytearray) else str(value)

@@ -1,4 +1,4 @@
-"""What a table has to be after a database's history went through the engine into a sink, however it arrived."""
+"""Tests of a sink with the engine: histories of a database that arrive in any order."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _TABLE = "kit.people"
 
 
 class HistoryConformance:
-    """The engine and the sink together."""
+    """Tests of the sink together with the engine."""
 
     @pytest.fixture
     def stream(self, sink: Sink, headrace_spark: SparkSession, tmp_path: Path) -> Stream:
-        """A pipeline into the sink."""
+        """Return a pipeline into the sink."""
         return Stream(sink, headrace_spark, tmp_path)
 
     @claims("upsert", "delete")
-    def test_a_change_that_is_older_than_a_delete_changes_nothing(self, stream: Stream) -> None:
+    def test_change_older_than_a_delete_is_ignored(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a"})
         database.update(_TABLE, {"id": 1, "name": "b"})
@@ -43,7 +43,7 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == [{"id": 2, "name": "c"}]
 
     @claims("upsert", "delete")
-    def test_a_delete_may_come_before_its_row(self, stream: Stream) -> None:
+    def test_delete_before_its_insert_removes_the_row(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a"})
         database.insert(_TABLE, {"id": 2, "name": "b"})
@@ -55,7 +55,7 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == [{"id": 2, "name": "b"}]
 
     @claims("upsert", "delete")
-    def test_a_row_that_is_inserted_after_its_delete_lives(self, stream: Stream) -> None:
+    def test_insert_after_a_delete_restores_the_row(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a"})
         database.delete(_TABLE, 1)
@@ -67,29 +67,29 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == [{"id": 1, "name": "b"}]
 
     @claims("upsert", "delete")
-    def test_a_history_ends_in_the_same_table_however_it_arrives(self, stream: Stream) -> None:
-        chance = random.Random(7)  # noqa: S311 - the same history each time
+    def test_history_in_any_order_yields_the_same_table(self, stream: Stream) -> None:
+        rng = random.Random(7)  # noqa: S311 - a fixed history
         database = Database()
         for step in range(60):
             rows = database.tables[_TABLE]
-            if rows and chance.random() < 0.3:
-                database.delete(_TABLE, chance.choice(list(rows)))
+            if rows and rng.random() < 0.3:
+                database.delete(_TABLE, rng.choice(list(rows)))
                 continue
-            row = {"id": chance.randrange(12), "name": f"name {step}"}
+            row = {"id": rng.randrange(12), "name": f"name {step}"}
             (database.update if row["id"] in rows else database.insert)(_TABLE, row)
-        arrivals = [*database.log, *chance.choices(database.log, k=15)]
-        chance.shuffle(arrivals)
+        arrivals = [*database.log, *rng.choices(database.log, k=15)]
+        rng.shuffle(arrivals)
         while arrivals:
-            size = chance.randrange(5, 25)
+            size = rng.randrange(5, 25)
             stream.apply(*arrivals[:size])
             arrivals = arrivals[size:]
-            if chance.random() < 0.5:
+            if rng.random() < 0.5:
                 stream.restart()
                 stream.apply_again()
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
     @claims("upsert", "delete", "schema_evolution")
-    def test_a_value_that_an_update_leaves_out_stays(self, stream: Stream) -> None:
+    def test_unavailable_value_keeps_the_stored_value(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a", "text": "long"})
         database.insert(_TABLE, {"id": 2, "name": "b", "text": "longer"})
@@ -104,7 +104,7 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
     @claims("upsert", "delete", "schema_evolution")
-    def test_a_value_that_comes_later_than_an_update_that_leaves_it_out(self, stream: Stream) -> None:
+    def test_late_value_fills_an_earlier_unavailable_value(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a", "text": "old"})
         database.update(_TABLE, {"id": 1, "name": "b", "text": "new"})
@@ -121,7 +121,7 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
     @claims("upsert", "delete", "schema_evolution")
-    def test_a_column_that_comes_later_beside_a_value_that_is_left_out(self, stream: Stream) -> None:
+    def test_new_column_with_an_unavailable_value_is_added(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a", "text": "long"})
         database.update(_TABLE, {"id": 1, "name": "b"}, unavailable=["text"])
@@ -135,7 +135,7 @@ class HistoryConformance:
         assert stream.rows(_TABLE) == database.rows(_TABLE)
 
     @claims("upsert", "delete")
-    def test_a_table_that_was_emptied_stays_so(self, stream: Stream) -> None:
+    def test_truncated_table_rejects_older_rows(self, stream: Stream) -> None:
         database = Database()
         database.insert(_TABLE, {"id": 1, "name": "a"})
         database.insert(_TABLE, {"id": 2, "name": "b"})

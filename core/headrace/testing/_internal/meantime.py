@@ -1,4 +1,4 @@
-"""Work that is done while Spark reads a DataFrame: what another writer would do just then."""
+"""Concurrent work while Spark reads a DataFrame, like that of another writer."""
 
 from __future__ import annotations
 
@@ -11,39 +11,42 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: How long the reading waits: whoever locks a table while it reads has others wait for it.
+#: Maximum wait of the read in seconds. A writer that locks the table while reading blocks the concurrent work.
 _SECONDS = 10
 
 
 @contextmanager
 def in_the_meantime(work: Callable[[], object]) -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Gives a function that has ``work`` done while a DataFrame's column ``name`` is read; it is done at the end at the latest."""
+    """Yield a function that runs ``work`` while the column ``name`` of a DataFrame is read.
+
+    ``work`` is complete at the end of the context at the latest.
+    """
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
 
-    def ask(word: bytes) -> None:
+    def signal(command: bytes) -> None:
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(word)
+            connection.sendall(command)
             connection.recv(1)
 
     def slow_down(rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
         def read(value: str) -> str:
-            ask(b"w")
+            signal(b"w")
             return value
 
         return rows.coalesce(1).withColumn("name", F.udf(read)("name"))
 
     def serve() -> None:
         done: Future[object] | None = None
-        word = b"w"
-        while word == b"w":
+        command = b"w"
+        while command == b"w":
             connection, _ = server.accept()
             with connection:
-                word = connection.recv(1)
+                command = connection.recv(1)
                 done = done or pool.submit(work)
-                wait([done], _SECONDS if word == b"w" else None)
+                wait([done], _SECONDS if command == b"w" else None)
         assert done is not None
         done.result()
 
@@ -52,5 +55,5 @@ def in_the_meantime(work: Callable[[], object]) -> Iterator[Callable[[DataFrame]
         try:
             yield slow_down
         finally:
-            ask(b"e")
+            signal(b"e")
         serving.result()

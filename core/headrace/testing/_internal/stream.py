@@ -1,4 +1,4 @@
-"""A small database whose changes go through the engine into a sink, in batches cut as a test wants them.
+"""A small database whose changes pass through the engine into a sink, in batches chosen by a test.
 
 ::
 
@@ -53,69 +53,71 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 #: The key column of every table.
 KEY = "id"
-#: What a change has instead of a text that the database did not send.
+#: Placeholder for a string that the database did not send.
 UNAVAILABLE = "<as it was>"
 _LARGEST_INT = 2**31 - 1
-#: The Spark types of columns, by the letter that their names begin with.
+#: Spark types of columns by the first letter of their names.
 _TYPES = {"i": "integer", "n": "string", "t": "string"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a database did to a row; ``at``: its place in the order in which it did so."""
+    """A change of a row. ``at`` is its position in commit order."""
 
     table: str
     op: str
     at: int
     key: int | None
     row: Row | None
-    #: Of a delete that is one half of a change of the key: the other half's.
+    #: The new key, if this is the delete of a key change.
     new_key: int | None = None
 
 
 @dataclass
 class Database:
-    """Tables of rows with an integer ``id``, and the log of what was done to them.
+    """Tables of rows with an integer ``id``, and the log of their changes.
 
-    A column's type shows in the first letter of its name: ``n`` and ``t`` text, ``i`` int, and bigint once a value is larger.
-    Updates may leave out those that begin with ``t``.
+    The first letter of a column's name selects its type: ``n`` and ``t`` are strings, ``i`` is int, or bigint for larger values.
+    Columns that start with ``t`` may be unavailable in updates.
     """
 
     tables: dict[str, dict[int, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
     log: list[Change] = field(default_factory=list)
 
     def insert(self, table: str, row: Row) -> None:
+        """Insert a row."""
         self._put(table, "c", row)
 
     def update(self, table: str, row: Row, unavailable: Sequence[str] = ()) -> None:
-        """Change a row. ``unavailable``: columns that ``row`` lacks; they keep their values, which the event leaves out."""
+        """Update a row. ``unavailable``: columns that ``row`` lacks; they keep their values, and the event omits them."""
         stored = self.tables[table][row[KEY]]
         self._put(
             table, "u", {**row, **{name: stored[name] for name in unavailable if name in stored}}, tuple(unavailable)
         )
 
     def snapshot(self, table: str) -> None:
-        """Read every row again, as it is now."""
+        """Read every row again."""
         for row in list(self.tables[table].values()):
             self._put(table, "r", row)
 
     def delete(self, table: str, key: int) -> None:
+        """Delete a row."""
         del self.tables[table][key]
         self.log.append(Change(table, "d", len(self.log), key, None))
 
     def truncate(self, table: str) -> None:
-        """Empty the table."""
+        """Truncate a table."""
         self.tables[table].clear()
         self.log.append(Change(table, "t", len(self.log), None, None))
 
     def rekey(self, table: str, old: int, new: int, unavailable: Sequence[str] = ()) -> None:
-        """Change a row's key, which is a delete and an insert. ``unavailable``: columns that the insert leaves out."""
+        """Change the key of a row, which is a delete and an insert. ``unavailable``: columns that the insert omits."""
         row = {**self.tables[table].pop(old), KEY: new}
         self.log.append(Change(table, "d", len(self.log), old, None, new))
         self._put(table, "c", row, tuple(unavailable))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """What a reader of the target has to see, in the order of the keys."""
+        """Return the rows that the target must have, ordered by key."""
         return [row for _, row in sorted(self.tables[table].items())]
 
     def _put(self, table: str, op: str, row: Row, unavailable: tuple[str, ...] = ()) -> None:
@@ -125,10 +127,10 @@ class Database:
 
 
 class Stream:
-    """A pipeline into ``sink``, whose batches are what a test says."""
+    """A pipeline into ``sink`` with the batches of a test."""
 
     def __init__(self, sink: Sink, spark: SparkSession, folder: Path, *, delete_retention: float = 3600) -> None:
-        """``folder``: for the checkpoint; ``delete_retention``: seconds."""
+        """``folder`` contains the checkpoint; ``delete_retention`` is in seconds."""
         self.sink, self._spark = sink, spark
         self._source = _ChangeSource()
         self._plan = Plan(
@@ -141,9 +143,9 @@ class Stream:
             settings=Settings(delete_retention=f"{delete_retention} seconds"),
         )
         self.progress: list[BatchProgress] = []
-        #: Why a run would have ended.
+        #: Errors that would stop a run.
         self.failed: list[HeadraceError] = []
-        #: What maintenance did.
+        #: Completed maintenance steps.
         self.maintained: list[Maintained] = []
         self.restart()
 
@@ -153,15 +155,15 @@ class Stream:
         self.apply_again()
 
     def apply_again(self) -> None:
-        """Apply the last batch once more, as after a crash that came before it was marked as done."""
-        nothing = self._spark.range(0)
-        self._runner.run_batch(nothing.select("id"), len(self._source.batches) - 1)
+        """Apply the last batch again, as after a crash before its commit."""
+        empty = self._spark.range(0)
+        self._runner.run_batch(empty.select("id"), len(self._source.batches) - 1)
 
     def restart(self) -> None:
-        """Go on as a new process would: with nothing but the checkpoint and the tables."""
+        """Continue like a new process, with only the checkpoint and the tables."""
         checkpoint = Checkpoint(self._spark, self._plan.checkpoint, self._plan.name)
         sessions = Sessions(self._spark, self._plan.sql_conf)
-        # Maintenance is done when a test says so.
+        # Maintenance runs only on request of a test.
         idle = replace(self._plan, settings=Settings(maintenance=Maintenance(enabled=False)))
         self._runner = BatchRunner(
             CurrentPlan(self._plan),
@@ -175,13 +177,13 @@ class Stream:
         self._runner.start()
 
     def maintain(self, *tables: str) -> None:
-        """Do what can be done for tables, however little is due."""
+        """Run all maintenance steps of tables, whether they are due or not."""
         for done in maintain(self._plan, self._spark, tables, dry_run=False):
             assert done.error is None, done
             self.maintained.append(done)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """The table's rows as plain values, in the order of their keys; none while there is no table."""
+        """Return the table's rows as plain values, ordered by key; empty if the table does not exist."""
         frame = self.sink.read_or_none(self._spark, Table(table, (KEY,)))
         if frame is None:
             return []
@@ -191,7 +193,7 @@ class Stream:
 
 
 class _ChangeSource(RangedSource):
-    """Gives the changes of a batch as events, a topic for each table."""
+    """Source of the changes of a batch, with one topic per table."""
 
     name = "kit"
     api_version = 1
@@ -208,7 +210,7 @@ class _ChangeSource(RangedSource):
         return start
 
     def read(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        raise NotImplementedError("the kit hands batches to the engine itself")
+        raise NotImplementedError("the kit passes batches to the engine directly")
 
     def events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
         assert context.batch is not None
@@ -220,7 +222,7 @@ class _ChangeSource(RangedSource):
 
 
 class _ChangeDialect(Dialect):
-    """Reads what ``_ChangeSource`` gives."""
+    """Dialect of the events of ``_ChangeSource``."""
 
     name = "kit"
     api_version = 1
@@ -272,7 +274,7 @@ class _ChangeDialect(Dialect):
 
 
 def _events(table: str, changes: Sequence[Change], so_far: Sequence[Change]) -> Events:
-    """A topic's events. ``so_far``: all changes up to this batch, whose columns a source of events knows."""
+    """Return the events of a topic. ``so_far``: all changes up to this batch, which define the columns."""
     from pyspark.sql import types as T
 
     rows = [change.row for change in so_far if change.table == table and change.row]
@@ -288,11 +290,11 @@ def _events(table: str, changes: Sequence[Change], so_far: Sequence[Change]) -> 
 
 
 def _load(session: SparkSession, schema: StructType, *, changes: Sequence[Change], key: StructType) -> DataFrame:
-    """A DataFrame of changes, from JSON that is in the plan: rows given as Python objects would go through a Python process each time."""
+    """Return changes as a DataFrame from JSON in the plan; Python rows would pass through a Python process each time."""
     from pyspark.sql import functions as F, types as T
 
-    one = T.StructType([T.StructField(E.VALUE, schema), T.StructField(E.KEY, key)])
+    event = T.StructType([T.StructField(E.VALUE, schema), T.StructField(E.KEY, key)])
     events = [{E.VALUE: {"op": c.op, "at": c.at, "row": c.row, "new": c.new_key}, E.KEY: {KEY: c.key}} for c in changes]
     text = F.lit(json.dumps(events))
-    # One partition, which Spark need not shuffle: histories are many, and short.
-    return session.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(one))))
+    # One partition needs no shuffle, and histories are short.
+    return session.range(0, 1, 1, 1).select(F.inline(F.from_json(text, T.ArrayType(event))))

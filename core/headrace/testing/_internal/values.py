@@ -1,4 +1,4 @@
-"""What a table has to be after values and columns of many kinds were written to it, and what it was before."""
+"""Tests of values, schema changes and older versions of a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PEOPLE = "id int, name string"
 
 
 class ValueConformance:
-    """Values, columns that come and change, and older versions."""
+    """Tests of values, schema changes and time travel."""
 
-    def test_values_come_back_as_they_were(self, target: Target) -> None:
+    def test_values_are_stored_unchanged(self, target: Target) -> None:
         schema = ", ".join(f"{name} {sql_type}" for name, (sql_type, *_) in VALUES.items())
         names, rows = list(VALUES), [[value[n] for value in VALUES.values()] for n in (1, 2, 3)]
         target.write(schema, *[put(number, *row) for number, row in enumerate(rows[:2])])
-        # The second time another row, and in mode upsert the first one's values as an update of the second.
+        # The second batch has another row, and in mode upsert also an update of the second row with the values of the first.
         target.write(schema, put(5, *rows[2]), *([put(6, rows[1][0], *rows[0][1:])] if target.mode == "upsert" else []))
         if target.mode == "upsert":
             rows[1] = [rows[1][0], *rows[0][1:]]
@@ -29,7 +29,7 @@ class ValueConformance:
         for row, stored in zip(expected, target.rows(), strict=True):
             assert stored == row
 
-    def test_columns_of_any_name_are_kept_or_refused(self, target: Target) -> None:
+    def test_unusual_column_names_are_stored_or_rejected(self, target: Target) -> None:
         names = ["a b", "sélect", 'x"y', "a.b", "`", "from"]
         schema = f"id int, {', '.join(f'{quote_name(name)} string' for name in names)}"
 
@@ -46,7 +46,7 @@ class ValueConformance:
             assert {"id": 1, **{name: f"{name} 2" for name in names}} in target.rows()
 
     @claims("schema_evolution")
-    def test_a_new_column_is_added(self, target: Target) -> None:
+    def test_new_column_is_added(self, target: Target) -> None:
         target.write(_PEOPLE, put(1, 1, "a"), put(2, 2, "b"))
         target.write(f"{_PEOPLE}, born date", put(3, 3, "c", date(1886, 9, 16)))
         assert target.rows() == [
@@ -56,7 +56,7 @@ class ValueConformance:
         ]
 
     @claims("schema_evolution")
-    def test_a_column_that_a_batch_lacks_is_null_in_its_rows(self, target: Target) -> None:
+    def test_missing_column_of_a_batch_is_null(self, target: Target) -> None:
         target.write("id int, name string, born int", put(1, 1, "a", 1886), put(2, 2, "b", 1887))
         target.write("born int, id int", put(3, 1888, 3))
         assert target.rows() == [
@@ -66,7 +66,7 @@ class ValueConformance:
         ]
 
     @claims("schema_evolution")
-    def test_a_new_field_of_a_struct_is_added(self, target: Target) -> None:
+    def test_new_struct_field_is_added(self, target: Target) -> None:
         old, new = "a int", "a int, b string"
         target.write(f"id int, s struct<{old}>, l array<struct<{old}>>", put(1, 1, (1,), [(1,)]))
         target.write(f"id int, s struct<{new}>, l array<struct<{new}>>", put(2, 2, (2, "b"), [(2, "b"), None]))
@@ -78,7 +78,7 @@ class ValueConformance:
         ]
 
     @claims("schema_evolution")
-    def test_a_wider_type_is_taken_or_refused(self, target: Target) -> None:
+    def test_wider_type_is_stored_or_rejected(self, target: Target) -> None:
         narrow, wide = "id int, size int, price decimal(5,2)", "id int, size bigint, price decimal(12,2)"
         target.write(narrow, put(1, 1, 10, Decimal("1.50")))
         refusal = target.refusal(lambda: target.write(wide, put(2, 2, 2**40, Decimal("1234567.25"))))
@@ -95,7 +95,7 @@ class ValueConformance:
         assert target.rows() == rows
 
     @claims("schema_evolution")
-    def test_a_type_that_does_not_fit_is_taken_as_text_or_refused(self, target: Target) -> None:
+    def test_incompatible_type_is_stored_as_string_or_rejected(self, target: Target) -> None:
         target.write("id int, size int", put(1, 1, 10))
         refusal = target.refusal(lambda: target.write("id int, size string", put(2, 2, "large")))
         if refusal is None:
@@ -108,7 +108,7 @@ class ValueConformance:
     # Older versions
 
     @claims("time_travel")
-    def test_older_versions_can_be_read(self, target: Target) -> None:
+    def test_older_versions_are_readable(self, target: Target) -> None:
         first = target.write(_PEOPLE, put(1, 1, "a"))
         time = datetime.now(UTC)
         second = target.write(_PEOPLE, put(2, 2, "b"))

@@ -62,16 +62,21 @@ class HudiConfig(SinkConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*",)
 
-    #: Folder with a subfolder for each table.
     path: str
-    #: Type of new tables: MERGE_ON_READ writes changes to log files until compaction, COPY_ON_WRITE rewrites files in each batch.
-    #: With ``readers`` the default is MERGE_ON_READ if all of them support it.
+    """Folder with a subfolder for each table."""
+
     table_type: TableType = Field("MERGE_ON_READ", alias="table.type")
-    #: Query engines that read the tables (``[spark, athena]``). New tables use only features that all of them support.
+    """Type of new tables: MERGE_ON_READ writes changes to log files until compaction, COPY_ON_WRITE rewrites files in each batch.
+    With ``readers`` the default is MERGE_ON_READ if all of them support it.
+    """
+
     readers: tuple[str, ...] = ()
-    #: Catalog in which the tables are registered for query engines. For Hive's metastore, use Hudi's sync
-    #: (`hoodie.datasource.hive_sync.*`).
+    """Query engines that read the tables (``[spark, athena]``). New tables use only features that all of them support."""
+
     sync: Sync = None
+    """Catalog in which the tables are registered for query engines. For Hive's metastore, use Hudi's sync
+    (`hoodie.datasource.hive_sync.*`).
+    """
 
     @field_validator("readers")
     @classmethod

@@ -66,20 +66,27 @@ class IcebergConfig(SinkConfig):
         "write.*", "commit.*", "history.*", "read.*", "format-version", "gc.*", "compatibility.*", "snapshot-property.*", "schema.*", "encryption.*",
     )  # fmt: skip
 
-    #: Folder of the tables, without a catalog service (Iceberg's ``hadoop`` catalog).
     warehouse: str | None = None
-    #: Name of a catalog of the Spark session, instead of ``warehouse``.
+    """Folder of the tables, without a catalog service (Iceberg's ``hadoop`` catalog)."""
+
     catalog: str | None = None
-    #: Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session.
+    """Name of a catalog of the Spark session, instead of ``warehouse``."""
+
     catalog_properties: dict[str, str] = Field(default_factory=dict, alias="catalog.properties")
-    #: How rows are replaced: merge-on-read is faster to write, copy-on-write is faster to read. With ``readers`` the default is
-    #: merge-on-read if all of them support it.
+    """Properties of that catalog (``type``, ``uri``, ``warehouse``, …), set when headrace builds the session."""
+
     table_type: TableType = Field("merge-on-read", alias="table.type")
-    #: Query engines that read the tables (``[spark, athena, pyiceberg]``). New tables use only features that all of them support.
+    """How rows are replaced: merge-on-read is faster to write, copy-on-write is faster to read. With ``readers`` the default is
+    merge-on-read if all of them support it.
+    """
+
     readers: tuple[str, ...] = ()
-    #: Partitioning of new tables. Table name or glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
-    #: a column, or ``bucket(16, column)``. The first rule that matches applies.
+    """Query engines that read the tables (``[spark, athena, pyiceberg]``). New tables use only features that all of them support."""
+
     partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
+    """Partitioning of new tables. Table name or glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of
+    a column, or ``bucket(16, column)``. The first rule that matches applies.
+    """
 
     @field_validator("partition_by")
     @classmethod

@@ -25,64 +25,89 @@ RowFormat = Literal["avro", "json", "parquet"]
 class S3SinkConfig(SinkConfig):
     """Options of the sink ``s3``, which lays out objects like Confluent's S3 sink connector on any file system that Hadoop supports."""
 
-    #: Bucket, or a folder in it: ``s3a://bucket``.
     path: str = Field(min_length=1)
-    #: Folder in ``path`` with a subfolder for each topic.
+    """Bucket, or a folder in it: ``s3a://bucket``."""
+
     topics_dir: str = Field("topics", alias="topics.dir", min_length=1)
-    #: Format of objects. ``json``: one record per line; ``bytes``: the raw values.
+    """Folder in ``path`` with a subfolder for each topic."""
+
     format: Literal["avro", "json", "parquet", "bytes"] = "avro"
-    #: Compression of ``json`` and ``bytes``.
+    """Format of objects. ``json``: one record per line; ``bytes``: the raw values."""
+
     compression: Literal["none", "gzip"] = Field("none", alias="s3.compression.type")
-    #: Codec of ``avro``. ``null``: no compression.
+    """Compression of ``json`` and ``bytes``."""
+
     avro_codec: Literal["null", "deflate", "snappy", "bzip2", "xz", "zstandard"] = Field("null", alias="avro.codec")
-    #: Codec of ``parquet``.
+    """Codec of ``avro``. ``null``: no compression."""
+
     parquet_codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field("snappy", alias="parquet.codec")
-    #: Extension of ``bytes`` objects, before ``.gz``.
+    """Codec of ``parquet``."""
+
     bytes_extension: str = Field(".bin", alias="format.bytearray.extension", min_length=1)
-    #: Separator after each record of ``bytes``. Default: a newline.
+    """Extension of ``bytes`` objects, before ``.gz``."""
+
     bytes_separator: str | None = Field(None, alias="format.bytearray.separator", min_length=1)
+    """Separator after each record of ``bytes``. Default: a newline."""
 
-    #: Number of records of a topic partition after which its objects are complete.
     flush_size: int = Field(alias="flush.size", gt=0)
-    #: Objects are complete at a record whose timestamp is this many milliseconds after their first record's, or that belongs to
-    #: another partition. ``timestamp.extractor`` selects the timestamp. -1: off.
+    """Number of records of a topic partition after which its objects are complete."""
+
     rotate_interval_ms: int = Field(-1, alias="rotate.interval.ms")
-    #: Objects are complete each time the clock passes a multiple of this many milliseconds since midnight, even without new
-    #: records. -1: off.
+    """Objects are complete at a record whose timestamp is this many milliseconds after their first record's, or that belongs to
+    another partition. ``timestamp.extractor`` selects the timestamp. -1: off.
+    """
+
     rotate_schedule_interval_ms: int = Field(-1, alias="rotate.schedule.interval.ms")
+    """Objects are complete each time the clock passes a multiple of this many milliseconds since midnight, even without new
+    records. -1: off.
+    """
 
-    #: ``default``: by the topic's partition (``partition=N``). ``field``: by ``partition.field.name``. Others: by the record's timestamp.
     partitioner: Literal["default", "field", "time-based", "daily", "hourly"] = "default"
-    #: Columns of ``field``, with dots for fields of structs.
+    """``default``: by the topic's partition (``partition=N``). ``field``: by ``partition.field.name``. Others: by the record's timestamp.
+    """
+
     partition_field_name: tuple[str, ...] = Field((), alias="partition.field.name")
-    #: Path of ``time-based``, as a Joda-Time pattern: ``'year'=YYYY/'month'=MM``.
+    """Columns of ``field``, with dots for fields of structs."""
+
     path_format: str | None = Field(None, alias="path.format")
-    #: Duration of ``time-based``: timestamps are rounded down to a multiple of this many milliseconds.
+    """Path of ``time-based``, as a Joda-Time pattern: ``'year'=YYYY/'month'=MM``."""
+
     partition_duration_ms: int | None = Field(None, alias="partition.duration.ms", gt=0)
-    #: Language of the names of months and days in paths. Only English is supported.
+    """Duration of ``time-based``: timestamps are rounded down to a multiple of this many milliseconds."""
+
     locale: str = "en-US"
-    #: Time zone of paths and of ``rotate.schedule.interval.ms``.
+    """Language of the names of months and days in paths. Only English is supported."""
+
     timezone: str = "UTC"
-    #: Timestamp of a record: the time of the write, the record's timestamp in the source, or its ``timestamp.field``.
+    """Time zone of paths and of ``rotate.schedule.interval.ms``."""
+
     timestamp_extractor: Literal["Wallclock", "Record", "RecordField"] = Field("Wallclock", alias="timestamp.extractor")
-    #: Column of the timestamp, with dots for fields of structs: milliseconds since 1970, a timestamp, a date, or an ISO 8601 string.
+    """Timestamp of a record: the time of the write, the record's timestamp in the source, or its ``timestamp.field``."""
+
     timestamp_field: str = Field("timestamp", alias="timestamp.field", min_length=1)
+    """Column of the timestamp, with dots for fields of structs: milliseconds since 1970, a timestamp, a date, or an ISO 8601 string.
+    """
 
-    #: Records without a value: left out, an error, or stored as objects of their keys.
     null_values: Literal["ignore", "fail", "write"] = Field("ignore", alias="behavior.on.null.values")
-    #: Partition for the objects of ``write``.
-    tombstone_partition: str = Field("tombstone", alias="tombstone.encoded.partition", min_length=1)
-    #: Store keys in separate objects next to those of the values.
-    store_keys: bool = Field(False, alias="store.kafka.keys")
-    #: Format of the keys. ``bytes``: the raw keys.
-    keys_format: Literal["avro", "json", "parquet", "bytes"] = Field("avro", alias="keys.format")
-    #: Store headers in separate objects.
-    store_headers: bool = Field(False, alias="store.kafka.headers")
-    #: Format of the headers.
-    headers_format: RowFormat = Field("avro", alias="headers.format")
+    """Records without a value: left out, an error, or stored as objects of their keys."""
 
-    #: Catalog in which the tables are registered for query engines. The folders of ``partitioner`` are partitions.
+    tombstone_partition: str = Field("tombstone", alias="tombstone.encoded.partition", min_length=1)
+    """Partition for the objects of ``write``."""
+
+    store_keys: bool = Field(False, alias="store.kafka.keys")
+    """Store keys in separate objects next to those of the values."""
+
+    keys_format: Literal["avro", "json", "parquet", "bytes"] = Field("avro", alias="keys.format")
+    """Format of the keys. ``bytes``: the raw keys."""
+
+    store_headers: bool = Field(False, alias="store.kafka.headers")
+    """Store headers in separate objects."""
+
+    headers_format: RowFormat = Field("avro", alias="headers.format")
+    """Format of the headers."""
+
     sync: Sync = None
+    """Catalog in which the tables are registered for query engines. The folders of ``partitioner`` are partitions."""
 
     @field_validator("avro_codec", mode="before")
     @classmethod

@@ -42,8 +42,8 @@ _DATABASES = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
 class DebeziumConfig(Config):
     """What connectors were told, and headrace has to know."""
 
-    #: The connectors' own option: what they send for a large value that an update left alone.
     unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
+    """The connectors' own option: what they send for a large value that an update left alone."""
 
 
 class DebeziumDialect(Dialect):

@@ -39,12 +39,14 @@ class AvroConfig(RegistryConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
-    #: AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it.
     region: str | None = None
-    #: AWS Glue: another address than its region's own, as of a VPC endpoint.
+    """AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it."""
+
     endpoint: str | None = None
-    #: A file with the schema of all records, where they are bare Avro.
+    """AWS Glue: another address than its region's own, as of a VPC endpoint."""
+
     schema_file: str | None = Field(default=None, alias="schema.file")
+    """A file with the schema of all records, where they are bare Avro."""
 
     @model_validator(mode="after")
     def _refuse_two_places(self) -> AvroConfig:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import Request
 
 from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
-from headrace.sdk.http import Answer, AnswerTooLargeError, RedirectError, send
+from headrace.sdk.http import RedirectError, Response, ResponseTooLargeError, send
 from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
 
 #: Seconds that a registry may be silent, and that an answer may take as a whole; the pauses between tries.
@@ -174,14 +174,14 @@ class SchemaRegistryClient:
             problem: HeadraceError
             try:
                 request = Request(address, headers=self._headers)  # noqa: S310 - checked in RegistryConfig
-                answer = send(request, silence=SILENCE, seconds=TIMEOUT, most_bytes=MOST_BYTES, tls=tls)
+                answer = send(request, idle_timeout=SILENCE, timeout=TIMEOUT, max_bytes=MOST_BYTES, tls=tls)
                 if answer.status < 300:
                     return json.loads(answer.body)
                 problem = _explain_refusal(answer, address)
             except RedirectError as error:
                 fix = "set `registry:` to that address if it is the registry's: logins are not sent on to another host"
                 problem = ConfigError(f"the schema registry redirects to {error.address}", where=address, fix=fix)
-            except AnswerTooLargeError as error:
+            except ResponseTooLargeError as error:
                 problem = ConfigError(f"what answers is no schema registry: {error}", where=address, fix=_FIX_ADDRESS)
             except (OSError, HTTPException) as error:
                 problem = self._explain_silence(error)
@@ -224,7 +224,7 @@ class SchemaRegistryClient:
         return context
 
 
-def _explain_refusal(answer: Answer, address: str) -> HeadraceError:
+def _explain_refusal(answer: Response, address: str) -> HeadraceError:
     """What a registry's refusal means."""
     text = answer.body.decode(errors="replace")[:200].strip()
     what = f"the schema registry answers {answer.status} {answer.reason}" + (f": {text}" if text else "")

@@ -52,10 +52,11 @@ class FilesConfig(Config):
 
     passthrough: ClassVar[tuple[str, ...]] = _STREAM_OPTIONS + _LISTING_OPTIONS + _READER_OPTIONS
 
-    #: A folder, or a glob of folders, on any filesystem that Hadoop knows.
     path: str = Field(min_length=1)
-    #: How the files are written: ``avro``, ``json`` (one event a line) or ``parquet``.
+    """A folder, or a glob of folders, on any filesystem that Hadoop knows."""
+
     format: str
+    """How the files are written: ``avro``, ``json`` (one event a line) or ``parquet``."""
 
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:

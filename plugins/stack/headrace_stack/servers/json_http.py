@@ -17,7 +17,7 @@ def request(method: str, url: str, body: object = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
     http_request = Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - ours
     # A proxy is for other machines.
-    answer = send(http_request, silence=_TIMEOUT, seconds=_TIMEOUT, most_bytes=_MOST_BYTES, use_proxies=False)
+    answer = send(http_request, idle_timeout=_TIMEOUT, timeout=_TIMEOUT, max_bytes=_MOST_BYTES, use_proxies=False)
     return answer.status, _decode(answer.body)
 
 

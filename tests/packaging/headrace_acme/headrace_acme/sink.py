@@ -37,8 +37,8 @@ CSV = {
 class AcmeCsvConfig(SinkConfig):
     """Location of the tables."""
 
-    #: A folder to which every executor can write.
     path: str
+    """A folder to which every executor can write."""
 
 
 class AcmeCsv(Sink):

@@ -16,10 +16,11 @@ RECORD = "line BIGINT, topic STRING, key STRING, value STRING, written TIMESTAMP
 class AcmeLogConfig(Config):
     """Location of the log, and the size of a batch."""
 
-    #: A file that every executor can read.
     path: str
-    #: Maximum number of records per batch.
+    """A file that every executor can read."""
+
     limit: int | None = None
+    """Maximum number of records per batch."""
 
 
 class AcmeLog(RangedSource):

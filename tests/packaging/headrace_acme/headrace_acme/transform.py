@@ -12,8 +12,8 @@ from headrace.sdk import Changes, Config, Transform
 class AcmeUpperConfig(Config):
     """Columns to change."""
 
-    #: String columns to convert to upper case.
     columns: tuple[str, ...] = Field(min_length=1)
+    """String columns to convert to upper case."""
 
 
 class AcmeUpper(Transform):

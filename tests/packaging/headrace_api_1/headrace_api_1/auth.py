@@ -13,10 +13,11 @@ from headrace.sdk.options import jaas_config
 class OldScramConfig(Config):
     """A login of the broker's."""
 
-    #: The name of the user.
     username: str
-    #: The user's password.
+    """The name of the user."""
+
     password: SecretStr
+    """The user's password."""
 
 
 class OldScram(AuthProvider):

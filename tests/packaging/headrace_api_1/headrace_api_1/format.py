@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class OldCsvConfig(Config):
     """What the records hold."""
 
-    #: Names and types, as SQL writes them: ``id int, name string``.
     columns: str
+    """Names and types, as SQL writes them: ``id int, name string``."""
 
 
 class OldCsvReader(RecordReader):

@@ -37,8 +37,8 @@ CSV = {
 class OldCsvConfig(SinkConfig):
     """Where the tables are."""
 
-    #: A folder that every executor can write.
     path: str
+    """A folder that every executor can write."""
 
 
 class OldCsv(Sink):

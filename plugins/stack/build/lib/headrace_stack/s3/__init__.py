@@ -1,5 +1,0 @@
-"""A real server that speaks S3: versitygw, which verifies the signature of each request."""
-
-from headrace_stack.s3.gateway import S3
-
-__all__ = ["S3"]

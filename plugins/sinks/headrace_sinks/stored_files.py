@@ -13,6 +13,6 @@ def explain_missing_file(error: BaseException, folder: str) -> RetriableError | 
     if file is None or not is_under(file, folder):
         return None
     return RetriableError(
-        f"a file of the table is gone: {file}",
+        f"a file of the table is missing: {file}",
         fix="check that no other pipeline and no cleanup job changes this table at the same time; nothing is lost, and the batch is retried",
     )

@@ -39,7 +39,7 @@ def explain(text: str, source: Source, *sinks: Sink, by: Sink | None = None) -> 
 def test_a_file_of_a_table_that_is_gone_is_its_sinks_to_explain(by: Sink | None) -> None:
     error = explain(GONE.format("file:/data/lake/shop/orders/.hoodie/timeline/1.commit"), FILES, HUDI, by=by)
     assert isinstance(error, RetriableError)
-    assert "a file of the table is gone: file:/data/lake/shop/orders/.hoodie/timeline/1.commit" in str(error)
+    assert "a file of the table is missing: file:/data/lake/shop/orders/.hoodie/timeline/1.commit" in str(error)
     assert "no other pipeline" in str(error)
     assert "ignoreMissingFiles" not in str(error)
 
@@ -52,7 +52,7 @@ def test_a_file_of_a_table_that_is_gone_is_its_sinks_to_explain(by: Sink | None)
     ],
 )
 def test_the_same_of_other_sinks(sink: Sink, text: str) -> None:
-    assert "a file of the table is gone" in str(explain(text, FILES, sink, by=sink))
+    assert "a file of the table is missing" in str(explain(text, FILES, sink, by=sink))
 
 
 @pytest.mark.parametrize("by", [HUDI, None])

@@ -168,7 +168,7 @@ def test_what_waited_as_rows_does_not_become_bytes(orders: Callable[..., Orders]
     table = orders()
     table.write(order(0))
     table.options["format"] = "bytes"
-    with pytest.raises(DataError, match="records wait that were not taken for the format 'bytes' of their values"):
+    with pytest.raises(DataError, match="pending records were staged for another format of their values than 'bytes'"):
         table.write(order(1, raw=b"1"))
     # keys are stored of records that come from now on
     table.options |= {"format": "avro", "store.kafka.keys": True}
@@ -216,7 +216,7 @@ def test_rows_of_one_record_are_never_in_two_objects(orders: Callable[..., Order
 def test_a_topic_that_begins_anew_does_not_write_over_what_is_there(orders: Callable[..., Orders]) -> None:
     table = orders()
     table.write(order(0), order(1))
-    with pytest.raises(DataError, match=f"offset 1 of {TOPIC}, partition 0, comes after offset 1"):
+    with pytest.raises(DataError, match=f"offset 1 of {TOPIC}, partition 0, follows offset 1"):
         table.write(order(1, "another"))
     assert table.objects() == {f"{HERE}0000000000.avro": [{"id": 0, "name": "a"}, {"id": 1, "name": "a"}]}
 

@@ -173,9 +173,9 @@ def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket
     ("options", "text"),
     [
         ({"format": "bytes"}, "`format: bytes` has none"),
-        ({"store.kafka.keys": True}, "leave out `store.kafka.keys`"),
-        ({"store.kafka.headers": True}, "leave out `store.kafka.keys` and `store.kafka.headers`"),
-        ({"partitioner": "field", "partition.field.name": "source.table"}, "'source.table' is no name of a column"),
+        ({"store.kafka.keys": True}, "remove `store.kafka.keys`"),
+        ({"store.kafka.headers": True}, "remove `store.kafka.keys` and `store.kafka.headers`"),
+        ({"partitioner": "field", "partition.field.name": "source.table"}, "'source.table' is not a column name"),
         ({"partitioner": "time-based", "path.format": "'y'=YYYY/MM", "partition.duration.ms": 1}, "'<MM>' is no name"),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_column_that_the_path_has_is_refused_before_anything_is_taken(
     bucket: OpenBucket, glue: Glue, database: str
 ) -> None:
     orders = bucket("id int, Partition string")
-    with pytest.raises(DataError, match="column 'Partition' is called as a part of the path"):
+    with pytest.raises(DataError, match="column 'Partition' has the name of a partition"):
         orders.write(Record(0, {"id": 0, "Partition": "x"}))
     orders.schema = "id int, part string"
     orders.write(Record(0, {"id": 0, "part": "x"}), Record(1, {"id": 1, "part": "x"}))
@@ -198,6 +198,6 @@ def test_a_column_that_the_path_has_is_refused_before_anything_is_taken(
 
 def test_a_table_of_two_topics_is_refused(bucket: OpenBucket) -> None:
     orders = bucket()
-    with pytest.raises(DataError, match=rf"has those of 2 topics: other, {TOPIC}"):
+    with pytest.raises(DataError, match=rf"has the folders of 2 topics: other, {TOPIC}"):
         orders.write(order(0), order(0, topic="other"))
     assert orders.objects() == {}

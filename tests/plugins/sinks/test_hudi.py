@@ -87,12 +87,12 @@ def test_commits_name_their_batch_and_a_batch_that_is_there_is_skipped(tmp_path:
     second = table.write(PEOPLE, put(2, 1, "A"), put(2, 2, "b"))
     other.write(PEOPLE, put(3, 3, "c"))
     commits = hudi_timeline.NewestCommits(hudi_timeline.open_table(table.session, path))
-    last = hudi_timeline.last_commit(commits, Batch(table.pipeline, 0, "upsert"))
+    last = hudi_timeline.find_last_commit(commits, Batch(table.pipeline, 0, "upsert"))
     assert last is not None
     assert (last.mark, last.instant) == (f"{table.pipeline}:1", second.version)
     assert table.write_again(PEOPLE, put(9, 9, "not read")) == WriteResult(version=second.version, skipped=True)
     assert [row["name"] for row in table.rows()] == ["A", "b", "c"]
-    assert hudi_timeline.last_commit(commits, Batch("no pipeline", 0, "upsert")) is None
+    assert hudi_timeline.find_last_commit(commits, Batch("no pipeline", 0, "upsert")) is None
 
 
 # Tables
@@ -197,7 +197,9 @@ def test_an_index_that_would_not_find_a_deleted_row_is_refused(index: str) -> No
     sink = HudiSink({"path": "lake", "hoodie.index.type": index, **BY_COUNTRY})
     with pytest.raises(ConfigError) as refused:
         sink.check_table(Table("moma.artists", ("id",)), "upsert")
-    assert f"moma.artists, sink hudi, hoodie.index.type: the index {index} looks for a row" in str(refused.value)
+    assert f"moma.artists, sink hudi, hoodie.index.type: the index {index} searches only the partition" in str(
+        refused.value
+    )
     sink.check_table(Table("moma.artists", ("id", "nationality")), "upsert")
     sink.check_table(Table("moma.artists", ("id",)), "append")
     HudiSink({"path": "lake", "hoodie.index.type": index}).check_table(Table("moma.artists", ("id",)), "upsert")

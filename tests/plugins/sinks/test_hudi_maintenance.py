@@ -165,7 +165,7 @@ def test_versions_of_the_history_can_be_read_and_older_ones_go_with_their_files(
     assert count_files(tmp_path) < before
     assert target.names(versions[4]) == {1: "n4", **{at + 10: "new" for at in range(5)}}
     assert target.names() == {1: "n5", **{at + 10: "new" for at in range(6)}}
-    with pytest.raises(ConfigError, match=r"(?s)keeps no version as old as .*a longer `history` under `maintenance:`"):
+    with pytest.raises(ConfigError, match=r"(?s)has no version as old as .*raise `history` under `maintenance:`"):
         target.names(versions[1])
     assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
     assert target.maintain(policy) == []
@@ -222,7 +222,7 @@ def test_archived_commits_are_versions_like_others(
     # The newest before that time stays: the compaction, where there are any.
     kept = 6 if compactions else 5
     assert [target.names(version) for version in versions[kept:]] == contents[kept:]
-    with pytest.raises(ConfigError, match="keeps no version as old as"):
+    with pytest.raises(ConfigError, match="has no version as old as"):
         target.names(versions[4])
     assert target.write_again(PEOPLE, put(99, 9, "not read")).skipped
     assert target.maintain(policy) == []
@@ -234,7 +234,7 @@ def test_archived_commits_are_versions_like_others(
     assert target.names() == {**contents[-1], 1: "n104"}
     assert target.measure().versions == left + 6 + sum("log files into" in text for text in newest)
     assert [target.names(version) for version in versions[kept:]] == contents[kept:]
-    with pytest.raises(ConfigError, match="keeps no version as old as"):
+    with pytest.raises(ConfigError, match="has no version as old as"):
         target.names(versions[4])
 
 

@@ -189,6 +189,6 @@ def test_a_batch_waits_for_a_clustering_that_somebody_planned_and_says_so(tmp_pa
 
 @pytest.mark.parametrize("option", ["hoodie.clustering.inline", "hoodie.clustering.async.enabled"])
 def test_buckets_are_not_clustered(tmp_path: Path, option: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{option}: Hudi does not cluster files of the index BUCKET"):
+    with pytest.raises(ConfigError, match=rf"{option}: Hudi does not cluster the files of the index BUCKET"):
         HudiSink({"path": str(tmp_path), option: True}).check()
     HudiSink({"path": str(tmp_path), option: True, **PARTITIONED}).check()

@@ -24,21 +24,21 @@ LATEST = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 @pytest.mark.parametrize(
     ("option", "value", "what_would_be"),
     [
-        (f"{WRITE}operation", "insert", "rows would be there twice, or be gone that nobody removed"),
-        (f"{WRITE}operation", "insert_overwrite_table", "rows would be there twice, or be gone that nobody removed"),
-        (f"{WRITE}insert.drop.duplicates", "true", "changes of rows that are there would be left out"),
-        (f"{WRITE}precombine.field", "updated_at", "changes that come late would win over newer ones"),
-        ("hoodie.table.ordering.fields", "updated_at", "changes that come late would win over newer ones"),
-        ("hoodie.write.record.merge.mode", "COMMIT_TIME_ORDERING", "changes that come late would win over newer ones"),
-        (f"{WRITE}payload.class", LATEST, "changes that come late would win over newer ones"),
-        ("hoodie.populate.meta.fields", "false", "no index would find a row"),
+        (f"{WRITE}operation", "insert", "rows would be duplicated or lost"),
+        (f"{WRITE}operation", "insert_overwrite_table", "rows would be duplicated or lost"),
+        (f"{WRITE}insert.drop.duplicates", "true", "changes of existing rows would be dropped"),
+        (f"{WRITE}precombine.field", "updated_at", "late changes would overwrite newer ones"),
+        ("hoodie.table.ordering.fields", "updated_at", "late changes would overwrite newer ones"),
+        ("hoodie.write.record.merge.mode", "COMMIT_TIME_ORDERING", "late changes would overwrite newer ones"),
+        (f"{WRITE}payload.class", LATEST, "late changes would overwrite newer ones"),
+        ("hoodie.populate.meta.fields", "false", "the index would find no row"),
     ],
 )
 def test_an_option_with_which_rows_would_be_wrong_is_refused(option: str, value: str, what_would_be: str) -> None:
     with pytest.raises(ConfigError) as refused:
         HudiSink({"path": "lake", option: value}).check()
     assert f"sink hudi, {option}: with {value!r} {what_would_be}" in str(refused.value)
-    assert "leave the option out" in str(refused.value)
+    assert "remove the option" in str(refused.value)
 
 
 @pytest.mark.parametrize(("mode", "key"), [("upsert", "id,line"), ("append", "_headrace_position")])
@@ -46,8 +46,8 @@ def test_the_key_of_records_is_the_tables(mode: TableMode, key: str) -> None:
     HudiSink({"path": "lake", KEY: key.replace(",", ", ")}).check_table(ORDERS, mode)
     with pytest.raises(ConfigError) as refused:
         HudiSink({"path": "lake", KEY: "uuid"}).check_table(ORDERS, mode)
-    assert f"table shop.orders, sink hudi, {KEY}: the table's rows are told apart by {key}" in str(refused.value)
-    assert "another key is named under `tables:`" in str(refused.value)
+    assert f"table shop.orders, sink hudi, {KEY}: the key of the table is {key}" in str(refused.value)
+    assert "set `key: […]` under `tables:`" in str(refused.value)
 
 
 def test_options_that_say_what_is_so_anyway_are_taken(tmp_path: Path, clones: Sessions) -> None:

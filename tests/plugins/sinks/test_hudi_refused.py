@@ -12,10 +12,7 @@ from headrace_sinks.hudi import HudiSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SENTENCE = (
-    "'hudi' does not work on Spark 4.0: no Hudi bundle for Spark 4 is published where jars are resolved from\n"
-    "  fix: pip install 'pyspark==3.5.7'"
-)
+SENTENCE = "'hudi' does not work on Spark 4.0: Hudi is supported on Spark 3.5 only\n  fix: pip install 'pyspark==3.5.7'"
 
 
 def test_spark_4_is_refused_with_a_sentence() -> None:

@@ -183,7 +183,7 @@ def test_new_hudi_tables_are_such_that_all_readers_read_them(
 ) -> None:
     sink = hudi(**options)
     sink.check()
-    found = sink._choice.write_options()
+    found = sink._table_options.write_options()
     assert (found["hoodie.datasource.write.table.type"], found.get("hoodie.write.table.version")) == chosen
 
 
@@ -204,8 +204,8 @@ def test_log_files_are_refused_in_a_table_version_whose_compaction_would_lose_th
 
 @pytest.mark.parametrize("options", [{"readers": ["starrocks"]}, {"hoodie.write.table.version": 6}])
 def test_an_old_table_version_is_compacted_in_batches_and_not_beside_them(options: dict[str, Any]) -> None:
-    assert list_inline_options(hudi(readers=["spark"])._wishes)["hoodie.compact.inline"] == "false"
-    assert "hoodie.compact.inline" not in list_inline_options(hudi(**options)._wishes)
+    assert list_inline_options(hudi(readers=["spark"])._user_options)["hoodie.compact.inline"] == "false"
+    assert "hoodie.compact.inline" not in list_inline_options(hudi(**options)._user_options)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_a_column_that_a_reader_cannot_have_by_its_name_is_refused(sink: Sink, n
     with pytest.raises(DataError) as refused:
         sink.check_columns(Table("shop.orders"), ["id", name])
     assert str(refused.value) == (
-        f"table shop.orders: athena does not support the column name {name!r}: a name consists of letters of English, digits and `_`\n"
+        f"table shop.orders: athena does not support the column name {name!r}: a name consists of English letters, digits and `_`\n"
         "  fix: rename the column with `rename` under `transforms:`, or remove athena from `readers`"
     )
 
@@ -327,5 +327,5 @@ def facts() -> list[tuple[str, Support]]:
 def test_what_is_said_of_a_reader_has_a_source_and_a_day(what: str, fact: Support) -> None:
     assert fact.reads is Reads.UNKNOWN or fact.source, what
     if fact.source:
-        assert fact.source.where.startswith(("https://", "tried: ")), what
+        assert fact.source.where.startswith(("https://", "tested: ")), what
         assert len(fact.source.date) == len("2026-11-25"), what

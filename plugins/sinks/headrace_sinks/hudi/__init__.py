@@ -1,4 +1,4 @@
-"""Hudi tables."""
+"""Sink for Hudi tables."""
 
 from headrace_sinks.hudi.hudi_sink import HudiSink
 

@@ -1,4 +1,4 @@
-"""The files that a Hudi table is made of now."""
+"""Current file slices of a Hudi table."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileSlice:
-    """A file of rows, and the log files that say what became of them since."""
+    """Base file and the log files with later changes of its rows."""
 
-    #: Hudi's id of its file group: that of a bucket begins with its number, in eight digits.
+    #: Id of the file group. The id of a bucket starts with the bucket's number, in eight digits.
     file_id: str
-    #: Where it is; None where all rows are in log files.
+    #: Path of the base file; None when all rows are in log files.
     base_file: str | None
     base_bytes: int
     logs: int
     log_bytes: int
-    #: Its instant: its log files were written since.
+    #: Instant of the base file: the log files are newer.
     begin: str
 
     @property
     def bytes(self) -> int:
+        """Size of base file and log files."""
         return self.base_bytes + self.log_bytes
 
 
 def list_file_slices(spark: SparkSession, table: Any) -> list[FileSlice]:
-    """The newest of each file group; none of those that a later commit replaced."""
+    """List the newest file slice of each file group. Replaced file groups are left out."""
     jvm: Any = spark._jvm  # noqa: SLF001
     hudi = jvm.org.apache.hudi
     context = make_local_context(spark, table)
@@ -45,13 +46,13 @@ def list_file_slices(spark: SparkSession, table: Any) -> list[FileSlice]:
 
 
 def make_local_context(spark: SparkSession, table: Any) -> Any:
-    """What has Hudi list files by itself: by Spark it would be a task for each file of a table without partitions."""
+    """Create a context in which Hudi lists files on the driver. Spark would run a task for each file of an unpartitioned table."""
     jvm: Any = spark._jvm  # noqa: SLF001
     return jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(table.getStorageConf())
 
 
 def count_rows(spark: SparkSession, slices: Sequence[FileSlice]) -> int | None:
-    """How many rows the files say they have; None where log files have some, or files do not say it."""
+    """Count the rows from the footers of base files; None when there are log files, or base files that are not Parquet."""
     files = [item.base_file for item in slices if item.base_file is not None]
     if any(item.logs for item in slices) or not all(file.endswith(".parquet") for file in files):
         return None

@@ -1,4 +1,4 @@
-"""Hudi tables as readers find them in a catalog: what Hudi's own sync to Hive's metastore makes."""
+"""Catalog entries of Hudi tables, the same as those of Hudi's own sync to Hive's metastore."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headrace_sinks.hudi import hudi_schema, hudi_timeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What is added to a table's name → whether log files are read with it, and whether Spark is to leave them out.
+#: Suffix of the table's name → whether the input format reads log files, and whether Spark leaves them out.
 _MERGE_ON_READ = {"": (True, False), "_ro": (False, True), "_rt": (True, False)}
 _COPY_ON_WRITE = {"": (False, False)}
 
 
 class HudiTable:
-    """A Hudi table that is there."""
+    """Existing Hudi table."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark, self._path = spark, path
@@ -28,13 +28,13 @@ class HudiTable:
 
     @property
     def suffixes(self) -> Iterable[str]:
-        """What is added to the table's name for each way to read it."""
+        """Suffixes of the table's name, one for each query type."""
         return self._views
 
     def describe(self, suffix: str) -> CatalogTable:
-        """The table as it is now, to be read in one of its ways."""
-        columns = hudi_schema.read_schema(self._spark, self._table, hudis_own=True)
-        assert columns is not None, "it has a commit"
+        """Describe the current table for one query type."""
+        columns = hudi_schema.read_schema(self._spark, self._table, with_meta_fields=True)
+        assert columns is not None, "the table has a commit"
         with_logs, without_logs = self._views[suffix]
         file_format = self._config.getBaseFileFormat()
         classes = self._jvm.org.apache.hudi.hadoop.utils.HoodieInputFormatUtils
@@ -48,28 +48,28 @@ class HudiTable:
         return CatalogTable(self._path, columns, storage, tuple(self._partition_fields))
 
     def list_partitions(self) -> Partitions:
-        """All of its partitions."""
+        """List all partitions."""
         hudi = self._jvm.org.apache.hudi
         context = hudi.client.common.HoodieSparkEngineContext(self._spark.sparkContext._jsc)  # noqa: SLF001
         return self.locate(hudi.common.fs.FSUtils.getAllPartitionPaths(context, self._table, False))
 
     def locate(self, folders: Iterable[str]) -> Partitions:
-        """Partitions by their folders in the table's."""
+        """Return the partitions of folders in the table's folder."""
         fields = self._partition_fields
         return {self._parse_values(str(folder)): f"{self._path}/{folder}" for folder in folders} if fields else {}
 
     def _parse_values(self, folder: str) -> tuple[str, ...]:
-        """The values of the partition columns that a folder stands for."""
+        """Parse the values of the partition columns from a folder."""
         fields, parts = self._partition_fields, folder.split("/")
         if len(fields) == 1:
-            # Hudi writes a day as three folders where it is told to: 2024/02/29. A text may have a slash, too.
+            # With the right option Hudi writes a day as three folders: 2024/02/29. A string may have a slash, too.
             separator = "-" if all(part.isdigit() for part in parts) else "/"
             parts = [separator.join(part.removeprefix(f"{fields[0]}=") for part in parts)]
         if len(parts) != len(fields):
             raise ConfigError(
-                f"the partition {folder!r} has {len(parts)} folders, and the table is partitioned by {', '.join(fields)}",
+                f"partition {folder!r} has {len(parts)} folders, but the table is partitioned by {', '.join(fields)}",
                 where=f"table {self._path}",
-                fix="leave out `sync`, or partition by columns as they are",
+                fix="remove `sync`, or partition by plain columns",
             )
         values = [part.removeprefix(f"{field}=") for field, part in zip(fields, parts, strict=True)]
         return tuple(map(unquote, values) if self._config.getUrlEncodePartitioning() == "true" else values)

@@ -1,4 +1,4 @@
-"""The columns of a Hudi table, and how they may change."""
+"""Columns of a Hudi table, and their allowed changes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def read_schema(spark: SparkSession, table: Any, *, hudis_own: bool = False) -> StructType | None:
-    """A table's columns in Spark's types, as its newest commit has them; None before its first commit.
+def read_schema(spark: SparkSession, table: Any, *, with_meta_fields: bool = False) -> StructType | None:
+    """Read the columns of a table's newest commit in Spark's types; None before the first commit.
 
-    ``hudis_own``: with those that Hudi adds to each table.
+    ``with_meta_fields``: include the columns that Hudi adds to each table.
     """
     from pyspark.sql.types import StructType
 
     jvm: Any = spark._jvm  # noqa: SLF001
     resolver = jvm.org.apache.hudi.common.table.TableSchemaResolver(table)
-    schema = resolver.getTableSchemaIfPresent(hudis_own)
+    schema = resolver.getTableSchemaIfPresent(with_meta_fields)
     if not schema.isPresent():
         return None
     convert = jvm.org.apache.hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType
     return StructType.fromJson(json.loads(convert(schema.get()).json()))
 
 
-def can_widen(stored: DataType, wide: DataType, path: tuple[str, ...]) -> bool:  # noqa: ARG001 - whatever it becomes
-    """What Hudi widens and Spark reads: columns. Files with another type inside a column stop Spark's usual reader."""
+def can_widen(stored: DataType, wide: DataType, path: tuple[str, ...]) -> bool:  # noqa: ARG001 - all promotions are allowed
+    """Return whether Hudi can widen a column that has data. Spark's vectorized reader fails on nested fields of other types."""
     return len(path) == 1

@@ -1,4 +1,4 @@
-"""Hudi tables: upsert by record key, ordered by position, the batch's mark in the commit."""
+"""Sink for Hudi tables: upserts by record key, ordered by position, with the batch's mark in the commit."""
 
 from __future__ import annotations
 
@@ -50,30 +50,32 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _IS_DELETED = "_hoodie_is_deleted"
-#: Key types that Hudi's writer of whole files spells as its upsert does; others would be found under two keys.
+#: Key types whose record keys are the same in Hudi's bulk insert and upsert. Other types would get two keys.
 _PLAIN_KEYS = ("string", "int", "bigint", "date", "boolean")
 
 
 class HudiConfig(SinkConfig):
-    """Hudi tables; options of Hudi's (``hoodie.…``) pass through under their own names and win over headrace's, but for some with
-    which rows would be wrong: these are refused.
+    """Options of the sink ``hudi``. Options of Hudi (``hoodie.…``) pass through and override headrace's defaults.
+
+    Options that would make rows wrong are rejected.
     """
 
     passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*",)
 
     path: str
-    """The folder in which every table has one."""
+    """Folder with a subfolder for each table."""
 
     table_type: TableType = Field("MERGE_ON_READ", alias="table.type")
-    """Of new tables: whether changes lie beside the files until these are compacted, or each batch writes its files anew. With
-    ``readers`` the default is what all of them read.
+    """Type of new tables: MERGE_ON_READ writes changes to log files until compaction, COPY_ON_WRITE rewrites files in each batch.
+    With ``readers`` the default is MERGE_ON_READ if all of them support it.
     """
 
     readers: tuple[str, ...] = ()
-    """The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right."""
+    """Query engines that read the tables (``[spark, athena]``). New tables use only features that all of them support."""
 
     sync: Sync = None
-    """A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
+    """Catalog in which the tables are registered for query engines. For Hive's metastore, use Hudi's sync
+    (`hoodie.datasource.hive_sync.*`).
     """
 
     @field_validator("readers")
@@ -96,29 +98,27 @@ class HudiSink(Sink):
     hidden_prefixes = (PREFIX, "_hoodie_")
     sql_conf = ANCIENT_DATES
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)}
-    refuses: ClassVar[Mapping[str, str]] = {
-        "4.0": "no Hudi bundle for Spark 4 is published where jars are resolved from"
-    }
+    refuses: ClassVar[Mapping[str, str]] = {"4.0": "Hudi is supported on Spark 3.5 only"}
     jvm_class = "org.apache.hudi.DefaultSource"
 
     def parts(self) -> Sequence[Plugin]:
         return [self.config.sync] if self.config.sync else []
 
     def session_conf(self) -> dict[str, str]:
-        # Without Hudi's extension of Spark's SQL: nothing here is its SQL, and its rules go over each step of every plan.
+        # Hudi's SQL extension is left out: the sink uses no SQL of Hudi, and the extension's rules would run on every plan.
         return {
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-            # The other structure, Parquet's oldest, cannot hold an array with a null in it.
+            # Parquet's old list structure cannot store an array with a null element.
             "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         }
 
     def check(self, spark: SparkSession | None = None) -> None:
-        self._choice.write_options()
+        self._table_options.write_options()
         self._index.check()
         check_options(self.config.options())
 
     def warnings(self) -> Iterable[str]:
-        return self._choice.warnings()
+        return self._table_options.warnings()
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         yield "sink hudi", Folder(spark, self.config.path).probe()
@@ -140,7 +140,7 @@ class HudiSink(Sink):
         self, spark: SparkSession, stored: Any, commits: hudi_timeline.NewestCommits, table: Table
     ) -> None:
         if self.config.readers:
-            self._choice.check_stored(stored.getTableConfig(), table.name)
+            self._table_options.check_stored(stored.getTableConfig(), table.name)
         described = hudi_timeline.find_index(commits)
         self._index.check_stored(stored.getTableConfig(), described, table.name)
         if self._index.has_fixed_buckets and (described is None or hudi_timeline.has_replaced_files(stored)):
@@ -148,12 +148,10 @@ class HudiSink(Sink):
 
     @property
     def _index(self) -> Index:
-        """How a row is found."""
         return Index(self.config.options())
 
     @property
-    def _choice(self) -> HudiTableOptions:
-        """What new tables are like."""
+    def _table_options(self) -> HudiTableOptions:
         table_type = self.config.table_type if "table_type" in self.config.model_fields_set else None
         return HudiTableOptions(self.config.readers, table_type, self.config.options())
 
@@ -166,23 +164,23 @@ class HudiSink(Sink):
         if stored is not None:
             commits = hudi_timeline.NewestCommits(stored)
             self._check_stored(spark, stored, commits, table)
-            last = hudi_timeline.last_commit(commits, batch)
+            last = hudi_timeline.find_last_commit(commits, batch)
             if last is not None and last.mark == batch.mark:
                 self._register(spark, table, path, last)
                 return WriteResult(version=last.instant, skipped=True)
         elif deferred := defer_creation(table, rows, batch, self._index.partition_columns, f"sink hudi, {PARTITION}"):
             return deferred
-        rows, operation = (
-            _to_hudi_rows(rows, batch, hudi_schema.read_schema(spark, stored) if stored else None),
-            "upsert",
-        )
+        rows = _to_hudi_rows(rows, batch, hudi_schema.read_schema(spark, stored) if stored else None)
+        operation = "upsert"
         if stored is None and self._index.has_buckets and _has_plain_keys(rows, table, batch):
             rows, operation = _drop_deleted(rows, batch), "bulk_insert"
-        # What has to look for a key reads the rows for that, and then again.
+        # An index that searches for keys reads the rows twice.
         with (read_once if self._index.has_buckets else _cache)(rows) as read:
             options = self._options(table, batch, operation, stored)
             read.write.format("hudi").options(**options).mode("append").save(path)
-        commit = hudi_timeline.last_commit(hudi_timeline.NewestCommits(hudi_timeline.open_table(spark, path)), batch)
+        commit = hudi_timeline.find_last_commit(
+            hudi_timeline.NewestCommits(hudi_timeline.open_table(spark, path)), batch
+        )
         if commit is None:
             return WriteResult()
         self._register(spark, table, path, commit)
@@ -198,28 +196,28 @@ class HudiSink(Sink):
         if not Folder(spark, f"{path}/.hoodie").exists():
             raise missing
         suppress_jol_warnings(spark)
-        # Without the option Spark refuses dates before 1582, lest Spark 2 had written them.
+        # By default Spark refuses dates before 1582, as Spark 2 writes them in another calendar.
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
             is_instant = as_of.isdigit() and len(as_of) in (14, 17)
-            instant = as_of if is_instant else hudi_timeline.instant_of(spark, path, to_millis(spark, as_of))
+            instant = as_of if is_instant else hudi_timeline.to_instant(spark, path, to_millis(spark, as_of))
             versions = hudi_timeline.read_versions(hudi_timeline.open_table(spark, path))
             if versions is None or instant < versions.oldest:
                 oldest = versions and versions.oldest
                 raise ConfigError(
-                    f"the table {table.name!r} keeps no version as old as {as_of!r}; its oldest is of {oldest}",
+                    f"table {table.name!r} has no version as old as {as_of!r}; its oldest version is {oldest}",
                     where=f"sink hudi, path {self.config.path}",
-                    fix="name a later time; a longer `history` under `maintenance:` keeps more (where that is off, "
+                    fix="use a later time; to keep more versions, raise `history` under `maintenance:` (if maintenance is off, "
                     "`hoodie.clean.commits.retained` and `hoodie.keep.min.commits`)",
                 )
             reader = reader.option("as.of.instant", instant)
         try:
             frame = reader.load(path)
         except Exception as error:
-            if "TableNotFoundException" in str(error):  # the folder is there, and what makes it a table not yet
+            if "TableNotFoundException" in str(error):  # the folder exists, but not yet the table's properties
                 raise missing from error
             raise
-        if not frame.columns:  # its first commit is under way, or never came to an end
+        if not frame.columns:  # the first commit is in progress, or failed
             raise missing
         return frame
 
@@ -240,20 +238,20 @@ class HudiSink(Sink):
         return "/".join([qualify_path(spark, self.config.path), *table.parts])
 
     def _services(self, spark: SparkSession, table: Table) -> TableServices | None:
-        """Those of a table; None when there is none."""
+        """Return the services of a table; None when it does not exist."""
         path = self._path(spark, table)
         if not Folder(spark, f"{path}/.hoodie/hoodie.properties").exists():
             return None
         suppress_jol_warnings(spark)
-        return TableServices(spark, path, self._defaults(table), self._wishes)
+        return TableServices(spark, path, self._defaults(table), self._user_options)
 
     @property
-    def _wishes(self) -> dict[str, str]:
-        """The user's own options, and what follows from those that read."""
-        return {**self._choice.write_options(), **self.config.options()}
+    def _user_options(self) -> dict[str, str]:
+        """The configured options, and those that the readers require."""
+        return {**self._table_options.write_options(), **self.config.options()}
 
     def _register(self, spark: SparkSession, table: Table, path: str, commit: hudi_timeline.Commit) -> None:
-        """Has a catalog know the table as it is after a commit."""
+        """Register the table with a catalog after a commit."""
         if self.config.sync is None:
             return
         hudi = HudiTable(spark, path)
@@ -264,7 +262,7 @@ class HudiSink(Sink):
             )
 
     def _options(self, table: Table, batch: Batch, operation: str, stored: Any | None) -> dict[str, str]:
-        """Of a batch. ``stored``: Hudi's own object for the table; None for a new one."""
+        """Build the writer's options for a batch. ``stored``: the HoodieTableMetaClient of the table; None for a new table."""
         options, own = self._defaults(table), self.config.options()
         options |= {
             "hoodie.datasource.write.operation": operation,
@@ -272,37 +270,38 @@ class HudiSink(Sink):
             # The batch has one row per key already.
             "hoodie.combine.before.upsert": "false",
             "hoodie.write.set.null.for.missing.columns": "true",
-            # To look after each commit what may go costs a tenth of a small one.
+            # A check for a clean after each commit takes a tenth of the time of a small commit.
             "hoodie.clean.trigger.max.commits": "10",
         }
         if batch.is_maintained:
-            options |= list_inline_options(self._wishes)
-        notes = {"hoodie.datasource.write.commitmeta.key.prefix": hudi_timeline.PREFIX}
-        notes |= {hudi_timeline.MARK: batch.mark, hudi_timeline.INDEX: self._index.describe()}
-        # The options say of what type new tables are, and that of one that is there does not change.
-        kept = {TYPE: str(stored.getTableType())} if stored is not None else {}
-        return {**options, **own, **kept, **notes}
+            options |= list_inline_options(self._user_options)
+        metadata = {"hoodie.datasource.write.commitmeta.key.prefix": hudi_timeline.PREFIX}
+        metadata |= {hudi_timeline.MARK: batch.mark, hudi_timeline.INDEX: self._index.describe()}
+        # The configured type is that of new tables. The type of an existing table does not change.
+        table_type = {TYPE: str(stored.getTableType())} if stored is not None else {}
+        return {**options, **own, **table_type, **metadata}
 
     def _defaults(self, table: Table) -> dict[str, str]:
-        """What a table is like, whatever is done to it, unless the user says otherwise."""
+        """Build the default options of a table for writes and table services; configured options override them."""
         return {
             "hoodie.table.name": "_".join(table.parts),
-            **self._choice.write_options(),
+            **self._table_options.write_options(),
             "hoodie.table.ordering.fields": POSITION,
-            # docs/decisions: small commits need neither a metadata table nor a server that tells tasks of files.
+            # docs/decisions: small commits need neither a metadata table nor a timeline server.
             **self._index.write_options(),
             "hoodie.metadata.enable": "false",
             "hoodie.embed.timeline.server": "false",
             "hoodie.write.markers.type": "DIRECT",
-            # Of the position of a row in its file readers make nothing unless they are told to, and for each file that a batch
-            # changes the writer would list all files of the partition to say it.
+            # By default readers do not use the positions of rows. To record them, the writer would list all files of the
+            # partition for each file that a batch changes.
             "hoodie.write.record.positions": "false",
         }
 
 
 def _to_hudi_rows(rows: DataFrame, batch: Batch, stored: StructType | None) -> DataFrame:
-    """The rows as Hudi's writer takes them: with deletes marked its way, no integers of which its writers disagree, and in the
-    columns of the table, which Hudi itself would give any type that comes.
+    """Convert rows for Hudi's writer: its delete marker, no small integers, and the columns and types of the table.
+
+    Hudi's writers disagree about small integers, and Hudi alone would change a column to any incoming type.
     """
     check_names(rows.schema, "Hudi")
     rows = rows.withColumnRenamed(DELETED, _IS_DELETED) if batch.mode == "upsert" else rows.drop(DELETED)
@@ -327,9 +326,9 @@ def _drop_deleted(rows: DataFrame, batch: Batch) -> DataFrame:
 
 
 def _has_plain_keys(rows: DataFrame, table: Table, batch: Batch) -> bool:
-    """Whether Hudi's writer of whole files spells the keys of these rows as its upsert does."""
+    """Return whether Hudi's bulk insert creates the same record keys of these rows as its upsert."""
     if batch.mode == "append":
         return True
     types = [rows.schema[column].dataType.simpleString() for column in table.key]
-    # It takes an empty text among several key columns for a key that is not there.
+    # It treats an empty string among several key columns as a missing key.
     return all(name in _PLAIN_KEYS for name in types) and not (len(types) > 1 and "string" in types)

@@ -1,7 +1,7 @@
-"""Maintenance of a Hudi table: log files compacted, old files cleaned, old commits archived, by Hudi's own table services.
+"""Maintenance of a Hudi table by Hudi's table services: compaction, cleaning and archiving.
 
-Hudi does these in its commits, unless told otherwise; here they are done beside them. Only what is to be compacted is found out
-between two batches: from then on a batch's log files belong to what the compaction leaves.
+By default Hudi runs them in its commits. Here they run next to batches. Only the plan of a compaction is made between two batches:
+log files of later batches belong to the compacted base files.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from headrace_sinks.hudi.file_slices import FileSlice, count_rows, list_file_sli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: An option of the user's that begins so leaves a service to Hudi's commits, and to what the option says. The table version
-#: too: before version 8 log files that are written beside a compaction may be lost to it.
+#: Configured options with these prefixes leave a service to Hudi's commits. The table version is one of them: before version 8
+#: log files that are written during a compaction may be lost.
 _COMPACTION_OPTIONS = ("hoodie.compact.", "hoodie.table.services.", "hoodie.write.table.version")
 _EXPIRY_OPTIONS = ("hoodie.clean", "hoodie.archive.", "hoodie.keep.", "hoodie.table.services.")
-#: To open a log file takes as long as to read so much of a base file.
+#: Opening a log file takes as long as reading this many bytes of a base file.
 _OPEN_BYTES = 1024 * 1024
-#: Commits that are archived together, for that takes a part of a second.
+#: Commits that are archived together, as each run takes a fraction of a second.
 _ARCHIVED_AT_ONCE = 25
-#: Commits that may have begun before a compaction was planned, and ended after.
+#: Commits that may have started before a compaction was planned and completed after.
 _COMMITS_AT_ONCE = 10
-#: Hudi would start a hundred tasks or four, and each takes longer than to delete a file here.
+#: Parallelism of deletes. Hudi's defaults start up to a hundred tasks, and each takes longer than one delete.
 _DELETES_AT_ONCE = "8"
-#: By how much of the history the oldest version may be older before anything is expired.
+#: Versions expire when the oldest is this many times older than the history.
 _SLACK = 1.25
-#: A process that compacts says so to others, in a file that it writes anew each minute. Only in this mode does Hudi do so.
+#: Hudi writes a heartbeat file during a compaction, which other processes check, only in this concurrency mode.
 _HEARTBEAT = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
@@ -41,18 +41,18 @@ _HEARTBEAT = {
 
 
 def list_inline_options(options: Mapping[str, str]) -> dict[str, str]:
-    """What leaves those services out of a batch's commit that are steps here; ``options``: the user's."""
+    """List the options of a batch that turn off the services which maintenance runs. ``options``: the configured ones."""
     off: dict[str, str] = {}
-    if _is_ours(_COMPACTION_OPTIONS, options):
+    if _is_managed(_COMPACTION_OPTIONS, options):
         off["hoodie.compact.inline"] = "false"
-    if _is_ours(_EXPIRY_OPTIONS, options):
+    if _is_managed(_EXPIRY_OPTIONS, options):
         off |= {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
     return off
 
 
 @dataclass(frozen=True)
 class TableServices:
-    """Hudi's services for a table that is there. ``options``: with which it is written, and of these the user's own."""
+    """Hudi's services for an existing table. ``options``: the writer's; ``own_options``: the configured ones among them."""
 
     spark: SparkSession
     path: str
@@ -60,12 +60,12 @@ class TableServices:
     own_options: Mapping[str, str]
 
     def plan(self, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
-        """The steps that are due."""
+        """Plan the steps that are due."""
         finders: list[Callable[[Any, MaintenancePolicy], MaintenanceStep | None]] = []
-        if _is_ours(_COMPACTION_OPTIONS, self.own_options):
-            # What a process left that was killed is found first, and what was just planned is found last.
+        if _is_managed(_COMPACTION_OPTIONS, self.own_options):
+            # The first search finds plans of a killed process, the last one the plan that was just made.
             finders += [self._find_planned, self._find_logs, self._find_planned]
-        if _is_ours(_EXPIRY_OPTIONS, self.own_options):
+        if _is_managed(_EXPIRY_OPTIONS, self.own_options):
             finders += [self._find_old_versions, self._find_old_commits]
         for find in finders:
             step = find(hudi_timeline.open_table(self.spark, self.path), policy)
@@ -73,7 +73,7 @@ class TableServices:
                 yield step
 
     def measure(self) -> TableSize | None:
-        """The size of the table; None before its first commit. Of rows that have log files nobody knows the number."""
+        """Measure the table; None before its first commit. Rows are not counted when there are log files."""
         table = hudi_timeline.open_table(self.spark, self.path)
         versions = hudi_timeline.read_versions(table)
         if versions is None:
@@ -92,7 +92,7 @@ class TableServices:
     def _find_logs(self, table: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
         if str(table.getTableType()) != "MERGE_ON_READ" or _list_planned(table):
             return None
-        # A commit adds one to a file at most, and nothing need be listed as long as there are few.
+        # A commit adds at most one log file to a file group: after few commits nothing needs to be listed.
         since = self._hudi.common.util.CompactionUtils.getCompletedDeltaCommitsSinceLatestCompaction(
             table.getActiveTimeline()
         )
@@ -103,18 +103,19 @@ class TableServices:
             return None
 
         def plan_compaction() -> str:
-            # Hudi would list the commits, and then ask the clock: what a batch of another process completes in between is older
-            # than the compaction and not part of it, and so lost. Listed anew: an instant may have been compacted since.
+            # Hudi would list the commits and then read the clock: a commit that another process completes in between would be
+            # older than the compaction without being part of it, and lost. The table is opened again, as an instant may have
+            # been compacted since.
             instant = hudi_timeline.next_instant(self.spark, hudi_timeline.open_table(self.spark, self.path))
             with self._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
                 nothing = self._hudi.common.util.Option.empty()
                 is_planned = instant is not None and client.scheduleCompactionAtInstant(instant, nothing)
-            return "planned" if is_planned else "nothing is left"
+            return "planned" if is_planned else "nothing to compact"
 
         return MaintenanceStep("compact", _describe(slices), plan_compaction, exclusive=True)
 
     def _find_planned(self, table: Any, _: MaintenancePolicy) -> MaintenanceStep | None:
-        """What was planned and not done: by the step before this, or by a process that was killed."""
+        """Find compactions that were planned and not run: by the previous step, or by a process that was killed."""
         if not (planned := _list_planned(table)):
             return None
         with self._client(_HEARTBEAT) as client:
@@ -142,13 +143,13 @@ class TableServices:
         if age < policy.history_seconds * _SLACK:
             return None
         since = hudi_timeline.format_instant(self.spark, table, round(policy.history_begins * 1000))
-        # The version that was the newest then is one that somebody may ask for.
+        # The newest version at that time must remain readable.
         kept = versions.count_since(since) + 1
         options = {
             "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
             "hoodie.clean.commits.retained": str(kept),
             "hoodie.clean.trigger.max.commits": "1",
-            # Else it reads which files commits changed, and archived ones are not where it looks.
+            # An incremental clean reads the changed files from commits, but not from archived ones.
             "hoodie.clean.incremental.enabled": "false",
             "hoodie.clean.parallelism": _DELETES_AT_ONCE,
             "hoodie.keep.min.commits": str(kept + 1),
@@ -168,18 +169,18 @@ class TableServices:
         return MaintenanceStep("expire", f"{versions.count} versions", expire, exclusive=self._has_metadata_table)
 
     def _plan_clean(self, client: Any, versions: hudi_timeline.Versions) -> Any | None:
-        """Hudi's plan to remove the files that none of the newest versions needs; None when there are none.
+        """Plan the removal of files that no retained version needs; None when there are none.
 
-        As many as the client is told to retain, archived ones among them, of which Hudi by itself would know nothing.
+        The retained versions include archived commits, which Hudi alone would not count.
         """
         context = make_local_context(self.spark, hudi_timeline.open_table(self.spark, self.path))
         table = self._hudi.table.HoodieSparkTable.create(client.getConfig(), context)
-        hudi_timeline.recall(table.getMetaClient(), versions)
+        hudi_timeline.restore_archived(table.getMetaClient(), versions)
         plan = table.createCleanerPlan(context, self._hudi.common.util.Option.empty())
         return plan.get() if plan.isPresent() else None
 
     def _clean(self, client: Any, plan: Any) -> None:
-        """Does what is planned, and what somebody planned before who was killed."""
+        """Run the planned clean, and earlier plans of processes that were killed."""
         table, state = (
             hudi_timeline.open_table(self.spark, self.path),
             self._hudi.common.table.timeline.HoodieInstant.State,
@@ -191,7 +192,7 @@ class TableServices:
         self._hudi.table.HoodieSparkTable.create(client.getConfig(), context).clean(context, instant)
 
     def _plan_no_clean(self, versions: hudi_timeline.Versions) -> Any:
-        """A plan that removes nothing, and says from which version on all can be read."""
+        """Build a plan that removes nothing and records the oldest readable version."""
         model, java = self._hudi.avro.model, self.spark._jvm.java.util  # type: ignore[union-attr]  # noqa: SLF001
         last = str(versions.commits.lastInstant().get().requestedTime())
         oldest = model.HoodieActionInstant(versions.oldest, "commit", "COMPLETED")
@@ -202,14 +203,14 @@ class TableServices:
         )
 
     def _find_old_commits(self, table: Any, _: MaintenancePolicy) -> MaintenanceStep | None:
-        """Commits that every batch and every reader would list, and need not."""
-        commits = hudi_timeline.commits_of(table)
+        """Find commits to archive, so that batches and readers list fewer of them."""
+        commits = hudi_timeline.list_commits(table)
         if (count := commits.countInstants()) <= MARK_SEARCH_DEPTH + _ARCHIVED_AT_ONCE:
             return None
-        # Hudi archives nothing after a savepoint's commit, or, if it is told to, does not read it right any more.
+        # Hudi archives nothing after a savepoint's commit. With the option to do so, it no longer reads the savepoint correctly.
         if table.getActiveTimeline().getSavePointTimeline().firstInstant().isPresent():
             return None
-        # Among the commits that stay are the marks of batches, and those of the log files that are not compacted yet.
+        # The commits that stay include the marks of batches and the commits of log files that are not compacted yet.
         begin = min((item.begin for item in list_file_slices(self.spark, table) if item.logs), default=None)
         since = commits.findInstantsAfterOrEquals(begin).countInstants() if begin else 0
         fewest = max(since + _COMMITS_AT_ONCE, MARK_SEARCH_DEPTH)
@@ -222,26 +223,26 @@ class TableServices:
             "hoodie.keep.max.commits": str(most),
             "hoodie.archive.delete.parallelism": _DELETES_AT_ONCE,
         }
-        # So much of what stays is newer that a clean of that time is not archived.
+        # A clean at this instant stays active, as enough of the remaining commits are newer.
         recent = str(commits.nthInstant(count - 1 - fewest // 2).get().requestedTime())
 
         def archive() -> str:
             table = hudi_timeline.open_table(self.spark, self.path)
             with self._client(options) as client:
-                # Cleans are archived with commits, and they tell which versions there are.
+                # Cleans are archived with commits, and they record the oldest readable version.
                 if not hudi_timeline.has_clean_since(table, recent) and (
                     versions := hudi_timeline.read_versions(table)
                 ):
                     self._clean(client, self._plan_no_clean(versions))
                 client.archive()
-            left = hudi_timeline.commits_of(hudi_timeline.open_table(self.spark, self.path)).countInstants()
+            left = hudi_timeline.list_commits(hudi_timeline.open_table(self.spark, self.path)).countInstants()
             return f"{count} commits, {left} left"
 
         return MaintenanceStep("archive", f"{count} commits", archive, exclusive=self._has_metadata_table)
 
     @property
     def _has_metadata_table(self) -> bool:
-        """Whether each commit also writes to the table of metadata, which has one writer at a time."""
+        """Whether each commit also writes to the metadata table, which allows one writer at a time."""
         return {**self.options, **self.own_options}["hoodie.metadata.enable"].lower() == "true"
 
     @property
@@ -251,13 +252,13 @@ class TableServices:
 
     @contextmanager
     def _client(self, options: Mapping[str, str]) -> Iterator[Any]:
-        """Hudi's own client; the user's options win."""
+        """Open Hudi's write client; configured options override ``options``."""
         table = hudi_timeline.open_table(self.spark, self.path)
         keys = ",".join(table.getTableConfig().getRecordKeyFields().orElse([]))
         merged = {**self.options, "hoodie.datasource.write.recordkey.field": keys, **options, **self.own_options}
         make = self._hudi.DataSourceUtils.createHoodieClient
         client = make(self.spark._jsc, "", self.path, merged["hoodie.table.name"], merged)  # noqa: SLF001
-        with _tell_tasks(self.spark):
+        with _set_task_properties(self.spark):
             try:
                 yield client
             finally:
@@ -265,8 +266,8 @@ class TableServices:
 
 
 @contextmanager
-def _tell_tasks(spark: SparkSession) -> Iterator[None]:
-    """Has tasks that no query starts know the session's settings by which files are read and written, as those of a query do."""
+def _set_task_properties(spark: SparkSession) -> Iterator[None]:
+    """Pass the session's settings for file formats to tasks that run outside of queries."""
     context: Any = spark.sparkContext
     for key in ANCIENT_DATES:
         context.setLocalProperty(key, spark.conf.get(key))
@@ -277,7 +278,7 @@ def _tell_tasks(spark: SparkSession) -> Iterator[None]:
             context.setLocalProperty(key, None)
 
 
-def _is_ours(prefixes: tuple[str, ...], options: Mapping[str, str]) -> bool:
+def _is_managed(prefixes: tuple[str, ...], options: Mapping[str, str]) -> bool:
     return not any(key.startswith(prefixes) for key in options)
 
 
@@ -287,9 +288,9 @@ def _list_planned(table: Any) -> list[str]:
 
 
 def _is_worth_compacting(slices: list[FileSlice], files: int) -> bool:
-    """Whether there are so many log files to a file, and to read them takes as long as to read the files that they change.
+    """Return whether there are many log files per base file, and reading them takes as long as reading the base files.
 
-    So a row is written anew as often as what is to be read doubles, and not with every so many batches.
+    A row is therefore rewritten each time the amount to read doubles, and not after a fixed number of batches.
     """
     logs = sum(item.logs for item in slices)
     if not slices or logs < files * len(slices):

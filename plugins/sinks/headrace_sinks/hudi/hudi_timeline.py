@@ -1,4 +1,4 @@
-"""What a Hudi table's commits say of themselves."""
+"""Timeline of a Hudi table: instants, versions, and the metadata of commits."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from headrace.sdk import MARK_SEARCH_DEPTH, Batch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The key of a commit's extra metadata that names the batch; the prefix is what has Hudi keep such keys.
+#: Key of a commit's extra metadata with the mark of the batch. Hudi keeps options with this prefix as metadata.
 PREFIX = "headrace."
 MARK = f"{PREFIX}batch"
-#: That of the one that says in what the rows lie.
+#: Key of the description of the file layout.
 INDEX = f"{PREFIX}index"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """A completed commit of a batch."""
+    """Completed commit of a batch."""
 
     instant: str
     mark: str
     bytes: int
-    #: Rows inserted or updated; None for appended log files, where rows that turn out to be late count too.
+    #: Rows inserted or updated; None for appended log files, whose counts include late rows.
     upserted: int | None
-    #: The partitions that it wrote to, as folders in the table's; an empty text where a table has none.
+    #: Partitions of the commit, as folders in the table's folder; one empty string for an unpartitioned table.
     partitions: tuple[str, ...] = ()
 
 
 class NewestCommits:
-    """The newest commits of a table with their metadata, the newest first, each read once: instants and metadata in objects of Hudi's."""
+    """Newest commits of a table, in descending order: pairs of a HoodieInstant and its metadata, each read once."""
 
     def __init__(self, table: Any) -> None:
-        self._unread = _commits(table)
+        self._unread = _read_commits(table)
         self._read: list[tuple[Any, Any]] = []
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
@@ -45,18 +45,18 @@ class NewestCommits:
             yield commit
 
 
-def last_commit(commits: NewestCommits, batch: Batch) -> Commit | None:
-    """The newest commit of the batch's pipeline; None when it has none."""
+def find_last_commit(commits: NewestCommits, batch: Batch) -> Commit | None:
+    """Find the newest commit of the batch's pipeline; None when there is none."""
     for instant, metadata in commits:
         mark = metadata.getExtraMetadata().get(MARK)
         if mark is not None and mark.startswith(batch.mark_prefix):
-            writes_whole_files = instant.getAction() == "commit"
+            writes_base_files = instant.getAction() == "commit"
             return Commit(
                 instant=str(instant.requestedTime()),
                 mark=str(mark),
                 bytes=int(metadata.fetchTotalBytesWritten()),
                 upserted=int(metadata.fetchTotalInsertRecordsWritten() + metadata.fetchTotalUpdateRecordsWritten())
-                if writes_whole_files
+                if writes_base_files
                 else None,
                 partitions=tuple(str(path) for path in metadata.getPartitionToWriteStats()),
             )
@@ -64,25 +64,25 @@ def last_commit(commits: NewestCommits, batch: Batch) -> Commit | None:
 
 
 def find_index(commits: NewestCommits) -> str | None:
-    """In what the rows lie, as the newest batch noted it, of whichever pipeline; None when none did."""
+    """Find the file layout in the metadata of the newest batch of any pipeline; None without it."""
     notes = (metadata.getExtraMetadata().get(INDEX) for _, metadata in commits)
     return next((str(note) for note in notes if note is not None), None)
 
 
-def instant_of(spark: SparkSession, path: str, millis: int) -> str:
-    """A time as the instants of the table there are written."""
+def to_instant(spark: SparkSession, path: str, millis: int) -> str:
+    """Convert a time to an instant of the table at a path."""
     return format_instant(spark, open_table(spark, path), millis)
 
 
 def format_instant(spark: SparkSession, table: Any, millis: int) -> str:
-    """A time as a table's instants are written, in its own time zone."""
+    """Format a time as an instant in the table's time zone."""
     jvm: Any = spark._jvm  # noqa: SLF001
     time = jvm.java.time.Instant.ofEpochMilli(millis).atZone(_zone(table))
     return str(time.format(_formatter(spark)))
 
 
 def parse_instant(spark: SparkSession, table: Any, instant: str) -> int:
-    """The time of one of a table's instants: milliseconds since 1970."""
+    """Parse an instant of a table to milliseconds since 1970."""
     jvm: Any = spark._jvm  # noqa: SLF001
     time = jvm.java.time.LocalDateTime.parse(instant.ljust(17, "0"), _formatter(spark))
     return int(time.atZone(_zone(table)).toInstant().toEpochMilli())
@@ -99,27 +99,28 @@ def _zone(table: Any) -> Any:
 
 @dataclass(frozen=True)
 class Versions:
-    """The versions of a table that can be read, by their commits in objects of Hudi's."""
+    """Readable versions of a table, as Hudi timelines."""
 
     commits: Any
-    #: Those that are archived; None where none is.
+    #: Archived commits; None without any.
     archived: Any | None
     count: int
-    #: The instant of the oldest.
+    #: Instant of the oldest version.
     oldest: str
 
     def count_since(self, instant: str) -> int:
+        """Count the versions at or after an instant."""
         return int(self.commits.findInstantsAfterOrEquals(instant).countInstants())
 
 
 def read_versions(table: Any) -> Versions | None:
-    """Those of a table; None before its first commit. Where there was no clean, commits were archived by somebody else, if at all."""
-    commits, archived, kept = commits_of(table), None, _read_kept(table)
+    """Read the versions of a table; None before its first commit. Without a clean, archived commits are another writer's."""
+    commits, archived, kept = list_commits(table), None, _read_kept(table)
     first = commits.firstInstant()
     if kept and first.isPresent():
         if kept < (begin := str(first.get().requestedTime())):
             archived = table.getArchivedTimeline(kept).getCommitsTimeline().filterCompletedInstants()
-            # Not again those that a process left in both places that was killed meanwhile.
+            # A process that was killed may leave commits in both timelines.
             archived = archived.findInstantsBefore(begin)
             commits = archived.mergeTimeline(commits)
         commits = commits.findInstantsAfterOrEquals(kept)
@@ -130,53 +131,53 @@ def read_versions(table: Any) -> Versions | None:
 
 
 def _read_kept(table: Any) -> str | None:
-    """The instant from which on cleans kept all versions; None where there was no clean."""
+    """Read the instant since which cleans retained all versions; None without a clean."""
     timeline = table.getActiveTimeline()
     cleans = timeline.getCleanerTimeline().filterCompletedInstants().getInstants()
-    # Where two processes clean, the one that ends last need not have removed more.
+    # Of two processes that clean, the one that ends last need not have removed more.
     return (
         max((str(timeline.readCleanMetadata(c).getEarliestCommitToRetain() or "") for c in cleans), default="") or None
     )
 
 
 def has_replaced_files(table: Any) -> bool:
-    """Whether a commit that is not archived put other files in the place of some: a clustering, or an overwrite."""
+    """Return whether an active commit replaced files: a clustering, or an overwrite."""
     return bool(table.getActiveTimeline().getCompletedReplaceTimeline().countInstants())
 
 
 def has_clean_since(table: Any, instant: str) -> bool:
-    """Whether a clean that is not archived began after an instant."""
+    """Return whether an active clean started after an instant."""
     cleans = table.getActiveTimeline().getCleanerTimeline().filterCompletedInstants()
     return bool(cleans.findInstantsAfter(instant).countInstants())
 
 
-def recall(table: Any, versions: Versions) -> None:
-    """Has Hudi's object for a table know the archived commits of these versions as if they were not archived."""
+def restore_archived(table: Any, versions: Versions) -> None:
+    """Add the archived commits of these versions to the table's active timeline, in memory."""
     timeline = table.getActiveTimeline()
     if versions.archived is not None:
         timeline.setInstants(versions.archived.mergeTimeline(timeline).getInstants())
 
 
 def find_last_compaction(table: Any) -> str | None:
-    """The instant of the newest compaction; None when there was none, or it is archived."""
-    timeline = commits_of(table)
+    """Find the instant of the newest compaction; None when there was none, or it is archived."""
+    timeline = list_commits(table)
     instants = timeline.getReverseOrderedInstants().iterator()
     while instants.hasNext():
         instant = instants.next()
-        # A table that is new has a commit of whole files as well.
+        # The first commit of a table writes base files as well.
         if instant.getAction() == "commit" and _is_compaction(timeline.readCommitMetadata(instant)):
             return str(instant.requestedTime())
     return None
 
 
 def next_instant(spark: SparkSession, table: Any) -> str | None:
-    """The instant after all that batches have completed, by the clock of whoever wrote them; None before a batch's first log files.
+    """Return the instant after the last completed batch, by the clock of its writer; None before the first log files.
 
-    What is planned for it is of just these commits: who completes one later does so at a later instant.
+    A plan at this instant covers exactly these commits: later commits complete at later instants.
     """
     ends = [
         str(instant.getCompletionTime())
-        for instant in commits_of(table).getInstants()
+        for instant in list_commits(table).getInstants()
         if instant.getAction() == "deltacommit"
     ]
     if not ends:
@@ -186,8 +187,8 @@ def next_instant(spark: SparkSession, table: Any) -> str | None:
     return str(timeline.HoodieInstantTimeGenerator.instantTimePlusMillis(max(ends), 1))
 
 
-def commits_of(table: Any) -> Any:
-    """The commits of batches and compactions that are not archived, the oldest first."""
+def list_commits(table: Any) -> Any:
+    """List the active commits of batches and compactions, in ascending order."""
     return table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
 
 
@@ -195,8 +196,8 @@ def _is_compaction(metadata: Any) -> bool:
     return str(metadata.getOperationType()) == "COMPACT"
 
 
-def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
-    timeline = commits_of(table)
+def _read_commits(table: Any) -> Iterator[tuple[Any, Any]]:
+    timeline = list_commits(table)
     instants = timeline.getReverseOrderedInstants().iterator()
     for _ in range(MARK_SEARCH_DEPTH):
         if not instants.hasNext():
@@ -207,7 +208,7 @@ def _commits(table: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def open_table(spark: SparkSession, path: str) -> Any:
-    """Hudi's own object for a table that is there, as it is now: all instants of the timeline are listed for it."""
+    """Open the HoodieTableMetaClient of an existing table. It lists all instants of the timeline."""
     jvm: Any = spark._jvm  # noqa: SLF001
     conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(conf)

@@ -1,4 +1,4 @@
-"""A library of Hudi's that measures objects, kept from talking."""
+"""Suppression of startup warnings of JOL, Hudi's library that measures objects."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 def suppress_jol_warnings(spark: SparkSession) -> None:
-    """Keep a library of Hudi's, which measures objects, from writing warnings to standard output when it starts."""
+    """Initialize JOL without its warnings on standard output."""
     jvm: Any = spark._jvm  # noqa: SLF001
     system = jvm.java.lang.System
     if system.getProperty("jol.skipHotspotSAAttach") is not None:
         return
-    # Nor shall it try to attach to the JVM as a debugger, which takes a second.
+    # JOL also tries to attach to the JVM as a debugger, which takes a second.
     for name in ("HotspotSAAttach", "DynamicAttach", "InstallAttach"):
         system.setProperty(f"jol.skip{name}", "true")
     out = system.out
     system.setOut(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
     try:
-        with suppress(Exception):  # another Hudi may have it under another name
+        with suppress(Exception):  # another version of Hudi may relocate the class elsewhere
             jvm.org.apache.hudi.org.openjdk.jol.vm.VM.current()
     finally:
         system.setOut(out)

@@ -52,7 +52,7 @@ def rewrite_file(handle: TableHandle, path: str) -> str:
     start = handle.snapshot
     task = _find_scan_task(handle, path)
     if task is None:
-        return "the file is gone"
+        return "the file no longer exists"
     new = _stage_rows(handle, task)
     # Newer equality deletes apply to the new file as well; older ones have been applied.
     rewrite = handle.java.newRewrite().validateFromSnapshot(start.snapshotId())

@@ -81,8 +81,7 @@ class IcebergConfig(SinkConfig):
     """
 
     readers: tuple[str, ...] = ()
-    """Query engines that read the tables (``[spark, athena, pyiceberg]``). New tables use only features that all of them support.
-    """
+    """Query engines that read the tables (``[spark, athena, pyiceberg]``). New tables use only features that all of them support."""
 
     partition_by: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="partition.by")
     """Partitioning of new tables. Table name or glob → fields: a column, ``years``, ``months``, ``days`` or ``hours`` of

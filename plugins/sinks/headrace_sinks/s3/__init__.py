@@ -1,1 +1,1 @@
-"""Objects of records, cut and named as Confluent's S3 sink connector cuts and names them."""
+"""Sink for objects of records, which rotates and names objects like Confluent's S3 sink connector."""

@@ -1,4 +1,4 @@
-"""How objects are written: what of Spark's writers stands behind a format, and how objects' names end."""
+"""Formats of objects: Spark's writers and options, and the endings of names."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from headrace_sinks.s3.s3_config import S3SinkConfig
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The columns by which Spark's writer tells objects apart. The first offset leads: by it most are told apart when they are sorted.
+#: Columns by which Spark's writer separates objects. The first offset leads, as it separates most objects in a sort.
 FIRST, NUMBER, TOPIC_NUMBER, FOLDER = "_headrace_first", "_headrace_partition", "_headrace_topic", "_headrace_folder"
 OBJECT = (FIRST, NUMBER, TOPIC_NUMBER, FOLDER)
-#: Nobody looks at files before their job has ended. By Hadoop's older way each would be copied once more on an object store.
+#: No process reads the files before the job ends. Version 1 of the algorithm would copy each file again on an object store.
 QUICK_COMMIT = {"mapreduce.fileoutputcommitter.algorithm.version": "2"}
-#: Spark's own default cuts a time at milliseconds.
+#: Spark's default truncates timestamps to milliseconds.
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-#: Parquet's codec → how names of its files begin to end, as Parquet itself has it.
+#: Parquet's codec → extension before `.parquet`, as in Parquet's own file names.
 _PARQUET_NAMES = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4", "zstd": ".zstd"}
 #: Avro's name of a codec → Spark's.
 _AVRO_CODECS = {"null": "uncompressed"}
 _NEWLINE = "\n"
 _GZIP = {"none": "", "gzip": ".gz"}
-#: What is stored of a record → what the names of its objects have before the format's ending.
+#: Stored part of a record → extension before that of the format.
 _KINDS = {VALUE: "", RECORD_KEY: ".keys", HEADERS: ".headers"}
 
 
 def list_kinds(config: S3SinkConfig) -> dict[str, str]:
-    """What is stored of each record → its format."""
+    """List the stored parts of each record with their formats."""
     kinds: dict[str, str] = {VALUE: config.format}
     if config.store_keys:
         kinds[RECORD_KEY] = config.keys_format
@@ -40,9 +40,9 @@ def list_kinds(config: S3SinkConfig) -> dict[str, str]:
 
 
 def find_kinds(records: DataFrame, config: S3SinkConfig) -> list[str]:
-    """What is to be stored of staged records: they may have been staged before the options said so.
+    """Find the parts of staged records to store. Records may have been staged with other options.
 
-    DataError where they wait as rows and are to be bytes, or the other way round.
+    DataError when they are staged as rows and the format is bytes, or the other way round.
     """
     kinds = []
     for kind, file_format in list_kinds(config).items():
@@ -50,16 +50,16 @@ def find_kinds(records: DataFrame, config: S3SinkConfig) -> list[str]:
             continue
         if kind != HEADERS and (records.schema[kind].dataType.typeName() == "binary") != (file_format == "bytes"):
             raise DataError(
-                f"records wait that were not taken for the format {file_format!r} of their {kind}s",
+                f"pending records were staged for another format of their {kind}s than {file_format!r}",
                 where="sink s3",
-                fix="write the format that it was before, or begin with a new checkpoint and another `topics.dir`",
+                fix="restore the previous format, or start with a new checkpoint and another `topics.dir`",
             )
         kinds.append(kind)
     return kinds
 
 
 def name_ending(kind: str, config: S3SinkConfig) -> str:
-    """How the names of objects of a kind end."""
+    """Return the ending of the names of objects of a kind."""
     endings = {
         "avro": ".avro",
         "json": f".json{_GZIP[config.compression]}",
@@ -70,12 +70,12 @@ def name_ending(kind: str, config: S3SinkConfig) -> str:
 
 
 def write_files(records: DataFrame, kind: str, folder: str, config: S3SinkConfig) -> None:
-    """Writes one file for each object of sorted records, in a folder of its own. DataError for a name that the format cannot keep."""
+    """Write one file for each object of sorted records, in a folder of its own; DataError for an unsupported column name."""
     from pyspark.sql import functions as F
 
     file_format = list_kinds(config)[kind]
     if file_format == "bytes":
-        # Spark keeps bytes as they are in a text, valid or not.
+        # Spark does not change bytes in a string, valid UTF-8 or not.
         columns, spark_format = [F.col(kind).cast("string")], "text"
     elif kind == HEADERS and file_format == "json":
         columns, spark_format = [F.to_json(kind)], "text"
@@ -92,10 +92,10 @@ def write_files(records: DataFrame, kind: str, folder: str, config: S3SinkConfig
 
 
 def reader_options(config: S3SinkConfig) -> dict[str, str]:
-    """What Spark's reader has to know of values' objects."""
+    """Return the options of Spark's reader for objects of values."""
     if config.format == "bytes":
         return {"lineSep": config.bytes_separator or _NEWLINE}
-    # A column may be called as Spark calls what it cannot parse.
+    # A column may have the name of Spark's default column for corrupt records.
     return (
         {"columnNameOfCorruptRecord": "_headrace_corrupt", "timestampFormat": _MICROSECONDS}
         if config.format == "json"
@@ -112,6 +112,6 @@ def _writer_options(file_format: str, spark_format: str, config: S3SinkConfig) -
     if file_format == "bytes":
         options["lineSep"] = config.bytes_separator or _NEWLINE
     if spark_format == "json":
-        # A value that is null is a value: left out, a reader takes the column for one that is not there.
+        # Nulls are written: otherwise a reader would take a column of nulls for a missing column.
         options |= {"ignoreNullFields": "false", "timestampFormat": _MICROSECONDS}
     return options

@@ -1,4 +1,4 @@
-"""A table's objects as rows."""
+"""Reader of a table's objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def read_objects(spark: SparkSession, states: Sequence[State], config: S3SinkConfig) -> DataFrame:
-    """The rows of all objects that are complete, in the columns of all; of ``bytes`` one column, ``value``."""
+    """Read the rows of all complete objects in the columns of all schemas; with ``bytes`` one column, ``value``."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -38,11 +38,11 @@ def read_objects(spark: SparkSession, states: Sequence[State], config: S3SinkCon
         return spark.createDataFrame([], union)
     if config.format == "json" or all(_is_part(schema, union) for schema in schemas):
         return _reader(spark, config, union).load(paths)
-    return _read_apart(spark, config, union, _reader(spark, config, union).load(paths).inputFiles())
+    return _read_by_schema(spark, config, union, _reader(spark, config, union).load(paths).inputFiles())
 
 
 def load_schemas(texts: Iterable[str], config: S3SinkConfig) -> list[StructType]:
-    """Schemas of rows as the format keeps them."""
+    """Load schemas of rows as the format stores them."""
     from pyspark.sql.types import StructType
 
     schemas = [StructType.fromJson(json.loads(text)) for text in dict.fromkeys(texts)]
@@ -50,21 +50,21 @@ def load_schemas(texts: Iterable[str], config: S3SinkConfig) -> list[StructType]
 
 
 def unite_schemas(schemas: Sequence[StructType]) -> StructType:
-    """The columns of all. DataError where nobody could read a column as one."""
+    """Unite the columns of all schemas; DataError for a column whose types have no common type."""
     kinds = {str(number): schema for number, schema in enumerate(schemas)}
     return union_schemas(kinds, "sink s3", aside=False)[0]
 
 
 def _is_part(schema: StructType, union: StructType) -> bool:
-    """Whether files of a schema can be read in the other: all that they have is of the same type there."""
+    """Return whether files of a schema can be read with the union: all their columns have the same types there."""
     return all(
         is_same_type(add_missing_fields(field.dataType, union[field.name].dataType), union[field.name].dataType)
         for field in schema
     )
 
 
-def _read_apart(spark: SparkSession, config: S3SinkConfig, union: StructType, files: Sequence[str]) -> DataFrame:
-    """Files whose types differ, each in its own, as the wider ones."""
+def _read_by_schema(spark: SparkSession, config: S3SinkConfig, union: StructType, files: Sequence[str]) -> DataFrame:
+    """Read files of different types, each with its own schema, and cast them to the union."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
         groups[spark.read.format(config.format).load(file).schema.json()].append(file)
@@ -74,7 +74,7 @@ def _read_apart(spark: SparkSession, config: S3SinkConfig, union: StructType, fi
 
 def _reader(spark: SparkSession, config: S3SinkConfig, schema: StructType) -> DataFrameReader:
     spark_format = "text" if config.format == "bytes" else config.format
-    # Beside the values' objects lie those of keys and headers, whose names do not end in a number.
+    # Objects of keys and headers are in the same folders. Their names do not end in a number.
     reader = (
         spark.read.format(spark_format).schema(schema).option("pathGlobFilter", f"*[0-9]{name_ending(VALUE, config)}")
     )

@@ -1,4 +1,4 @@
-"""What a table's objects have come to: open ones, rows that wait for them, and objects that are to be moved to their places."""
+"""State of a table's objects: open objects, their pending records, and complete objects to move."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FILE, _VERSION = "state.json", 1
 
 @dataclass
 class TopicPartition:
-    """One partition of a topic, up to the record that was taken last.
+    """Partition of a topic up to its last record.
 
-    The records from ``start`` to ``last`` wait for their objects to be complete; with ``count`` 0 there are none.
+    The records from ``start`` to ``last`` are pending until their objects are complete; with ``count`` 0 none is pending.
     """
 
     topic: str
@@ -26,57 +26,57 @@ class TopicPartition:
     last: int
     start: int = 0
     count: int = 0
-    #: The time of the first that waits, and the encoded partition of the last, where time decides.
+    #: Timestamp of the first pending record, and encoded partition of the last one, if objects are rotated by time.
     base: int | None = None
     encoded: str | None = None
-    #: When the first came, in milliseconds since 1970.
+    #: Arrival of the first pending record, in milliseconds since 1970.
     opened: int = 0
-    #: The number of the schema of all that wait.
+    #: Number of the schema of the pending records.
     schema: int = 0
 
 
 @dataclass
 class Staged:
-    """The rows of a batch that may be needed: the number of their schema, and topic, partition, first and last offset of each part."""
+    """Staged rows of a batch: the number of their schema, and topic, partition, first and last offset of each part."""
 
     schema: int
     parts: list[tuple[str, int, int, int]]
 
     def overlaps(self, topic: str, partition: int, start: int, end: int) -> bool:
-        """Whether it has records of these offsets."""
+        """Return whether the batch has records of these offsets."""
         return any(part[:2] == (topic, partition) and part[2] <= end and part[3] >= start for part in self.parts)
 
 
 @dataclass
 class State:
-    """Replaced as a whole, after the files that it speaks of are whole and before any is moved or removed."""
+    """State of a table, replaced as a whole: after its files are complete, and before any of them is moved or deleted."""
 
     partitions: dict[tuple[str, int], TopicPartition] = field(default_factory=dict)
-    #: Schemas in the order in which they came: what has to be the same in an object, and the rows' columns as JSON.
+    #: Schemas in order of arrival: the schema that all records of an object share, and the columns of the rows as JSON.
     schemas: list[tuple[str, str]] = field(default_factory=list)
-    #: Folder → the rows in it, as long as some wait.
+    #: Folder → its staged rows, as long as some are pending.
     staged: dict[str, Staged] = field(default_factory=dict)
-    #: The batches that were taken last.
+    #: The newest applied batches.
     batches: list[int] = field(default_factory=list)
-    #: Complete files that are to be moved: from where, and to where.
+    #: Complete files to move: source and target.
     moves: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Folder) -> State:
-        """The state in a folder, empty where there is none."""
+        """Read the state from a folder; an empty state without a file."""
         text = folder.read(_FILE)
         if text is None:
             return cls()
         data: dict[str, Any] = json.loads(text)
         if data.pop("version") != _VERSION:
             raise FatalError(
-                "is of a version of headrace that this one does not know",
+                "the state has a format of a newer version of headrace",
                 where=f"{folder.path}/{_FILE}",
-                fix="use the headrace that wrote it, or a newer one",
+                fix="use the version of headrace that wrote it, or a newer one",
             )
-        partitions = [TopicPartition(**each) for each in data["partitions"]]
+        partitions = [TopicPartition(**entry) for entry in data["partitions"]]
         return cls(
-            partitions={(each.topic, each.partition): each for each in partitions},
+            partitions={(partition.topic, partition.partition): partition for partition in partitions},
             schemas=[(text, columns) for text, columns in data["schemas"]],
             staged={
                 name: Staged(rows["schema"], [(t, p, first, last) for t, p, first, last in rows["parts"]])
@@ -87,7 +87,7 @@ class State:
         )
 
     def write(self, folder: Folder) -> None:
-        """Replaces the state in a folder."""
+        """Replace the state in a folder."""
         data = {
             "version": _VERSION,
             "partitions": [asdict(partition) for partition in self.partitions.values()],
@@ -100,21 +100,24 @@ class State:
 
     @property
     def open(self) -> list[TopicPartition]:
-        """The partitions of which records wait."""
+        """Partitions with pending records."""
         return [partition for partition in self.partitions.values() if partition.count]
 
     @property
     def topics(self) -> list[str]:
+        """Topics of the table's records."""
         return sorted({topic for topic, _ in self.partitions})
 
     def has(self, batch: int) -> bool:
+        """Return whether a batch is among the newest applied ones."""
         return batch in self.batches
 
     def note_batch(self, batch: int) -> None:
+        """Add an applied batch."""
         self.batches = [*self.batches, batch][-MARK_SEARCH_DEPTH:]
 
     def number_schema(self, text: str, columns: str) -> int:
-        """The number of a schema, which is added when it is new."""
+        """Return the number of a schema, and add the schema when it is new."""
         texts = [known for known, _ in self.schemas]
         if text not in texts:
             self.schemas.append((text, columns))
@@ -122,7 +125,7 @@ class State:
         return texts.index(text)
 
     def forget_staged(self) -> None:
-        """Forgets the rows of batches of which none wait any more."""
+        """Remove staged batches without pending records."""
         self.staged = {
             name: rows
             for name, rows in self.staged.items()

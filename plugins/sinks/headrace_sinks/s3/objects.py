@@ -1,4 +1,4 @@
-"""Complete records as objects: written whole beside the topics, then moved to their places."""
+"""Objects of complete records: written in a work folder, then moved to the topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _START, _END, _STRETCH = "span_start", "span_end", "stretch"
 def write_objects(
     session: SparkSession, work: Folder, name: str, spans: Sequence[Span], state: State, config: S3SinkConfig
 ) -> list[tuple[str, str]]:
-    """Writes the objects of complete records into a folder of ``work``; from where to where each is to be moved."""
+    """Write the objects of complete records into a folder of ``work``; return the source and target of each move."""
     from pyspark.sql import functions as F
 
     moves: list[tuple[str, str]] = []
@@ -48,18 +48,19 @@ def write_objects(
             rows = rows.repartition(*OBJECT).sortWithinPartitions(*OBJECT, OFFSET, ORDER)
             write_files(rows, kind, f"{work.path}/{folder}", config)
             files = work.folder(folder).list_files()
-            moves += [(f"{folder}/{file}", _place(file, topics, kind, config)) for file in files]
-    assert len({target for _, target in moves}) == len(moves), "an object is one file"
+            moves += [(f"{folder}/{file}", _target(file, topics, kind, config)) for file in files]
+    assert len({target for _, target in moves}) == len(moves), "each object is one file"
     return moves
 
 
 def move_objects(work: Folder, root: Folder, moves: Sequence[tuple[str, str]]) -> None:
-    """Moves complete files to their places. Those that were moved before are left: it may be called again after a crash."""
+    """Move complete files to their targets. Files that were moved before a crash are left out."""
 
-    def move(one: tuple[str, str]) -> None:
-        if work.folder(one[0]).exists():
-            root.delete(one[1])
-            work.move(one[0], f"{root.path}/{one[1]}")
+    def move(paths: tuple[str, str]) -> None:
+        source, target = paths
+        if work.folder(source).exists():
+            root.delete(target)
+            work.move(source, f"{root.path}/{target}")
 
     with ThreadPoolExecutor(_PARALLEL_MOVES, thread_name_prefix="headrace-s3") as pool:
         list(pool.map(move, moves))
@@ -68,7 +69,7 @@ def move_objects(work: Folder, root: Folder, moves: Sequence[tuple[str, str]]) -
 def _read_spans(
     session: SparkSession, work: Folder, spans: Sequence[Span], topics: Sequence[str], state: State
 ) -> DataFrame:
-    """The staged records of complete spans, each with its OBJECT columns."""
+    """Read the staged records of complete spans, with the OBJECT columns."""
     from pyspark.sql import functions as F
 
     folders = [
@@ -76,7 +77,7 @@ def _read_spans(
         for name, rows in state.staged.items()
         if any(rows.schema == s.schema and rows.overlaps(s.topic, s.partition, s.start, s.end) for s in spans)
     ]
-    # Rows look for their span among those of their stretch of offsets, of which there are about as many as spans.
+    # Rows join the spans of their stretch of offsets. There are about as many stretches as spans.
     stretch = max(1, sum(span.end - span.start + 1 for span in spans) // len(spans))
     found = session.read.parquet(*folders).withColumn(_STRETCH, F.expr(f"{OFFSET} div {stretch}"))
     of_span = F.col(OFFSET).between(F.col(_START), F.col(_END))
@@ -88,7 +89,7 @@ def _read_spans(
 
 
 def _list_stretches(session: SparkSession, spans: Sequence[Span], topics: Sequence[str], stretch: int) -> DataFrame:
-    """Each span once for every stretch of offsets that it is in."""
+    """List each span once for every stretch of offsets that it overlaps."""
     rows = [
         {
             TOPIC: span.topic,
@@ -105,8 +106,8 @@ def _list_stretches(session: SparkSession, spans: Sequence[Span], topics: Sequen
     return literal_rows(session, ", ".join(map(" ".join, zip(rows[0], types, strict=True))), rows)
 
 
-def _place(file: str, topics: Sequence[str], kind: str, config: S3SinkConfig) -> str:
-    """Where a file that Spark wrote becomes an object, from the sink's ``path`` on."""
+def _target(file: str, topics: Sequence[str], kind: str, config: S3SinkConfig) -> str:
+    """Return the name of the object for a file that Spark wrote, relative to the sink's ``path``."""
     first, partition, number, encoded = (unquote(part.partition("=")[2]) for part in file.split("/")[:-1])
     topic = topics[int(number)]
     name = f"{topic}+{partition}+{int(first):010d}{name_ending(kind, config)}"

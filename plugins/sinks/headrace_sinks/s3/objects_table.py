@@ -1,4 +1,4 @@
-"""A topic's objects as a table that readers find in a catalog: the folders of a partitioner are its partitions."""
+"""Catalog entries of a topic's objects: the folders of the partitioner are partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ObjectsTable:
-    """The objects of a topic that are there. ``read_states``: of all pipelines that write it."""
+    """Existing objects of a topic. ``read_states``: reads the states of all pipelines that write the table."""
 
     def __init__(
         self, spark: SparkSession, topic: str, config: S3SinkConfig, read_states: Callable[[], Sequence[State]]
@@ -28,7 +28,7 @@ class ObjectsTable:
         self._folder = Folder(spark, f"{config.path.rstrip('/')}/{config.topics_dir}/{topic}")
 
     def describe(self) -> CatalogTable:
-        """The table as it is now."""
+        """Describe the current table."""
         config = self._config
         schema = find_columns(self._read_states(), config)
         options = {key: value for key, value in reader_options(config).items() if key == "timestampFormat"}
@@ -38,43 +38,43 @@ class ObjectsTable:
         )
 
     def list_partitions(self) -> Partitions:
-        """All folders that the partitioner has made, or somebody who calls them so."""
+        """List all folders with the names of the partitioner."""
         paths = [""]
         for name in self._config.partition_names:
             folders = [(path, Folder(self._spark, self._folder.path + path).names()) for path in paths]
-            paths = [f"{path}/{one}" for path, found in folders for one in found if one.startswith(f"{name}=")]
+            paths = [f"{path}/{folder}" for path, found in folders for folder in found if folder.startswith(f"{name}=")]
         return self._locate(path.strip("/") for path in paths)
 
     def locate(self, objects: Iterable[str]) -> Partitions:
-        """The partitions of objects, whose names are from the sink's ``path`` on."""
+        """Return the partitions of objects, whose names are relative to the sink's ``path``."""
         above = self._config.topics_dir.count("/") + 2
         return self._locate("/".join(name.split("/")[above:-1]) for name in objects)
 
     def _locate(self, paths: Iterable[str]) -> Partitions:
-        places = {path: tuple(unquote(part.partition("=")[2]) for part in path.split("/")) for path in paths}
-        return {values: f"{self._folder.path}/{path}" for path, values in places.items()}
+        values_by_path = {path: tuple(unquote(part.partition("=")[2]) for part in path.split("/")) for path in paths}
+        return {values: f"{self._folder.path}/{path}" for path, values in values_by_path.items()}
 
 
 def find_columns(states: Sequence[State], config: S3SinkConfig) -> StructType:
-    """The columns that a table's objects have, and its path has not. DataError where nobody could read them as one table."""
+    """Find the columns of a table's objects that are not in its path; DataError when the objects are not one table."""
     from pyspark.sql.types import StructType
 
     topics = sorted({topic for state in states for topic in state.topics})
     if len(topics) > 1:
         raise DataError(
-            f"a catalog's table is one folder, and this one has those of {len(topics)} topics: {', '.join(topics)}",
+            f"a table in a catalog is one folder, and this table has the folders of {len(topics)} topics: {', '.join(topics)}",
             where="sink s3",
-            fix="give each topic a `target:` of its own, or leave out `sync`",
+            fix="set a separate `target:` for each topic, or remove `sync`",
         )
     schema = unite_schemas(load_schemas((text for state in states for _, text in state.schemas), config))
     names = {name.lower() for name in config.partition_names}
     if config.partitioner == "field":
-        # What the path says is all that readers see of it: in the objects the column has a null where that says `null`.
+        # Readers take the column from the path: its value there is `null` where the objects have a null.
         return StructType([field for field in schema if field.name.lower() not in names])
     if both := [field.name for field in schema if field.name.lower() in names]:
         raise DataError(
-            f"the column {both[0]!r} is called as a part of the path, and a catalog's table has it once",
+            f"column {both[0]!r} has the name of a partition, and a table in a catalog cannot have both",
             where="sink s3",
-            fix="give the column another name with `rename`, or leave out `sync`",
+            fix="rename the column with `rename`, or remove `sync`",
         )
     return schema

@@ -1,4 +1,4 @@
-"""A batch's rows as they wait for their objects: in Parquet, with what decides about objects beside each row."""
+"""Pending records: a batch's rows in Parquet, with the columns that decide about their objects."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 TOPIC, PARTITION, OFFSET, ORDER = "topic", "partition", "offset", "position"
 TIME, ENCODED, TOMBSTONE = "time", "encoded", "tombstone"
 VALUE, RECORD_KEY, HEADERS = "value", "key", "headers"
-_PLACE = (C.TOPIC, C.PARTITION, C.OFFSET)
-#: What a task says that meets a record for which there can be no object stands between these.
-REFUSAL = ("<headrace-s3 ", " headrace-s3>")
+_LOCATION = (C.TOPIC, C.PARTITION, C.OFFSET)
+#: Marks around the message of a task that rejects a record.
+REJECTION = ("<headrace-s3 ", " headrace-s3>")
 
 
 def list_columns(config: S3SinkConfig) -> list[str]:
-    """What the sink wants to know of the record that a row is from."""
+    """List the record columns that the sink requires."""
     columns = [C.TOPIC, C.PARTITION, C.OFFSET, C.TOMBSTONE]
     if config.needs_time and config.timestamp_extractor == "Record":
         columns.append(C.TIMESTAMP)
@@ -40,18 +40,18 @@ def list_columns(config: S3SinkConfig) -> list[str]:
 
 
 def describe_records(rows: DataFrame, config: S3SinkConfig) -> DataFrame:
-    """The rows as they are staged. DataError where they lack what the options need."""
+    """Convert rows for staging; DataError when they lack columns that the options require."""
     from pyspark.sql import functions as F
 
     for column in (C.TOPIC, C.PARTITION, C.OFFSET):
         if column not in rows.columns:
-            raise DataError("its records have no offsets, by which objects are named", fix="use another sink")
+            raise DataError("the records have no offsets, which the names of objects require", fix="use another sink")
     is_tombstone = F.col(C.TOMBSTONE)
     if config.null_values == "ignore":
         rows = rows.where(~is_tombstone)
     elif config.null_values == "fail":
-        refusal = _refuse("has no value, and `behavior.on.null.values` is `fail`", "boolean", _PLACE)
-        is_tombstone = F.when(is_tombstone, refusal).otherwise(F.lit(False))
+        rejection = _reject("has no value, and `behavior.on.null.values` is `fail`", "boolean", _LOCATION)
+        is_tombstone = F.when(is_tombstone, rejection).otherwise(F.lit(False))
     records = rows.select(
         F.col(C.TOPIC).alias(TOPIC),
         F.col(C.PARTITION).alias(PARTITION),
@@ -67,7 +67,7 @@ def describe_records(rows: DataFrame, config: S3SinkConfig) -> DataFrame:
 
 
 def describe_schema(records: DataFrame) -> tuple[str, str]:
-    """What has to be the same in all records of an object; and the rows' columns, as JSON."""
+    """Return the schema that all records of an object share, and the columns of the rows as JSON."""
     text = ", ".join(f.simpleString() for f in records.schema if f.name in (VALUE, RECORD_KEY, HEADERS))
     return text, records.schema[VALUE].dataType.json()
 
@@ -89,26 +89,27 @@ def _key_and_headers(rows: DataFrame, config: S3SinkConfig) -> list[Column]:
         name = C.RAW_KEY if config.keys_format == "bytes" else KEY
         if name not in rows.columns:
             raise DataError(
-                "its records have no key that was read, and `store.kafka.keys` is set",
-                fix="name the keys' format with `key:` beside the source, or leave out `store.kafka.keys`",
+                "the records have no decoded key, and `store.kafka.keys` is set",
+                fix="set the format of the keys with `key:` next to the source, or remove `store.kafka.keys`",
             )
         key = F.col(name)
-        refusal = _refuse("has no key, and `store.kafka.keys` is set", rows.schema[name].dataType, _PLACE)
-        columns.append(F.when(key.isNull(), refusal).otherwise(key).alias(RECORD_KEY))
+        rejection = _reject("has no key, and `store.kafka.keys` is set", rows.schema[name].dataType, _LOCATION)
+        columns.append(F.when(key.isNull(), rejection).otherwise(key).alias(RECORD_KEY))
     if config.store_headers:
         if C.HEADERS not in rows.columns:
             raise DataError(
-                "its source gives no headers, and `store.kafka.headers` is set", fix="leave out `store.kafka.headers`"
+                "the source has no headers, and `store.kafka.headers` is set", fix="remove `store.kafka.headers`"
             )
         texts = F.transform(
-            C.HEADERS, lambda one: F.struct(one["key"].alias("key"), one["value"].cast("string").alias("value"))
+            C.HEADERS,
+            lambda header: F.struct(header["key"].alias("key"), header["value"].cast("string").alias("value")),
         )
         columns.append(F.coalesce(texts, F.array().cast("array<struct<key: string, value: string>>")).alias(HEADERS))
     return columns
 
 
 def _time(records: DataFrame, config: S3SinkConfig) -> Column:
-    """Milliseconds since 1970 by which a record is placed; null where nothing is placed so, and for a tombstone without one."""
+    """Build the timestamp that partitions a record, in milliseconds since 1970; null if unused, and for tombstones without one."""
     from pyspark.sql import functions as F
 
     if not config.needs_time:
@@ -117,15 +118,15 @@ def _time(records: DataFrame, config: S3SinkConfig) -> Column:
         return F.lit(round(time.time() * 1000))
     if config.timestamp_extractor == "RecordField":
         millis = _read_millis(records, config.timestamp_field)
-        missing = f"has no time in `timestamp.field` {config.timestamp_field}"
+        missing = f"has no timestamp in `timestamp.field` {config.timestamp_field}"
     elif TIME not in records.columns:
         raise DataError(
-            "its source gives records no times, and `timestamp.extractor` is `Record`",
-            fix="take `Wallclock`, or `RecordField` with a column",
+            "the source has no record timestamps, and `timestamp.extractor` is `Record`",
+            fix="use `Wallclock`, or `RecordField` with a column",
         )
     else:
-        millis, missing = F.col(TIME), "has no time of its own, and `timestamp.extractor` is `Record`"
-    return F.when(millis.isNull() & ~F.col(TOMBSTONE), _refuse(missing, "bigint")).otherwise(millis)
+        millis, missing = F.col(TIME), "has no timestamp, and `timestamp.extractor` is `Record`"
+    return F.when(millis.isNull() & ~F.col(TOMBSTONE), _reject(missing, "bigint")).otherwise(millis)
 
 
 def _read_millis(records: DataFrame, name: str) -> Column:
@@ -139,24 +140,24 @@ def _read_millis(records: DataFrame, name: str) -> Column:
     if isinstance(data_type, T.DateType | T.TimestampType | T.TimestampNTZType):
         return F.unix_millis(column.cast("timestamp"))
     raise DataError(
-        f"`timestamp.field` {name} is {data_type.simpleString()}, which is no time",
-        fix="name a column of numbers (milliseconds), timestamps, dates or texts",
+        f"`timestamp.field` {name} has type {data_type.simpleString()}, which is not a timestamp",
+        fix="name a column of numbers (milliseconds), timestamps, dates or strings",
     )
 
 
 def _encode_partition(records: DataFrame, config: S3SinkConfig) -> Column:
-    """The part of an object's path that says which partition it is of."""
+    """Build the partition in the path of an object."""
     from pyspark.sql import functions as F
 
     if config.path_pattern is not None:
         pattern, duration = config.path_pattern
         local = F.unix_millis(F.from_utc_timestamp(F.timestamp_millis(F.col(TIME)), config.timezone))
         wall = F.timestamp_millis(F.floor(local / F.lit(duration)).cast("bigint") * F.lit(duration))
-        # Whatever the session's time zone is: what is to be seen are the digits of that wall clock.
+        # The path shows the digits of this wall clock in any time zone of the session.
         encoded = F.date_format(F.to_utc_timestamp(wall, F.current_timezone()), pattern)
     elif config.partition_field_name:
         fields = [(name, _find_field(records, name, "partition.field.name")[0]) for name in config.partition_field_name]
-        # A slash in a value would be a folder.
+        # A slash in a value would start a folder.
         texts = [F.coalesce(F.regexp_replace(f.cast("string"), "/", "%2F"), F.lit("null")) for _, f in fields]
         parts = [F.concat(F.lit(f"{name}="), text) for (name, _), text in zip(fields, texts, strict=True)]
         encoded = F.concat_ws("/", *parts)
@@ -166,7 +167,7 @@ def _encode_partition(records: DataFrame, config: S3SinkConfig) -> Column:
 
 
 def _find_field(records: DataFrame, name: str, option: str) -> tuple[Column, DataType]:
-    """A column of the row, or a field inside one, and its type. DataError where there is none."""
+    """Find a column of the row, or a nested field, and its type; DataError when it does not exist."""
     from pyspark.sql import functions as F
 
     column, data_type, rest = F.col(VALUE), records.schema[VALUE].dataType, name
@@ -174,15 +175,15 @@ def _find_field(records: DataFrame, name: str, option: str) -> tuple[Column, Dat
         names: list[str] = getattr(data_type, "names", [])
         first = rest if rest in names else rest.partition(".")[0]
         if first not in names:
-            raise DataError(f"there is no column {name!r}, which `{option}` names", fix=did_you_mean(first, names))
+            raise DataError(f"`{option}` names the unknown column {name!r}", fix=did_you_mean(first, names))
         column, data_type = column.getField(first), data_type[first].dataType  # type: ignore[index]
         rest = rest[len(first) + 1 :]
     return column, data_type
 
 
-def _refuse(why: str, data_type: DataType | str, place: Sequence[str] = (TOPIC, PARTITION, OFFSET)) -> Column:
-    """A value that nobody gets: it fails the task that meets the record. ``place``: the columns that say which that is."""
+def _reject(reason: str, data_type: DataType | str, location: Sequence[str] = (TOPIC, PARTITION, OFFSET)) -> Column:
+    """Build a column that fails the task of a record. ``location``: the columns of the record's offset."""
     from pyspark.sql import functions as F
 
-    where = F.format_string("topic %s, partition %d, offset %d: the record ", *place)
-    return F.raise_error(F.concat(F.lit(REFUSAL[0]), where, F.lit(f"{why}{REFUSAL[1]}"))).cast(data_type)
+    where = F.format_string("topic %s, partition %d, offset %d: the record ", *location)
+    return F.raise_error(F.concat(F.lit(REJECTION[0]), where, F.lit(f"{reason}{REJECTION[1]}"))).cast(data_type)

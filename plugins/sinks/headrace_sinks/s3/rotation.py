@@ -1,7 +1,7 @@
-"""Which records make objects: after how many, after how long, and where another partition begins.
+"""Rotation of objects: by number of records, by time, and at a change of the encoded partition.
 
-Objects of a topic partition are complete at the same record, whichever of its encoded partitions they are of, as the connector has it.
-What decides is the records alone, from the first that waits on, so that batches may be cut anyhow.
+As in the connector, all objects of a topic partition are complete at the same record, in all encoded partitions. Rotation depends only
+on the records since the first pending one, and not on the limits of batches.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _SPAN = "struct<start: bigint, end: bigint>"
 
 @dataclass(frozen=True)
 class Span:
-    """Records of a topic partition whose objects are complete: from ``start`` to ``end``, both included."""
+    """Range of records of a topic partition whose objects are complete, from ``start`` to ``end`` inclusive."""
 
     topic: str
     partition: int
     start: int
     end: int
-    #: The number of their schema in the state.
+    #: Number of their schema in the state.
     schema: int
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """What a batch makes of a topic partition: the spans that are complete, and what waits after them."""
+    """Effect of a batch on a topic partition: the complete spans, and the partition with its pending records."""
 
     spans: list[Span]
     after: TopicPartition
@@ -47,7 +47,7 @@ class Rotation:
 
 
 def literal_rows(session: SparkSession, schema: str, rows: Iterable[object]) -> DataFrame:
-    """A few rows, from a text in the plan: as Python objects they would go through a Python process."""
+    """Create a DataFrame of a few rows from a literal. Python objects would need a Python worker."""
     from pyspark.sql import functions as F
 
     return session.range(0, 1, 1, 1).select(
@@ -58,10 +58,9 @@ def literal_rows(session: SparkSession, schema: str, rows: Iterable[object]) -> 
 def rotate(
     records: DataFrame, before: Iterable[TopicPartition], config: S3SinkConfig, schema: int, now: int
 ) -> list[Rotation]:
-    """What the records of a batch make of each topic partition. ``before``: all that were there before, and what waits of them.
+    """Rotate the objects of each topic partition of a batch. ``before``: the known partitions with their pending records.
 
-    Where that is of another schema, it is complete.
-    DataError for records that were taken before: objects that are there would be written over.
+    Pending records of another schema are complete. DataError for records that were processed before: they would overwrite objects.
     """
     from pyspark.sql import functions as F
 
@@ -69,8 +68,8 @@ def rotate(
     by_time = config.rotate_interval_ms > 0
     fields = [F.col(OFFSET), *([F.col(TIME), F.col(ENCODED)] if by_time else [])]
     parts = records.groupBy(TOPIC, PARTITION).agg(F.sort_array(F.collect_list(F.struct(*fields))).alias("records"))
-    waits = {_name(p): asdict(p) for p in known.values() if p.schema == schema}
-    state = F.from_json(F.lit(json.dumps(waits)), f"map<string, struct<{_STATE}>>")[
+    pending = {_name(p): asdict(p) for p in known.values() if p.schema == schema}
+    state = F.from_json(F.lit(json.dumps(pending)), f"map<string, struct<{_STATE}>>")[
         F.concat(TOPIC, F.lit("+"), PARTITION)
     ]
     done = F.array().cast(f"array<{_SPAN}>").alias("done")
@@ -85,19 +84,19 @@ def rotate(
         TOPIC,
         PARTITION,
         F.element_at("records", 1)[OFFSET].alias("first"),
-        F.aggregate("records", start, lambda before, record: _take(before, record, config)).alias("after"),
+        F.aggregate("records", start, lambda before, record: _add_record(before, record, config)).alias("after"),
     )
     found = folded.select(TOPIC, PARTITION, "first", "after.*").collect()
     return [_describe(row, known.get((row[TOPIC], row[PARTITION])), config, schema, now) for row in found]
 
 
 def _describe(row: Row, old: TopicPartition | None, config: S3SinkConfig, schema: int, now: int) -> Rotation:
-    """What became of a topic partition. ``old``: what was known of it."""
+    """Build the rotation of a topic partition. ``old``: its previous state."""
     if old is not None and row["first"] <= old.last:
         raise DataError(
-            f"offset {row['first']} of {row[TOPIC]}, partition {row[PARTITION]}, comes after offset {old.last}: objects that "
-            "are there would be written over",
-            fix="where the topic was made anew, begin with a new checkpoint and another `topics.dir`",
+            f"offset {row['first']} of {row[TOPIC]}, partition {row[PARTITION]}, follows offset {old.last}, and would overwrite "
+            "existing objects",
+            fix="if the topic was recreated, start with a new checkpoint and another `topics.dir`",
         )
     after = TopicPartition(
         row[TOPIC],
@@ -110,10 +109,10 @@ def _describe(row: Row, old: TopicPartition | None, config: S3SinkConfig, schema
         opened=old.opened if old and old.count and old.start == row["start"] else now,
         schema=schema,
     )
-    spans = [span_of(old)] if old and old.count and old.schema != schema else []
+    spans = [to_span(old)] if old and old.count and old.schema != schema else []
     spans += [Span(row[TOPIC], row[PARTITION], span["start"], span["end"], schema) for span in row["done"]]
     if after.count >= config.flush_size:
-        spans, after = [*spans, span_of(after)], close(after)
+        spans, after = [*spans, to_span(after)], close(after)
     return Rotation(spans, after, row["first"])
 
 
@@ -121,18 +120,18 @@ def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}+{partition.partition}"
 
 
-def span_of(partition: TopicPartition) -> Span:
-    """What waits of a topic partition, as complete."""
+def to_span(partition: TopicPartition) -> Span:
+    """Return the pending records of a topic partition as a complete span."""
     return Span(partition.topic, partition.partition, partition.start, partition.last, partition.schema)
 
 
 def close(partition: TopicPartition) -> TopicPartition:
-    """The topic partition when nothing waits."""
+    """Return the topic partition without pending records."""
     return replace(partition, count=0, base=None, encoded=None)
 
 
-def next_rotation(after: int, config: S3SinkConfig) -> int | None:
-    """When objects are complete by the clock: the first time after one, in milliseconds since 1970. None: never."""
+def find_next_rotation(after: int, config: S3SinkConfig) -> int | None:
+    """Return the next scheduled rotation after a time, in milliseconds since 1970; None without a schedule."""
     interval = config.rotate_schedule_interval_ms
     if interval <= 0:
         return None
@@ -143,13 +142,13 @@ def next_rotation(after: int, config: S3SinkConfig) -> int | None:
 
 
 def is_due(partition: TopicPartition, config: S3SinkConfig, now: int) -> bool:
-    """Whether the clock says that the objects of what waits are complete."""
-    due = next_rotation(partition.opened, config)
+    """Return whether a scheduled rotation is due for the pending records."""
+    due = find_next_rotation(partition.opened, config)
     return partition.count > 0 and due is not None and now >= due
 
 
-def _take(before: Column, record: Column, config: S3SinkConfig) -> Column:
-    """What waits once a record came. Several rows of one record stay together."""
+def _add_record(before: Column, record: Column, config: S3SinkConfig) -> Column:
+    """Add a record to the pending ones. Several rows of one record stay together."""
     from pyspark.sql import functions as F
 
     is_same = record[OFFSET] == before["last"]

@@ -1,4 +1,4 @@
-"""The options of the sink ``s3``, by the names that Confluent's connector has for them."""
+"""Options of the sink ``s3``, with the names of Confluent's connector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.sdk import SinkConfig, Sync
 from headrace_sinks.s3.joda import list_folder_names, translate_pattern
 
 DAY_MS = round(timedelta(days=1).total_seconds() * 1000)
-#: Partitioner → the path format and the duration that it stands for.
+#: Partitioner → its path format and duration.
 _PERIODS = {
     "daily": ("'year'=YYYY/'month'=MM/'day'=dd", DAY_MS),
     "hourly": ("'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", DAY_MS // 24),
@@ -23,95 +23,96 @@ RowFormat = Literal["avro", "json", "parquet"]
 
 
 class S3SinkConfig(SinkConfig):
-    """Objects on any filesystem that Hadoop knows, as Confluent's S3 sink connector lays them out."""
+    """Options of the sink ``s3``, which lays out objects like Confluent's S3 sink connector on any file system that Hadoop supports."""
 
     path: str = Field(min_length=1)
-    """The bucket, or a folder in it: ``s3a://bucket``."""
+    """Bucket, or a folder in it: ``s3a://bucket``."""
 
     topics_dir: str = Field("topics", alias="topics.dir", min_length=1)
-    """The folder in ``path`` that has a folder for each topic."""
+    """Folder in ``path`` with a subfolder for each topic."""
 
     format: Literal["avro", "json", "parquet", "bytes"] = "avro"
-    """How objects are written; ``json`` is one record a line, ``bytes`` the values as they came."""
+    """Format of objects. ``json``: one record per line; ``bytes``: the raw values."""
 
     compression: Literal["none", "gzip"] = Field("none", alias="s3.compression.type")
-    """Of ``json`` and ``bytes``."""
+    """Compression of ``json`` and ``bytes``."""
 
     avro_codec: Literal["null", "deflate", "snappy", "bzip2", "xz", "zstandard"] = Field("null", alias="avro.codec")
-    """Of ``avro``. ``null``: none."""
+    """Codec of ``avro``. ``null``: no compression."""
 
     parquet_codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field("snappy", alias="parquet.codec")
-    """Of ``parquet``."""
+    """Codec of ``parquet``."""
 
     bytes_extension: str = Field(".bin", alias="format.bytearray.extension", min_length=1)
-    """Of ``bytes``: how objects' names end, before ``.gz``."""
+    """Extension of ``bytes`` objects, before ``.gz``."""
 
     bytes_separator: str | None = Field(None, alias="format.bytearray.separator", min_length=1)
-    """Of ``bytes``: what follows each record. Default: a newline."""
+    """Separator after each record of ``bytes``. Default: a newline."""
 
     flush_size: int = Field(alias="flush.size", gt=0)
-    """Records of one topic partition after which its objects are complete."""
+    """Number of records of a topic partition after which its objects are complete."""
 
     rotate_interval_ms: int = Field(-1, alias="rotate.interval.ms")
-    """Objects are complete when a record comes that is so many milliseconds younger than their first, or is of another
-    partition of ``partitioner``. The time is what ``timestamp.extractor`` says. -1: never.
+    """Objects are complete at a record whose timestamp is this many milliseconds after their first record's, or that belongs to
+    another partition. ``timestamp.extractor`` selects the timestamp. -1: off.
     """
 
     rotate_schedule_interval_ms: int = Field(-1, alias="rotate.schedule.interval.ms")
-    """Objects are complete when the clock has passed a multiple of so many milliseconds, counted from midnight, though nothing
-    came. -1: never.
+    """Objects are complete each time the clock passes a multiple of this many milliseconds since midnight, even without new
+    records. -1: off.
     """
 
     partitioner: Literal["default", "field", "time-based", "daily", "hourly"] = "default"
-    """``default``: ``partition=N`` of the topic. ``field``: of ``partition.field.name``. The others: of the time of a record.
+    """``default``: by the topic's partition (``partition=N``). ``field``: by ``partition.field.name``. Others: by the record's timestamp.
     """
 
     partition_field_name: tuple[str, ...] = Field((), alias="partition.field.name")
-    """Of ``field``: columns, with dots in structs."""
+    """Columns of ``field``, with dots for fields of structs."""
 
     path_format: str | None = Field(None, alias="path.format")
-    """Of ``time-based``: a pattern of Joda-Time: ``'year'=YYYY/'month'=MM``."""
+    """Path of ``time-based``, as a Joda-Time pattern: ``'year'=YYYY/'month'=MM``."""
 
     partition_duration_ms: int | None = Field(None, alias="partition.duration.ms", gt=0)
-    """Of ``time-based``: times are rounded down to so many milliseconds."""
+    """Duration of ``time-based``: timestamps are rounded down to a multiple of this many milliseconds."""
 
     locale: str = "en-US"
-    """Names of months and days in a path: English ones alone."""
+    """Language of the names of months and days in paths. Only English is supported."""
 
     timezone: str = "UTC"
-    """Of times in paths, and of ``rotate.schedule.interval.ms``."""
+    """Time zone of paths and of ``rotate.schedule.interval.ms``."""
 
     timestamp_extractor: Literal["Wallclock", "Record", "RecordField"] = Field("Wallclock", alias="timestamp.extractor")
-    """The time of a record: when it is written, the record's own in the source, or its ``timestamp.field``."""
+    """Timestamp of a record: the time of the write, the record's timestamp in the source, or its ``timestamp.field``."""
 
     timestamp_field: str = Field("timestamp", alias="timestamp.field", min_length=1)
-    """A column, with dots in structs: milliseconds since 1970, a timestamp, a date, or a text by ISO 8601."""
+    """Column of the timestamp, with dots for fields of structs: milliseconds since 1970, a timestamp, a date, or an ISO 8601 string.
+    """
 
     null_values: Literal["ignore", "fail", "write"] = Field("ignore", alias="behavior.on.null.values")
-    """Of records without a value: left out, an error, or objects of their keys alone."""
+    """Records without a value: left out, an error, or stored as objects of their keys."""
 
     tombstone_partition: str = Field("tombstone", alias="tombstone.encoded.partition", min_length=1)
-    """Where ``write`` writes."""
+    """Partition for the objects of ``write``."""
 
     store_keys: bool = Field(False, alias="store.kafka.keys")
-    """Keys have objects of their own, beside those of the values."""
+    """Store keys in separate objects next to those of the values."""
 
     keys_format: Literal["avro", "json", "parquet", "bytes"] = Field("avro", alias="keys.format")
-    """As what; ``bytes``: as they came."""
+    """Format of the keys. ``bytes``: the raw keys."""
 
     store_headers: bool = Field(False, alias="store.kafka.headers")
-    """Headers have objects of their own."""
+    """Store headers in separate objects."""
 
     headers_format: RowFormat = Field("avro", alias="headers.format")
-    """As what."""
+    """Format of the headers."""
 
     sync: Sync = None
-    """A catalog in which engines look the tables up. The folders of ``partitioner`` are partitions there."""
+    """Catalog in which the tables are registered for query engines. The folders of ``partitioner`` are partitions."""
 
     @field_validator("avro_codec", mode="before")
     @classmethod
     def _read_null(cls, value: Any) -> Any:
-        return "null" if value is None else value  # as YAML reads it
+        return "null" if value is None else value  # YAML parses `null` as None
 
     @field_validator("partition_field_name", mode="before")
     @classmethod
@@ -124,33 +125,33 @@ class S3SinkConfig(SinkConfig):
         try:
             ZoneInfo(value)
         except (KeyError, ValueError):
-            raise ValueError(f"there is no time zone {value!r}: write it like Europe/Prague") from None
+            raise ValueError(f"unknown time zone {value!r}: write it like Europe/Prague") from None
         return value
 
     @model_validator(mode="after")
     def _check_partitioner(self) -> S3SinkConfig:
         if (self.partitioner == "field") != bool(self.partition_field_name):
-            raise ValueError("`partitioner: field` and `partition.field.name` need each other")
+            raise ValueError("`partitioner: field` and `partition.field.name` require each other")
         is_free = self.partitioner == "time-based"
         if is_free and not (self.path_format and self.partition_duration_ms):
-            raise ValueError("`partitioner: time-based` needs `path.format` and `partition.duration.ms`")
+            raise ValueError("`partitioner: time-based` requires `path.format` and `partition.duration.ms`")
         if not is_free and (self.path_format or self.partition_duration_ms):
-            raise ValueError("`path.format` and `partition.duration.ms` are of `partitioner: time-based`")
+            raise ValueError("`path.format` and `partition.duration.ms` require `partitioner: time-based`")
         if is_free:
             translate_pattern(str(self.path_format), self.locale)
         return self
 
     @model_validator(mode="after")
-    def _check_what_is_stored(self) -> S3SinkConfig:
+    def _check_stored_parts(self) -> S3SinkConfig:
         if self.null_values == "write" and not self.store_keys:
-            raise ValueError("`behavior.on.null.values: write` writes keys, and needs `store.kafka.keys: true`")
+            raise ValueError("`behavior.on.null.values: write` requires `store.kafka.keys: true`")
         is_in_row = self.partitioner == "field" or (self.needs_time and self.timestamp_extractor == "RecordField")
         if self.format == "bytes" and is_in_row:
-            raise ValueError("bytes have no columns: with `format: bytes` records cannot be placed by one")
+            raise ValueError("`format: bytes` has no columns to partition by")
         for name in ("topics_dir", "tombstone_partition"):
             if any(part in ("", ".", "..") or part.startswith("_") for part in getattr(self, name).split("/")):
                 raise ValueError(
-                    f"`{self.__class__.model_fields[name].alias}` is a folder: names without a leading `_`, and `/`"
+                    f"`{self.__class__.model_fields[name].alias}` is not a folder path: its names must not be empty or start with `_`"
                 )
         return self
 
@@ -159,18 +160,20 @@ class S3SinkConfig(SinkConfig):
         if self.sync is None:
             return self
         if self.format == "bytes":
-            raise ValueError("`sync` describes columns, and `format: bytes` has none")
+            raise ValueError("`sync` requires columns, and `format: bytes` has none")
         if self.store_keys or self.store_headers:
             raise ValueError(
-                "with `sync` readers take all objects of a folder for rows: leave out `store.kafka.keys` and `store.kafka.headers`"
+                "with `sync`, readers read all objects of a folder as rows: remove `store.kafka.keys` and `store.kafka.headers`"
             )
         if wrong := [name for name in self.partition_names if not re.fullmatch(r"\w+", name)]:
-            raise ValueError(f"with `sync` a part of a path is `name=value`, and {wrong[0]!r} is no name of a column")
+            raise ValueError(
+                f"with `sync`, each folder of a path is `name=value`, and {wrong[0]!r} is not a column name"
+            )
         return self
 
     @property
     def partition_names(self) -> tuple[str, ...]:
-        """The names of the folders of a partition: ``year`` of ``year=2015``; where one has none, the folder as it is."""
+        """Names of the partition folders: ``year`` of ``year=2015``; a folder without ``=`` as it is."""
         if self.partitioner == "default":
             return ("partition",)
         pattern = _PERIODS[self.partitioner][0] if self.partitioner in _PERIODS else self.path_format
@@ -178,7 +181,7 @@ class S3SinkConfig(SinkConfig):
 
     @property
     def path_pattern(self) -> tuple[str, int] | None:
-        """A pattern of Java's for the paths of times, and the milliseconds that they are rounded to; None where no time is in them."""
+        """Java pattern of the paths, and the milliseconds that timestamps are rounded to; None for paths without a timestamp."""
         if self.partitioner in _PERIODS:
             text, duration = _PERIODS[self.partitioner]
         elif self.path_format and self.partition_duration_ms:
@@ -189,5 +192,5 @@ class S3SinkConfig(SinkConfig):
 
     @property
     def needs_time(self) -> bool:
-        """Whether the time of each record decides where it lies."""
+        """Whether the timestamp of each record decides about its object."""
         return self.path_pattern is not None or self.rotate_interval_ms > 0

@@ -1,8 +1,8 @@
-"""The sink ``s3``: records as objects, exactly once.
+"""Sink ``s3``: records as objects, exactly once.
 
-A batch's rows are staged first. Those of complete objects are then written as whole files beside the topics. With the state, which
-is replaced in one step, the batch is taken: it says which files are to be moved to their places, and which rows wait. Whatever is
-interrupted after that is done before anything else.
+A batch is applied in four steps. Its rows are staged. The rows of complete objects are written to files in a work folder. The state is
+replaced in one step: it names the files to move and the pending rows. The files are moved to the topics. After a crash the next call
+moves the remaining files first.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from urllib.parse import quote, unquote
 from headrace.sdk import Batch, Capabilities, ConfigError, DataError, HeadraceError, Plugin, Sink, Table, WriteResult
 from headrace.sdk.error_text import full_text
 from headrace.sdk.storage import Folder
+from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
 from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
 from headrace_sinks.s3.object_state import Staged, State, TopicPartition
 from headrace_sinks.s3.objects import OBJECTS, STAGED, move_objects, write_objects
 from headrace_sinks.s3.objects_table import ObjectsTable, find_columns
-from headrace_sinks.s3.pending_records import REFUSAL, describe_records, describe_schema, list_columns
-from headrace_sinks.s3.rotation import Span, close, is_due, next_rotation, rotate, span_of
+from headrace_sinks.s3.pending_records import REJECTION, describe_records, describe_schema, list_columns
+from headrace_sinks.s3.rotation import Span, close, find_next_rotation, is_due, rotate, to_span
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Beside the topics, where readers do not look.
+#: Hidden work folder next to the topics.
 _WORK, _TABLE = "_headrace", "table-"
-#: A table's work is for one thread at a time: rows may come while the clock says that objects are complete.
+#: Locks by work folder: a batch may arrive during a scheduled rotation of the same table.
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -48,16 +49,11 @@ class S3Sink(Sink):
         "3.5": ("org.apache.spark:spark-avro_2.12:3.5.7",),
         "4.0": ("org.apache.spark:spark-avro_2.13:4.0.0",),
     }
-    # Databases hold dates before 1582, which Spark 3 refuses to write or read, lest Spark 2 were to do the other.
-    sql_conf: ClassVar[Mapping[str, str]] = {
-        f"spark.sql.{values}RebaseModeIn{direction}": "CORRECTED"
-        for values in ("parquet.datetime", "parquet.int96", "avro.datetime")
-        for direction in ("Write", "Read")
-    }
+    sql_conf = ANCIENT_DATES
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        #: Table → objects that are in their places, and that a catalog may not know.
+        #: Table → objects that are moved and not yet registered with the catalog.
         self._unregistered: dict[str, list[str]] = {}
 
     def parts(self) -> Sequence[Plugin]:
@@ -77,8 +73,8 @@ class S3Sink(Sink):
             if state.has(batch.id):
                 self._register(rows.sparkSession, table.name, state, moved)
                 return WriteResult(skipped=True)
-            spans = self._take(rows, batch, work, state)
-            if "/" in batch.pipeline:  # dead letters that are read again, after which no record completes an object
+            spans = self._stage(rows, batch, work, state)
+            if "/" in batch.pipeline:  # a replay of dead letters: no later record completes its objects
                 spans += self._close(state, lambda _: True)
             if self.config.sync:
                 find_columns([*self._read_states(rows.sparkSession, table.name), state], self.config)
@@ -99,13 +95,13 @@ class S3Sink(Sink):
                 if spans:
                     moved += self._commit(spark, work, f"clock-{now}", spans, state)
                 self._register(spark, unquote(name.removeprefix(_TABLE)), state, moved)
-        due = next_rotation(now, self.config)
+        due = find_next_rotation(now, self.config)
         return None if due is None else max(0.05, (due - now) / 1000)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink s3, path {self.config.path}"
         if as_of is not None:
-            raise ConfigError("objects have no older versions", where=where, fix="leave out --as-of")
+            raise ConfigError("the sink s3 keeps no older versions", where=where, fix="leave out --as-of")
         states = self._read_states(spark, table.name)
         if not states:
             raise ConfigError(
@@ -114,14 +110,14 @@ class S3Sink(Sink):
         return read_objects(spark, states, self.config)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
-        _, mark, rest = full_text(error).partition(REFUSAL[0])
+        _, mark, rest = full_text(error).partition(REJECTION[0])
         if not mark:
             return None
-        fix = "mend the record where it is made, or choose another option"
-        return DataError(rest.partition(REFUSAL[1])[0], where="sink s3", fix=fix)
+        fix = "fix the record in the source, or change the option"
+        return DataError(rest.partition(REJECTION[1])[0], where="sink s3", fix=fix)
 
-    def _take(self, rows: DataFrame, batch: Batch, work: Folder, state: State) -> list[Span]:
-        """Stages a batch's rows, and notes in the state what waits from now on; returns what is complete."""
+    def _stage(self, rows: DataFrame, batch: Batch, work: Folder, state: State) -> list[Span]:
+        """Stage a batch's rows, add the pending records to the state, and return the complete spans."""
         config, now, name = self.config, self._now(), str(batch.id)
         records = describe_records(rows, config)
         path = f"{work.path}/{STAGED}/{name}"
@@ -142,16 +138,16 @@ class S3Sink(Sink):
 
     @staticmethod
     def _close(state: State, is_complete: Callable[[TopicPartition], bool]) -> list[Span]:
-        """Closes what waits where that is complete; the spans of it."""
+        """Close the partitions whose pending records are complete, and return their spans."""
         spans = []
         for key, partition in state.partitions.items():
             if partition.count and is_complete(partition):
-                spans.append(span_of(partition))
+                spans.append(to_span(partition))
                 state.partitions[key] = close(partition)
         return spans
 
     def _commit(self, spark: SparkSession, work: Folder, name: str, spans: list[Span], state: State) -> list[str]:
-        """Writes complete objects, takes the batch with the state, and moves them; where to."""
+        """Write complete objects, replace the state, and move the objects; return their targets."""
         if spans:
             state.moves = write_objects(spark, work, name, spans, state, self.config)
         state.forget_staged()
@@ -159,7 +155,7 @@ class S3Sink(Sink):
         return self._finish(spark, work, state)
 
     def _finish(self, spark: SparkSession, work: Folder, state: State) -> list[str]:
-        """Does what is left of what the state says, after a crash, too; the objects that it brought to their places."""
+        """Move the files that the state names, also after a crash, and return their targets."""
         moved = [target for _, target in state.moves]
         if moved:
             move_objects(work, Folder(spark, self.config.path), state.moves)
@@ -173,7 +169,7 @@ class S3Sink(Sink):
         return moved
 
     def _register(self, spark: SparkSession, table: str, state: State, moved: Sequence[str]) -> None:
-        """Has a catalog know the table with objects that are new; with those, too, that it refused before."""
+        """Register the table and new objects with a catalog, with the objects that it rejected before."""
         if self.config.sync and state.topics:
             new = self._unregistered.setdefault(table, [])
             new += moved
@@ -182,9 +178,9 @@ class S3Sink(Sink):
             new.clear()
 
     def _read_states(self, spark: SparkSession, table: str) -> list[State]:
-        """Of all pipelines that wrote a table, and of replays."""
+        """Read the states of all pipelines and replays that wrote a table."""
         root = Folder(spark, f"{self.config.path.rstrip('/')}/{_WORK}")
-        states = [State.read(root.folder(f"{one}/{_folder_name(table)}")) for one in root.names()]
+        states = [State.read(root.folder(f"{pipeline}/{_folder_name(table)}")) for pipeline in root.names()]
         return [state for state in states if state.batches]
 
     def _work(self, spark: SparkSession, pipeline: str, table: str) -> Folder:
@@ -197,5 +193,5 @@ class S3Sink(Sink):
 
 
 def _folder_name(table: str) -> str:
-    """The name of a table's folder; one that begins with an underscore would not be seen."""
+    """Return the name of a table's work folder. `Folder.names` hides names with a leading underscore."""
     return _TABLE + quote(table, safe="")

@@ -1,15 +1,20 @@
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint demo live torture soak clean
+.PHONY: help test test-all quick lint demo live torture soak clean
 
 VENV := .venv
 TOX := $(VENV)/bin/tox
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
-help:  ## what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help:  ## the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0; at the end, how long each part took
-	@envs=test; \
+test: $(TOX)  ## lint, then a test of every promise (docs/test-tiers.md) on Spark 3.5, within 25 minutes on two cores; at the end, the time of each part
+	@rm -f .tox/times-*.json .tox/result.json; \
+	$(TOX) run -e test --result-json .tox/result.json; code=$$?; \
+	$(VENV)/bin/python .ci/times.py .tox; exit $$code
+
+test-all: $(TOX)  ## lint, then the whole suite on Spark 3.5, and a part of it on Spark 4.0
+	@envs=test-all; \
 	if $(JAVA) --list-modules 2>/dev/null | grep -q '^jdk.incubator.vector'; then envs=$$envs,spark40; \
 	else echo "SPARK 4.0 IS LEFT OUT: it needs a whole JDK, 17 or 21, in JAVA_HOME or on the PATH" >&2; fi; \
 	rm -f .tox/times-*.json .tox/result.json; \
@@ -28,12 +33,12 @@ demo: $(VENV)/.installed  ## a real run on this machine: change events in, lakeh
 live: $(VENV)/.installed-test  ## a live database on this machine: PostgreSQL, Debezium and Kafka, into lakehouse tables
 	$(VENV)/bin/headrace live
 
-torture: $(VENV)/.installed-test  ## the hard test, hours: histories by the hundred, 100 kills and every server killed under load, every row compared
+torture: $(VENV)/.installed-test  ## hours: hundreds of histories, 100 kills, and every server killed under load; every row is compared
 	HEADRACE_HISTORIES=330 $(VENV)/bin/python -m pytest --dist load tests/core/upsert/test_histories.py
 	HEADRACE_HISTORIES=100 $(VENV)/bin/python -m pytest --dist load tests/core/engine/test_world_histories.py
 	$(VENV)/bin/python -m benchmarks.torture --work .torture --kills 100
 
-soak: $(VENV)/.installed-test  ## hours: 10,000 commits into Iceberg and Hudi with maintenance on and 50 kills, every row compared a thousand commits apart
+soak: $(VENV)/.installed-test  ## hours: 10,000 commits into Iceberg and Hudi with maintenance on and 50 kills, every row is compared after each thousand commits
 	$(VENV)/bin/python -m benchmarks.soak --work .soak
 
 .PHONY: dev hooks
@@ -42,7 +47,7 @@ dev: $(VENV)/.installed-dev  ## an editable install with the tools of tests and 
 hooks: $(VENV)/.installed-dev  ## every git hook on every file: what lint checks, and spelling
 	$(VENV)/bin/pre-commit run --all-files
 
-clean:  ## remove what the other targets made (the jars under ~/.cache/headrace stay)
+clean:  ## remove the files of the other targets (the jars under ~/.cache/headrace stay)
 	rm -rf $(VENV) .tox .torture .soak build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
 	find . -name __pycache__ -prune -exec rm -rf {} +
@@ -72,7 +77,7 @@ $(VENV)/.installed-test: setup.cfg core/headrace/__init__.py | $(VENV)/bin/pytho
 # tox.ini pins the tools; pip reads the pins from there. Git is absent where the sources come from an archive.
 $(VENV)/.installed-dev: setup.cfg tox.ini core/headrace/__init__.py | $(TOX)
 	@echo "installing headrace, its test requirements and the linters into $(VENV) (once: about 600 MB)"
-	$(VENV)/bin/python -m pip install --quiet -e '.[spark,aws,test]'
+	$(VENV)/bin/python -m pip install --quiet -e plugins/stack -e '.[spark,aws,test]'
 	$(TOX) config -q -e lint,hooks -k deps | sed -n 's/^  *//p' | sort -u > $(VENV)/dev-requirements.txt
 	$(VENV)/bin/python -m pip install --quiet -r $(VENV)/dev-requirements.txt
 	if git rev-parse --git-dir >/dev/null 2>&1; then $(VENV)/bin/pre-commit install; fi

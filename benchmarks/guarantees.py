@@ -25,6 +25,7 @@ from headrace import Pipeline
 from headrace.sdk.positions import position
 from headrace.upsert import unavailable
 from headrace_sinks.iceberg import iceberg_sink as iceberg
+from headrace_sinks.iceberg.table_handle import TableHandle
 from headrace_sources.dialects import debezium
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _no_mark() -> Iterator[None]:
     """A table does not know which batches it has."""
     with (
         patch.object(iceberg, "commit_with_mark", lambda _spark, _batch, work: work()),
-        patch.object(iceberg, "is_applied", lambda _java, _batch: False),
+        patch.object(TableHandle, "is_applied", lambda _handle, _batch: False),
     ):
         yield
 

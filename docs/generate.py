@@ -1,9 +1,9 @@
-"""Writes docs/options.md, docs/capabilities.md, docs/contracts/ and tables of the README and docs/readers.md from all that headrace brings.
+"""Generator of docs/options.md, docs/capabilities.md, docs/contracts/ and tables of README.md and docs/readers.md.
 
 ::
 
-    python docs/generate.py            # writes them
-    python docs/generate.py --check    # fails when one is not what would be written
+    python docs/generate.py            # write the pages
+    python docs/generate.py --check    # fail if a page is outdated
 """  # noqa: INP001 - a script
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from headrace.config.capabilities import CAPABILITIES, CONNECT, list_lines
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import PipelineConfig, TableRule
 from headrace.config.option_docs import list_inner_models, list_options
+from headrace.registry.plugin_registry import registry
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import registry
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -37,26 +37,26 @@ KINDS = {
     "catalog": "Catalogs",
 }
 HEAD = """\
-# All options
+# Options reference
 
-Made by `python docs/generate.py` from the models that check a pipeline file; edit those. `headrace schema` prints the same
-as JSON Schema, with the options of every plugin that is installed on your machine.
+`python docs/generate.py` generates this page from the models that validate pipeline files; edit the models instead.
+`headrace schema` prints the options as JSON Schema, including those of all plugins installed on your machine.
 
-A key that is not listed, and that no pattern under *passed on* matches, is refused with its line. What is passed on keeps
-its own name and meaning: Spark's, Hudi's or Iceberg's documentation has it. Every value may be a reference such as
-`${env:NAME}`.
+An unknown key is rejected with its line number, unless it matches a pattern under *Passed on*. Such a key is passed on
+unchanged; see the documentation of Spark, Hudi or Iceberg. Every value may be a reference such as `${env:NAME}`.
 """
 
 CAPABILITIES_HEAD = """\
-# What each plugin can do
+# Plugin capabilities
 
-Made by `python docs/generate.py` from the plugins themselves: from what they claim, which the [kits](plugins.md) test, and from what they bring.
-`headrace plugins` says the same of every plugin that is installed on your machine, and `headrace plugins NAME` has its options.
+`python docs/generate.py` generates this page from the capabilities that plugins declare, which the
+[conformance kits](plugins.md#6-tests) test, and from the methods that they implement. `headrace plugins` lists the
+capabilities of all plugins installed on your machine, and `headrace plugins NAME` shows the options of a plugin.
 """
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Each page and what is on it."""
+    """Yield each page and its content."""
     yield DOCS / "options.md", options_page()
     yield DOCS / "capabilities.md", capability_page()
     yield README, readme()
@@ -66,8 +66,8 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def options_page() -> str:
-    """All options."""
-    parts = [HEAD, "## The pipeline file", *_table(PipelineConfig), "## A rule of `tables:`", *_table(TableRule)]
+    """Return the options reference."""
+    parts = [HEAD, "## Pipeline file", *_table(PipelineConfig), "## Rules under `tables:`", *_table(TableRule)]
     parts += ["## Maintenance", *_table(Maintenance)]
     for kind, title in KINDS.items():
         parts.append(f"## {title}")
@@ -77,7 +77,7 @@ def options_page() -> str:
 
 
 def _own(kind: str) -> Iterator[tuple[str, type[Plugin]]]:
-    """Plugins of this distribution, in the order of their names; whoever has others installed gets the same page."""
+    """Yield the plugins of this distribution by name, so that other installed plugins do not change the page."""
     for item in registry().registrations():
         if item.kind == kind and item.distribution.split(" ")[0] == "headrace":
             yield item.name, registry().get(kind, item.name)
@@ -111,7 +111,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def capability_page() -> str:
-    """What each plugin can do, a table for each kind, and below it what that means."""
+    """Return the page of capabilities: a table for each kind of plugin, and the meaning of its columns."""
     parts = [CAPABILITIES_HEAD]
     for kind, capabilities in CAPABILITIES.items():
         meanings = [f"- {capability.name}: {capability.meaning}" for capability in capabilities]
@@ -120,7 +120,7 @@ def capability_page() -> str:
 
 
 def capability_table(kind: str) -> str:
-    """The plugins of a kind, and what each of them can do."""
+    """Return a table with the plugins of a kind and their capabilities."""
     capabilities = [*CAPABILITIES[kind], CONNECT]
     plugins = list(_own(kind))
     capabilities = [one for one in capabilities if any(one.has(plugin) for _, plugin in plugins)]
@@ -133,7 +133,7 @@ def capability_table(kind: str) -> str:
 
 
 def readme() -> str:
-    """The README with the table of sinks between its marks."""
+    """Return README.md with the table of sinks between its marks."""
     text = README.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -141,7 +141,7 @@ def readme() -> str:
 
 
 def readers_page() -> str:
-    """The page of readers with its tables between their marks."""
+    """Return docs/readers.md with its tables between their marks."""
     text = (DOCS / "readers.md").read_text(encoding="utf-8")
     for name in TABLES:
         before, begin, rest = text.partition(f"<!-- made by docs/generate.py: {name} -->")
@@ -151,14 +151,14 @@ def readers_page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the pages, or says which are old."""
+    """Write the pages, or report outdated pages."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: python docs/generate.py [--check]\n")
         return 2
     old = [(file, text) for file, text in pages() if not file.is_file() or file.read_text(encoding="utf-8") != text]
     for file, text in old:
         if arguments == ["--check"]:
-            sys.stderr.write(f"{file.name} is not what the code says: run `python docs/generate.py`\n")
+            sys.stderr.write(f"{file.name} is outdated: run `python docs/generate.py`\n")
         else:
             file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.rooms import ByRoom, Times
+from tests.support.rooms import FilesAndGroups, Times, add_groups, sort_longest_first
 from tests.support.spark_conf import INTERPRETED
+
+from headrace_stack.servers.kafka import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
+
+# One server of each kind for all tests of a process.
+pytest_plugins = ["headrace_stack.fixtures"]
 
 # A loaded machine is slow, and no test is about that.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,28 +31,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByRoom | None:
-    return ByRoom(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesAndGroups | None:
+    return FilesAndGroups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
-@pytest.hookimpl(tryfirst=True)
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What has not begun by a machine's deadline is left out, and the summary says so: a part is better than no answer."""
-    deadline = os.environ.get("HEADRACE_TEST_DEADLINE")
-    if deadline and time.time() > float(deadline):
-        pytest.skip("the machine is too slow: the time for tests is over (HEADRACE_TEST_DEADLINE)")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What a kit asks of every plugin has no Spark in it. Files with long tests come first: one that begins when all others are
-    done keeps everybody waiting.
-    """
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Group tests before xdist reads the groups, and sort those that are left once pytest has deselected the others."""
     for item in items:
+        # A kit's tests of every plugin run no Spark.
         if isinstance(item, pytest.Function) and item.function.__qualname__.startswith("PluginConformance."):
             item.add_marker(pytest.mark.one_spark)
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    add_groups(items)
+    yield
+    sort_longest_first(items)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """Return the broker of all tests of this process: with SASL, and for records of up to 60 MB."""
+    size = str(60 * 1024 * 1024)
+    with Kafka(sasl=True, config={"message.max.bytes": size, "replica.fetch.max.bytes": size}) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.lazy_exports import lazy_exports
+from headrace.sdk import plugin_lookup
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.config.settings import Settings
-    from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
-    from headrace.pipeline import Pipeline
-    from headrace.progress.summary import Summary
-    from headrace.sdk.hookspecs import hookimpl
+    from headrace.config.settings import Settings as Settings
+    from headrace.errors import (
+        ConfigError as ConfigError,
+        DataError as DataError,
+        FatalError as FatalError,
+        HeadraceError as HeadraceError,
+        PluginError as PluginError,
+        RetriableError as RetriableError,
+    )
+    from headrace.pipeline import Pipeline as Pipeline
+    from headrace.progress.summary import Summary as Summary
+    from headrace.sdk.hookspecs import hookimpl as hookimpl
 
 #: The only place that defines the version. It must be a literal: setup.cfg then reads it without importing headrace.
 __version__ = "0.1.0"
 
-__all__ = [
-    "ConfigError",
-    "DataError",
-    "FatalError",
-    "HeadraceError",
-    "Pipeline",
-    "PluginError",
-    "RetriableError",
-    "Settings",
-    "Summary",
-    "hookimpl",
-    "read",
-    "session",
-]
-
 # Imported on first use: `headrace --help` needs neither pydantic nor Spark.
-_HOME = {
-    "Pipeline": "headrace.pipeline",
-    "Settings": "headrace.config.settings",
-    "Summary": "headrace.progress.summary",
-    "hookimpl": "headrace.sdk.hookspecs",
-    **dict.fromkeys(
-        ("ConfigError", "DataError", "FatalError", "HeadraceError", "PluginError", "RetriableError"), "headrace.errors"
-    ),
-}
+__getattr__, __dir__ = lazy_exports(__name__)
+plugin_lookup.connect(lambda: import_module("headrace.registry.plugin_registry").registry())
 
 
 def session(pipeline: Pipeline) -> SparkSession:
@@ -63,9 +51,3 @@ def read(
     ``as_of``: a timestamp or a version; ``sink``: which one, when there are several; ``own_columns``: headrace's too.
     """
     return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

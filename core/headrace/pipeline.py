@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.checkpoint.epochs import Epoch
-from headrace.checkpoint.layout import Checkpoint, next_batch
+from headrace.checkpoint.layout import Checkpoint, CheckpointFolders
+from headrace.checkpoint.light_reader import open_without_spark, read_history, read_status
 from headrace.cluster.session import build_submitted_session, is_submitted
 from headrace.config.addresses import find_file_systems
-from headrace.config.arguments import check_object, check_objects
+from headrace.config.arguments import check_arguments
 from headrace.config.loader import build
 from headrace.config.model import NO_FORMAT, TableRule
 from headrace.config.redaction import Redaction
 from headrace.config.renewal import Renewal
 from headrace.config.settings import Settings
 from headrace.config.yaml_document import Document, load
-from headrace.dead_letters import file_store
+from headrace.dead_letters.store import TABLE, open_stores, read_all
 from headrace.dead_letters.table_store import choose_dead_letter_table
-from headrace.engine.batch.maintainer import Maintained, MeasuredTable, Report, find_tables, maintain, measure
+from headrace.engine.batch.maintenance import Maintained, MeasuredTable, Report, find_tables, maintain, measure
 from headrace.engine.commands import preflight
 from headrace.engine.commands.preflight import CheckItem
+from headrace.engine.commands.replay import ReplayResult, replay
 from headrace.engine.commands.resync import Resync, resync
 from headrace.engine.plan.dialect_choice import choose_dialects
-from headrace.engine.plan.error_translation import redacted_errors, translate
+from headrace.engine.plan.error_translation import (
+    SparkDiedError,
+    redacted_errors,
+    spark_died,
+    translate,
+)
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.run.current_plan import CurrentPlan
 from headrace.engine.run.query import Query, RunOptions
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.run.start import start
 from headrace.engine.write.table_plan import check_capabilities
-from headrace.errors import ConfigError, LoginError
+from headrace.errors import ConfigError, HeadraceError, LoginError
 from headrace.progress.model import BatchProgress
+from headrace.progress.status import CheckpointStatus
 from headrace.progress.summary import Summary
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.reporter import Reporter
 from headrace.runtime.session.session_builder import build_session, spark_version
 from headrace.runtime.session.session_check import check_session
@@ -42,7 +53,6 @@ from headrace.sdk.config import option_text
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.format import Format
 from headrace.sdk.interval import seconds_of
-from headrace.sdk.plugins import registry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
@@ -55,6 +65,22 @@ from headrace.suggestions import did_you_mean
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.sdk.file_system import TextFolder
+
+__all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError", "spark_died"]
+
+#: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
+DEAD_LETTERS = TABLE
+#: Types of the arguments that Python does not check, and of the items of lists.
+_ARGUMENTS = {
+    "name": str,
+    "source": Source,
+    "checkpoint": str,
+    "spark": Mapping,
+    "settings": Settings,
+    "value": Format,
+}
+_LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
 #: Continuous mode looks for new data this often when the pipeline says nothing.
 DEFAULT_TRIGGER = "500 milliseconds"
 
@@ -86,7 +112,9 @@ class Pipeline:
     renewal: Renewal | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._check_arguments()
+        check_arguments(vars(self), _ARGUMENTS, _LISTS)
+        if self.key != NO_FORMAT:
+            check_arguments(vars(self), {"key": Format})
         if not self.sinks:
             raise ConfigError("the pipeline has no sink", fix="give it at least one")
         if self.source.yields_records and self.value is None:
@@ -118,29 +146,15 @@ class Pipeline:
             renewal=self.renewal,
         )
         said = [self.checkpoint, plan.spark_conf, *(plugin.config for plugin in plan.plugins)]
-        self.plan = replace(plan, file_systems=find_file_systems(registry(), *said))
+        self.current_plan = CurrentPlan(replace(plan, file_systems=find_file_systems(registry(), *said)))
         for _, secret in [*find_secrets(spark), *(s for p in self.plan.plugins for s in p.config.secrets())]:
             self.redact.add(secret)
         self._read_sessions: Sessions | None = None
 
-    def _check_arguments(self) -> None:
-        """Python looks at no types by itself: what is wrong is said before anything is asked of a plugin."""
-        kinds: dict[str, type] = {
-            "name": str,
-            "source": Source,
-            "checkpoint": str,
-            "spark": Mapping,
-            "settings": Settings,
-        }
-        for name, kind in kinds.items():
-            check_object(name, getattr(self, name), kind)
-        if self.value is not None:
-            check_object("value", self.value, Format)
-        if self.key is not None and self.key != NO_FORMAT:
-            check_object("key", self.key, Format)
-        lists: dict[str, type] = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
-        for name, kind in lists.items():
-            check_objects(name, getattr(self, name), kind)
+    @property
+    def plan(self) -> Plan:
+        """The pipeline with its plugins built, with the newest credentials."""
+        return self.current_plan.plan
 
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
@@ -164,8 +178,8 @@ class Pipeline:
             spark = self._session(spark)
             items.append(CheckItem("session", f"Spark {spark.version}, {spark.sparkContext.master}"))
             session = self._check_plugins(spark)
-            folder = Folder(spark, self.checkpoint)
-            warnings = find_warnings(self.plan, folder, next_batch(folder), remember=False)
+            folders = CheckpointFolders(Folder(spark, self.checkpoint))
+            warnings = find_warnings(self.plan, folders.folder, folders.next_batch, remember=False)
             items += [CheckItem("warning", text) for text in warnings]
             items += preflight.try_connections(self.plan, session) if connect else ()
             items += preflight.plan_columns(self.plan, session)
@@ -223,7 +237,7 @@ class Pipeline:
         spark: SparkSession | None = None,
     ) -> DataFrame:
         """A table as a reader sees it. ``own_columns``: headrace's and the table format's too."""
-        if table == file_store.TABLE:
+        if table == DEAD_LETTERS:
             dead_letters = self.read_dead_letters(spark)
             if dead_letters is None:
                 raise ConfigError("there are no dead letters", where=f"checkpoint {self.checkpoint}")
@@ -252,9 +266,13 @@ class Pipeline:
         """The records that could not become a row; None when there are none."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            folder = Folder(spark, self.checkpoint).folder("dead_letters")
-            letters = file_store.read(self._session_for_reads(spark), folder, self.plan.dead_letter_table)
+            folder = CheckpointFolders(Folder(spark, self.checkpoint)).dead_letters
+            letters = read_all(open_stores(self.plan.dead_letter_table, folder), self._session_for_reads(spark))
             return None if letters is None else move_to_session(letters, spark)
+
+    def _require_checkpoint(self, spark: SparkSession) -> None:
+        if not Folder(spark, self.checkpoint).exists():
+            raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
 
     def _session_for_reads(self, spark: SparkSession) -> SparkSession:
         """A session of headrace's own, kept: a table format sets on it what the caller need not have, and catalogs connect once."""
@@ -269,12 +287,7 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            if not Folder(spark, self.checkpoint).exists():
-                raise ConfigError(
-                    "nothing was read yet, so no change is older than another",
-                    where=f"checkpoint {self.checkpoint}",
-                    fix="run the pipeline",
-                )
+            self._require_checkpoint(spark)
             checkpoint = Checkpoint(spark, self.checkpoint, self.name)
             return checkpoint.epochs.add(checkpoint.next_batch, reason)
 
@@ -286,15 +299,47 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            if not Folder(spark, self.checkpoint).exists():
-                raise ConfigError("nothing was read yet", where=f"checkpoint {self.checkpoint}", fix="run the pipeline")
+            self._require_checkpoint(spark)
             return resync(self.plan, spark, table, now=now)
+
+    def replay(
+        self, *, reason: str | None = None, table: str | None = None, spark: SparkSession | None = None
+    ) -> Iterator[ReplayResult]:
+        """Apply dead letters again, those of one reason or table, or all; yield the result of each table and batch.
+
+        Stop the pipeline before. Rows are applied in the order of their positions, and at most once.
+        """
+        with redacted_errors(self.plan):
+            yield from replay(self.plan, self._session(spark), reason=reason, table=table)
+
+    def history(self, spark: SparkSession | None = None) -> list[BatchProgress]:
+        """Return the progress of the last 100 batches, oldest first. Spark starts only when nothing else can read the checkpoint."""
+        with redacted_errors(self.plan):
+            return read_history(self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}")
+
+    def status(self, spark: SparkSession | None = None) -> CheckpointStatus:
+        """Return lag, latency and failure of each table, from the checkpoint. A run may be active. Spark starts as for ``history``."""
+        with redacted_errors(self.plan):
+            reader, where = self._checkpoint_reader(spark), f"checkpoint {self.checkpoint}"
+            return read_status(reader, where, self.name, [sink.name for sink in self.sinks])
+
+    @property
+    def needs_spark_for_status(self) -> bool:
+        """Whether ``history`` and ``status`` need a Spark session: only Hadoop can read the checkpoint's address."""
+        with redacted_errors(self.plan):
+            return self._open_without_spark() is None
+
+    def _open_without_spark(self) -> TextFolder | None:
+        return open_without_spark(self.checkpoint, self.plan.spark_conf, self.plan.file_systems)
+
+    def _checkpoint_reader(self, spark: SparkSession | None) -> TextFolder:
+        return self._open_without_spark() or Folder(self._session(spark), self.checkpoint)
 
     def measure(self, spark: SparkSession | None = None) -> list[MeasuredTable]:
         """The tables that it has written, in each sink that can tell their size."""
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            return list(measure(self.plan, spark, find_tables(Folder(spark, self.checkpoint))))
+            return list(measure(self.plan, spark, find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))))
 
     def maintain(
         self, tables: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
@@ -305,7 +350,7 @@ class Pipeline:
         """
         with redacted_errors(self.plan):
             spark = self._session(spark)
-            known = find_tables(Folder(spark, self.checkpoint))
+            known = find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))
             for table in tables:
                 if table not in known:
                     raise ConfigError(f"was never written: {table}", fix=did_you_mean(table, known))
@@ -314,18 +359,18 @@ class Pipeline:
     def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:
         with redacted_errors(self.plan):
             check_capabilities(self.plan)
-            spark = self._session(spark)
+            spark, used = self._session(spark), self.plan
             try:
                 return self._begin(spark, options)
             except LoginError:
-                if not self.plan.renew(spark):  # it may be hours since it was built
+                if not self.current_plan.rotate(used, spark):  # The pipeline may have been built hours ago.
                     raise
                 return self._begin(spark, options)
 
     def _begin(self, spark: SparkSession, options: RunOptions) -> Query:
         session = self._check_plugins(spark)
         names_checked = preflight.find_names(self.plan, session)
-        return start(self.plan, spark, replace(options, names_checked=names_checked))
+        return start(self.current_plan, spark, replace(options, names_checked=names_checked))
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
         spark_version()
@@ -343,3 +388,18 @@ class Pipeline:
         for plugin in self.plan.plugins:
             plugin.check(session)
         return session
+
+
+def check_before_session(pipeline: Pipeline) -> None:
+    """Check what can be wrong without a Spark session."""
+    check_capabilities(pipeline.plan)
+
+
+def redact_errors_of(pipeline: Pipeline) -> AbstractContextManager[None]:
+    """Return a block from which no error shows a secret of the pipeline."""
+    return redacted_errors(pipeline.plan)
+
+
+def translate_error(pipeline: Pipeline, error: BaseException) -> HeadraceError:
+    """Return an error of Spark or of a plugin as one of headrace's."""
+    return translate(error, pipeline.plan)

@@ -1,8 +1,8 @@
-"""Records of an API that gives them page by page, on from a cursor.
+"""Source of records from an HTTP API with pages and a cursor.
 
-``GET URL?after=CURSOR&limit=N`` answers ``{"items": […], "next": CURSOR, "total": M}``: N records at most that come after the cursor
-(without one, the first), the cursor of the last of them, and how many records there are in all. What comes after a cursor has
-to be the same for ever, but for what is added at its end.
+``GET URL?after=CURSOR&limit=N`` returns ``{"items": […], "next": CURSOR, "total": M}``: at most N records after the
+cursor (without a cursor, the first ones), the cursor of the last of them, and the total number of records. The records
+after a cursor must never change, except that new records are added at the end.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from headrace.sdk import (
     RetriableError,
     Source,
     SourceContext,
-    full_text,
     hookimpl,
-    send,
 )
+from headrace.sdk.error_text import full_text
+from headrace.sdk.http import send
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-#: What a page may have, and how long it may take: seconds between two bytes, and in all.
+#: Limits of a page: its size, the seconds between two bytes, and the total seconds.
 MOST_BYTES, SILENCE, SECONDS = 64_000_000, 10, 60
-#: Answers that are none → what they mean, and what to do.
+#: Status of an error response → the class of headrace's error, its message, and the fix.
 STATUSES: Mapping[int, tuple[type[HeadraceError], str, str]] = {
     401: (LoginError, "the API does not take the token", "correct `token`"),
     403: (LoginError, "the token is not for these records", "let its owner read them, or give another `token`"),
@@ -50,45 +50,49 @@ STATUSES: Mapping[int, tuple[type[HeadraceError], str, str]] = {
     429: (RetriableError, "the API has had too many requests", "nothing is lost; ask for more at once by `page_size`"),
 }
 KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FatalError, LoginError, RetriableError)}
-#: An error of an executor's, as Spark tells it.
+#: An error of an executor in the text of a Spark error.
 TOLD = re.compile(r"headrace\.errors\.(\w+): (source http_source, \S+): (.+)\n\s*fix: (.+)")
 
 
 class HttpSourceConfig(Config):
-    """Which API, and how much of it is read at once."""
+    """Address of the API, and the sizes of batches and pages."""
 
-    #: Where the pages are.
     url: str = Field(pattern="^https?://")
-    #: The topic of the records, by which rules of `tables:` find them.
+    """Address of the pages."""
+
     topic: str
-    #: Sent as ``Authorization: Bearer …``.
+    """Topic of the records, for the rules under `tables:`."""
+
     token: SecretStr | None = None
-    #: Records of one batch at most.
+    """Sent as ``Authorization: Bearer …``."""
+
     limit: int = Field(default=10_000, ge=1)
-    #: Records of one page at most.
+    """Maximum number of records per batch."""
+
     page_size: int = Field(default=500, ge=1)
+    """Maximum number of records per page."""
 
 
 class Number(str):
-    """A number as it was written: Python's own have 17 digits after a point."""
+    """Number in its original notation: a Python float has at most 17 significant digits."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """What one answer has."""
+    """Content of one response."""
 
     items: list[Any]
-    #: The cursor of the last of them.
+    #: Cursor of the last item.
     next: str | None
-    #: How many records there are in all.
+    #: Total number of records.
     total: int
 
 
 @dataclass(frozen=True)
 class Api:
-    """What is asked, by the driver and by executors."""
+    """Client of the API, used on the driver and on executors."""
 
     url: str
     token: SecretStr | None
@@ -99,20 +103,20 @@ class Api:
         return f"source http_source, {self.url}"
 
     def read_pages(self, after: str | None, count: int) -> Iterator[Page]:
-        """Pages after a cursor: as many as have ``count`` records, or all."""
+        """Yield the pages after a cursor until they have ``count`` records, or until the last page."""
         while count > 0 and (page := self.ask(after, min(count, self.page_size))).items:
             yield page
             after, count = page.next, count - len(page.items)
 
     def ask(self, after: str | None, count: int) -> Page:
-        """One page. Errors say whose they are to repair."""
+        """Request one page. The class of an error states who has to act."""
         query = urlencode({"limit": count} if after is None else {"after": after, "limit": count})
         request = Request(f"{self.url}{'&' if '?' in self.url else '?'}{query}")  # noqa: S310 - the model asks for http
         if self.token is not None:
             request.add_header("Authorization", f"Bearer {self.token.get_secret_value()}")
         try:
             answer = send(request, idle_timeout=SILENCE, timeout=SECONDS, max_bytes=MOST_BYTES)
-        except (OSError, HTTPException) as error:  # a page that is cut, too
+        except (OSError, HTTPException) as error:  # includes truncated pages
             what = f"no whole page came: {type(error).__name__}: {error}"
             raise RetriableError(what, where=self.where, fix="nothing is lost, and it is asked again") from None
         if answer.status != 200:
@@ -127,7 +131,7 @@ class Api:
             said = json.loads(body, parse_float=Number)
             page = Page(said["items"], said["next"], said["total"])
         except ValueError:
-            if body.lstrip().startswith(b"{"):  # where no length is told, a page may be cut without a word
+            if body.lstrip().startswith(b"{"):  # without a Content-Length, a page may be truncated unnoticed
                 raise RetriableError(
                     "a page ends too early", where=self.where, fix="nothing is lost, and it is asked again"
                 ) from None
@@ -144,7 +148,7 @@ class Api:
 class HttpSource(RangedSource):
     """``http_source: {url: "https://api/people", topic: shop.people, token: "${env:TOKEN}"}``.
 
-    An offset is a cursor, and how many records there are up to it.
+    An offset is a cursor and the number of records up to it.
     """
 
     name = "http_source"
@@ -154,7 +158,7 @@ class HttpSource(RangedSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        #: How many records there were when a run with `--available-now` began.
+        #: Number of records at the start of a run with `--available-now`.
         self._bound: int | None = None
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
@@ -167,7 +171,7 @@ class HttpSource(RangedSource):
         return {"after": None, "count": 0}
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
-        """Looks through the pages for the cursor at the end, and keeps nothing else of them."""
+        """Read the pages to find the cursor at the end of the batch, and discard the records."""
         most, end = limit or self.config.limit, dict(start)
         if self._bound is not None:
             most = min(most, self._bound - start["count"])
@@ -200,10 +204,10 @@ class HttpSource(RangedSource):
 
 
 def read_range(api: Api, start: Offset, end: Offset, batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: a batch of Arrow's for each page of a range, on an executor."""
+    """Yield an Arrow batch for each page of a range; runs on an executor, in ``mapInArrow``."""
     import pyarrow as pa
 
-    for _ in batches:  # there is one, of one row; a worker whose input is not read is not used again
+    for _ in batches:  # one batch with one row; Spark does not reuse a worker whose input was not read
         pass
     after, count = start["after"], start["count"]
     for page in api.read_pages(after, end["count"] - count):
@@ -216,7 +220,7 @@ def read_range(api: Api, start: Offset, end: Offset, batches: Iterable[Any]) -> 
 
 
 def write_json(value: Any) -> str:
-    """A value as JSON, with numbers as they came."""
+    """Return a value as JSON, with numbers in their original notation."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)}: {write_json(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
@@ -230,5 +234,5 @@ def _literal(text: str) -> str:
 
 @hookimpl
 def headrace_sources() -> dict[str, type[Source]]:
-    """Transports, by the name used under ``source:``."""
+    """Return the sources by the name used under ``source:``."""
     return {"http_source": HttpSource}

@@ -1,4 +1,4 @@
-"""Columns of another table, by a column of the row."""
+"""Transform that adds columns of another table, looked up by a column of the row."""
 
 from __future__ import annotations
 
@@ -9,50 +9,43 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from headrace.sdk import (
-    IMAGES,
-    Changes,
-    Config,
-    ConfigError,
-    DataError,
-    HeadraceError,
-    Transform,
-    changes as C,
-    find_missing_file,
-    full_text,
-    hookimpl,
-    is_under,
-    match_names,
-    quote_name,
-)
+from headrace.sdk import Changes, Config, ConfigError, DataError, HeadraceError, Transform, changes as C, hookimpl
+from headrace.sdk.changes import IMAGES
+from headrace.sdk.columns import match_names, quote_name
+from headrace.sdk.error_text import find_missing_file, full_text
+from headrace.sdk.storage import is_under
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-#: Columns of the join.
+#: Temporary columns of the join.
 KEY, FOUND = "_lookup_key", "_lookup_found"
 TWICE = "lookup: two of its rows have the key"
 
 
 class LookupConfig(Config):
-    """Which table, and what comes from it."""
+    """Table to read, and columns to add."""
 
-    #: Where the table is: a file or a folder that every executor can read.
     path: str
-    #: What its files are; of CSV the first line has the names.
+    """Location of the table: a file or a folder that every executor can read."""
+
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
-    #: The table's column by which its rows are found; each value is in one row at most.
+    """Format of its files. The first line of a CSV file has the column names."""
+
     key: str
-    #: The column whose value is looked for.
+    """Key column of the table; its values must be unique."""
+
     column: str
-    #: New columns, and the table's columns that they are from.
+    """Column of the row whose value is looked up."""
+
     columns: dict[str, str] = Field(min_length=1)
+    """New columns → the table's columns from which they are filled."""
 
 
 class Lookup(Transform):
     """``lookup: {path: /tables/countries, key: code, column: country, columns: {country_name: name}}``.
 
-    The table is read anew in each batch, and sent to every executor: it is a small one. What it has not is null.
+    The table is read again in each batch and sent to every executor, so it should be small. Missing values are null.
     """
 
     name = "lookup"
@@ -68,7 +61,7 @@ class Lookup(Transform):
         if spark is not None:
             try:
                 self._load(spark)
-            except Exception as error:  # noqa: BLE001 - of Spark's, or of its JVM
+            except Exception as error:  # noqa: BLE001 - raised by Spark or its JVM
                 raise self.explain(error) or error from None
 
     def explain(self, error: BaseException) -> HeadraceError | None:
@@ -101,7 +94,7 @@ class Lookup(Transform):
                 frame = self._join(frame, F.col(image).getField(name))
                 frame = frame.withColumn(image, self._extend(image, F.col(FOUND))).drop(KEY, FOUND)
         if _has_field(frame, C.UNAVAILABLE, name):
-            # A value that the event leaves out is as it was, and so is what was found by it.
+            # A value that the event leaves out has not changed, and neither have the columns looked up by it.
             is_unavailable = F.struct(*[F.col(C.UNAVAILABLE).getField(name).alias(new) for new in self.config.columns])
             frame = frame.withColumn(C.UNAVAILABLE, self._extend(C.UNAVAILABLE, is_unavailable))
         return replace(changes, frame=frame)
@@ -115,7 +108,7 @@ class Lookup(Transform):
         return table
 
     def _join(self, frame: DataFrame, value: Column) -> DataFrame:
-        """The rows, all of them and each once, with what the table has for their value."""
+        """Return all rows, each once, with the table's columns for their value."""
         from pyspark.sql import functions as F
 
         kind = frame.select(value).schema[0].dataType.simpleString()
@@ -131,7 +124,7 @@ class Lookup(Transform):
         return frame.join(F.broadcast(by_key.select(KEY, found.alias(FOUND))), value == F.col(KEY), "left")
 
     def _extend(self, struct: str, found: Column) -> Column:
-        """A struct with the new columns; null where it is null."""
+        """Return a struct with the new columns; null where the struct is null."""
         from pyspark.sql import functions as F
 
         column = F.col(struct)
@@ -146,5 +139,5 @@ def _has_field(frame: DataFrame, struct: str, name: str) -> bool:
 
 @hookimpl
 def headrace_transforms() -> dict[str, type[Transform]]:
-    """Transforms, by the name used under ``transforms:``."""
+    """Return the transforms by the name used under ``transforms:``."""
     return {"lookup": Lookup}

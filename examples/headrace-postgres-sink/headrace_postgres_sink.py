@@ -1,7 +1,7 @@
-"""Tables in PostgreSQL.
+"""Sink for tables in PostgreSQL.
 
-Executors copy a batch into a stage, a table of its own. One transaction takes it from there into the target and notes the batch:
-a run that is killed leaves a stage, which the next write removes, and no half of a batch.
+Executors copy a batch into a staging table. One transaction moves the rows from there into the target and records the
+batch. A run that is killed leaves at most a staging table, which the next write removes, and never a partial batch.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from headrace_postgres_types import (
 from pydantic import SecretStr
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
     Batch,
     Capabilities,
     ConfigError,
@@ -41,52 +39,55 @@ from headrace.sdk import (
     Table,
     TableMode,
     WriteResult,
-    full_text,
     hookimpl,
-    promote,
 )
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.error_text import full_text
+from headrace.sdk.schemas import promote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
 DRIVER = "org.postgresql.Driver"
-#: Which batches a schema's tables have, and what the stages are called.
+#: The table that records the batches of a schema's tables, and the prefix of staging tables.
 MARKS, STAGE = "_headrace_batches", "_headrace_stage"
-#: What PostgreSQL's driver says of a server that is away or busy; the last, of a part that Spark wrote a second time.
+#: Driver errors for an unreachable or busy server; the last one is for a partition that Spark wrote twice.
 AWAY = (
     r"Connection to \S+ refused|connection attempt failed|I/O error occurred|connection has been closed|terminating connection"
     r"|the database system is|lock timeout|too many clients|remaining connection slots|duplicate key .*_stage_"
 )
-#: What else it says → whose it is to repair, and how.
+#: Pattern of an error → the class of headrace's error, and the fix.
 ERRORS: tuple[tuple[str, type[HeadraceError], str], ...] = (
     ("password authentication failed|no pg_hba.conf entry", LoginError, "correct `user` and `password`"),
-    ("permission denied|must be owner", ConfigError, "let `user` create and change tables in the target's schema"),
-    ("No space left on device", FatalError, "make room on the server"),
-    (AWAY, RetriableError, "see that it runs and has connections left; nothing is lost, and the batch is tried again"),
-    ("out of range|invalid input|null value in|index row size|row is too big", DataError, "change it where it is made"),
+    ("permission denied|must be owner", ConfigError, "allow `user` to create and change tables in the target's schema"),
+    ("No space left on device", FatalError, "free disk space on the server"),
+    (AWAY, RetriableError, "check that it runs and has free connections; nothing is lost, and the batch is retried"),
+    ("out of range|invalid input|null value in|index row size|row is too big", DataError, "change it at the source"),
 )
 
 
 class PostgresSinkConfig(SinkConfig):
-    """Which database, as whom."""
+    """Database and credentials."""
 
-    #: ``jdbc:postgresql://HOST:PORT/DATABASE``.
     url: str
-    #: Who may create and change tables in the targets' schemas.
-    user: str
-    #: The password of ``user``.
-    password: SecretStr
+    """``jdbc:postgresql://HOST:PORT/DATABASE``."""
 
-    #: Of PostgreSQL's JDBC driver (``sslmode``, ``socketTimeout``) and of Spark's writer.
+    user: str
+    """A user who may create and change tables in the schemas of the targets."""
+
+    password: SecretStr
+    """Password of ``user``."""
+
+    #: Options of PostgreSQL's JDBC driver (``sslmode``, ``socketTimeout``) and of Spark's JDBC writer.
     passthrough: ClassVar[tuple[str, ...]] = ("ssl*", "*Timeout", "batchsize", "numPartitions")
 
 
 class PostgresSink(Sink):
     """``sink: {postgres_sink: {url: "jdbc:postgresql://db/shop", user: lake, password: "${env:PASSWORD}"}}``.
 
-    The target ``shop.orders`` is the table ``orders`` in the schema ``shop``. Deleted rows are gone; beside the columns of the
-    business there is ``_headrace_position``.
+    The target ``shop.orders`` is the table ``orders`` in the schema ``shop``. Deleted rows are removed. In addition to
+    the source's columns, a table has the column ``_headrace_position``.
     """
 
     name = "postgres_sink"
@@ -96,22 +97,22 @@ class PostgresSink(Sink):
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True, exactly_once=True, single_pass=True)
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("3.5", "4.0"), ("org.postgresql:postgresql:42.7.8",))
     jvm_class = DRIVER
-    #: What every table of PostgreSQL's has.
+    #: System columns of every PostgreSQL table.
     reserved_columns = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
 
     def check(self, spark: SparkSession | None = None) -> None:
         where = "sink postgres_sink, url"
         if not re.fullmatch(r"jdbc:postgresql://[^/]+/[^/?]+(\?.*)?", self.config.url):
             raise ConfigError(
-                "is no address of PostgreSQL's", where=where, fix="write jdbc:postgresql://HOST:5432/DATABASE"
+                "is not a JDBC URL for PostgreSQL", where=where, fix="write jdbc:postgresql://HOST:5432/DATABASE"
             )
         if re.search(r"[?&](user|password)=|//.*@", self.config.url):
-            raise ConfigError("has a login in it, which is no secret there", where=where, fix="use `user`, `password`")
+            raise ConfigError("contains credentials, which stay visible", where=where, fix="use `user`, `password`")
 
     def check_table(self, table: Table, mode: TableMode) -> None:
         if len(table.parts) > 2 or any(len(part.encode()) > LONGEST_NAME for part in table.parts):
             fix = f"name a `target` of a schema and a table, of {LONGEST_NAME} bytes each"
-            raise ConfigError("PostgreSQL has no such names", where=f"table {table.name}", fix=fix)
+            raise ConfigError("PostgreSQL does not support this name", where=f"table {table.name}", fix=fix)
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         with self._open(spark) as server:
@@ -120,11 +121,11 @@ class PostgresSink(Sink):
     def explain(self, error: BaseException) -> HeadraceError | None:
         text, where = full_text(error), f"sink postgres_sink, {self.config.url}"
         if has_nul := re.search(f"{HAS_NUL} '.*'", text):
-            return DataError(has_nul[0], where=where, fix="remove the character where the value is made")
+            return DataError(has_nul[0], where=where, fix="remove the character at the source")
         said = re.search(r"org\.postgresql\.util\.PSQLException: (.+)", text)
         for pattern, kind, fix in ERRORS if said else ():
             if said and re.search(pattern, said[1]):
-                return kind(f"PostgreSQL says: {said[1]}", where=where, fix=fix)
+                return kind(f"PostgreSQL reports: {said[1]}", where=where, fix=fix)
         return None
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
@@ -146,37 +147,37 @@ class PostgresSink(Sink):
 
         where = f"sink postgres_sink, table {table.name}"
         if as_of is not None:
-            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+            raise ConfigError("the sink keeps no older versions", where=where, fix="read the current version")
         with self._open(spark) as server:
             schema = server.read_schema(table)
         if schema is None:
             raise ConfigError("there is no such table", where=where, fix="run the pipeline first")
         texts = ", ".join(f"{select_text(field)} AS c{n}" for n, field in enumerate(schema))
-        # Without a size PostgreSQL's driver holds all rows at once.
+        # Without a fetch size, PostgreSQL's driver loads all rows into memory.
         options = {**self._options(), "dbtable": f"(SELECT {texts} FROM {_sql_name(table)}) t", "fetchsize": "10000"}
         frame = spark.read.format("jdbc").options(**options).load()
         return frame.select([from_text(F.col(f"c{n}"), field).alias(field.name) for n, field in enumerate(schema)])
 
     def _copy(self, rows: DataFrame, stage: str) -> None:
-        """The rows into the stage, as texts that PostgreSQL makes its types of: JDBC's calendar is off before 1582."""
+        """Copy the rows into the staging table, as strings: JDBC's dates are wrong before 1582."""
         from pyspark.sql import functions as F
 
         texts = [to_text(field).alias(f"c{n}") for n, field in enumerate(rows.schema)]
-        # A part that comes twice, when Spark lost the word of its end, has the numbers of the first, and is refused.
+        # A partition that Spark writes a second time has the same numbers again, and the primary key rejects it.
         numbered = rows.select(F.monotonically_increasing_id().alias("number"), *texts)
         options = {**self._options(), "dbtable": stage, "reWriteBatchedInserts": "true"}
         numbered.write.format("jdbc").options(**options).mode("append").save()
 
     def _options(self) -> dict[str, str]:
         login = {"user": self.config.user, "password": self.config.password.get_secret_value()}
-        # The detail of an error has the values of a row in it.
+        # The detail of a server error contains values of a row.
         own = {**login, "url": self.config.url, "driver": DRIVER, "logServerErrorDetail": "false"}
         return {**self.config.options(), **own}
 
     @contextmanager
     def _open(self, spark: SparkSession) -> Iterator[Server]:
-        """A connection of the driver's, by the JVM, which has the same driver as Spark."""
-        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark's only way into the JVM
+        """Open a connection from the Spark driver in the JVM, with the same JDBC driver that Spark uses."""
+        jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other access to the JVM
         properties = jvm.java.util.Properties()
         for key, value in self._options().items():
             properties.setProperty(key, value)
@@ -188,13 +189,13 @@ class PostgresSink(Sink):
 
 
 class Server:
-    """What the driver asks of PostgreSQL, on one connection."""
+    """One connection to PostgreSQL, with the statements that the Spark driver runs."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def run(self, sql: str, *values: str) -> int:
-        """A statement with its parameters; how many rows it changed."""
+        """Run a statement with its parameters and return the number of changed rows."""
         statement = self._connection.prepareStatement(sql)
         for number, value in enumerate(values, 1):
             statement.setString(number, value)
@@ -202,7 +203,7 @@ class Server:
         return int(statement.getUpdateCount())
 
     def ask(self, sql: str, *values: str) -> list[list[Any]]:
-        """The rows that a query gives, as texts."""
+        """Return the rows of a query, as strings."""
         statement = self._connection.prepareStatement(sql)
         for number, value in enumerate(values, 1):
             statement.setString(number, value)
@@ -213,13 +214,13 @@ class Server:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it, or nothing: what is not committed goes with the connection."""
+        """Run the block in a transaction; closing the connection rolls it back if it was not committed."""
         self._connection.setAutoCommit(False)
         yield
         self._connection.commit()
 
     def lock(self, table: Table) -> None:
-        """Until the connection ends nobody else writes the table: of a run that was killed a part may still live."""
+        """Lock the table until the connection ends: an executor of a killed run may still write."""
         self.run("SET lock_timeout = '60s'")
         self.run("SELECT pg_advisory_lock(hashtextextended(?, 0))", _sql_name(table))
         schema, _, _ = _sql_name(table).rpartition(".")
@@ -239,13 +240,13 @@ class Server:
         self.run(sql, table.parts[-1], batch.pipeline, str(batch.id))
 
     def _create_once(self, sql: str) -> None:
-        """Two that create the same at once would both fail, in spite of IF NOT EXISTS."""
+        """Run a CREATE statement under a lock: two concurrent ones can both fail, despite IF NOT EXISTS."""
         self.run("SELECT pg_advisory_lock(hashtextextended(?, 1))", MARKS)
         self.run(sql)
         self.run("SELECT pg_advisory_unlock(hashtextextended(?, 1))", MARKS)
 
     def create_stage(self, table: Table, schema: StructType) -> str:
-        """An empty stage for rows of that schema. Those that killed runs left for the table go."""
+        """Create an empty staging table for rows of this schema, and drop the table's old staging tables."""
         ((prefix,),) = self.ask("SELECT ? || md5(?)", f"{STAGE}_", table.name)
         for (old,) in self.ask(
             "SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND starts_with(relname, ?)", prefix
@@ -257,7 +258,7 @@ class Server:
         return stage
 
     def read_schema(self, table: Table) -> StructType | None:
-        """The table's columns as Spark's; None when there is no table."""
+        """Return the Spark schema of the table; None if the table does not exist."""
         from pyspark.sql.types import StructType
 
         columns = self.ask(
@@ -271,7 +272,7 @@ class Server:
         return StructType.fromJson({"fields": fields}) if fields else None
 
     def fit(self, table: Table, rows: StructType, batch: Batch) -> StructType:
-        """Creates the table, or gives it the columns and types that the rows need; what it has then."""
+        """Create the table, or add the columns and types that the rows need, and return its schema."""
         from pyspark.sql.types import StructField, StructType
 
         rows = StructType([field for field in rows if field.name != DELETED])
@@ -293,10 +294,10 @@ class Server:
         return StructType([*fields, *come.values()])
 
     def _check_key(self, table: Table, stored: StructType, key: Sequence[str]) -> None:
-        """That headrace made the table, and for rows of that key."""
+        """Check that headrace created the table, and with this key."""
         where, fix = f"table {table.name}", "name another `target`, or drop the table and start with a new checkpoint"
         if POSITION not in stored.names:
-            raise ConfigError("there is a table of this name, which headrace did not make", where=where, fix=fix)
+            raise ConfigError("there is a table of this name, which headrace did not create", where=where, fix=fix)
         found = self.ask(
             "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)"
             " WHERE i.indisprimary AND i.indrelid = to_regclass(?)",
@@ -318,13 +319,13 @@ class Server:
             self._note_type(table, field)
 
     def _note_type(self, table: Table, field: StructField) -> None:
-        """What is in a column of JSON is in its comment."""
+        """Store the Spark type of a JSON column in its comment."""
         if is_nested(field.dataType):
             said = field.dataType.json().replace("'", "''")
             self.run(f"COMMENT ON COLUMN {_sql_name(table)}.{quote(field.name)} IS '{said}'")
 
     def apply(self, table: Table, schema: StructType, rows: StructType, stage: str, batch: Batch) -> int:
-        """The stage's rows into the table; how many were inserted or updated."""
+        """Apply the staged rows to the table and return the number of inserted or updated rows."""
         target, at = _sql_name(table), quote(POSITION)
         come = _casts(schema, rows)
         insert = f"INSERT INTO {target} AS t ({', '.join(come)}) SELECT {', '.join(come.values())} FROM {stage} s"
@@ -335,26 +336,26 @@ class Server:
         is_same = " AND ".join(f"t.{name} = {come[name]}" for name in key)
         is_newer = f"t.{at} <= {come[at]}"
         self.run(f"DELETE FROM {target} t USING {stage} s WHERE {is_deleted} AND {is_same} AND {is_newer}")
-        # What the rows lack is null in EXCLUDED: a row replaces the stored one whole.
+        # A column that the rows lack is null in EXCLUDED: a row replaces the stored row entirely.
         values = ", ".join(f"{name} = EXCLUDED.{name}" for name in map(quote, schema.names))
         update = f"UPDATE SET {values} WHERE t.{at} <= EXCLUDED.{at}"
         return self.run(f"{insert} WHERE NOT {is_deleted} ON CONFLICT ({', '.join(key)}) DO {update}")
 
 
 def _casts(schema: StructType, rows: StructType) -> dict[str, str]:
-    """The table's columns that the rows have → their values in the stage, as the table's types."""
+    """Return the table's columns that the rows have → their staged values, cast to the table's types."""
     places = {name.lower(): n for n, name in enumerate(rows.names)}
     fields = [field for field in schema if field.name.lower() in places]
     return {quote(field.name): f"s.c{places[field.name.lower()]}::{sql_type(field)}" for field in fields}
 
 
 def _sql_name(table: Table, other: str | None = None) -> str:
-    """The table as SQL has it, or another of its schema."""
+    """Return the SQL name of the table, or of another table in its schema."""
     schema, name = ("public", *table.parts)[-2:]
     return f"{quote(schema)}.{quote(other or name)}"
 
 
 @hookimpl
 def headrace_sinks() -> dict[str, type[Sink]]:
-    """Sinks, by the name used under ``sink:``."""
+    """Return the sinks by the name used under ``sink:``."""
     return {"postgres_sink": PostgresSink}

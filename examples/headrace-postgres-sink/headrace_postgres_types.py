@@ -1,19 +1,21 @@
-"""PostgreSQL's names and types: what a column of Spark's becomes, and how its values travel, as texts."""
+"""Names and types of PostgreSQL: the type for a Spark column, and the string form of its values."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import POSITION, DataError, quote_name
+from headrace.sdk import DataError
+from headrace.sdk.changes import POSITION
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructField
 
-#: PostgreSQL cuts longer names, without a word.
+#: PostgreSQL silently truncates longer names.
 LONGEST_NAME = 63
-#: Spark's type, as its JSON calls it → PostgreSQL's; what is not here and not nested, no column can have.
+#: Spark's type by its JSON name → PostgreSQL's type. Other types are not supported, except nested ones.
 TYPES = {
     "boolean": "boolean",
     "short": "smallint",
@@ -29,44 +31,44 @@ TYPES = {
     "timestamp": "timestamp with time zone",
     "timestamp_ntz": "timestamp without time zone",
 }
-#: For times within JSON: Spark's defaults cut them at milliseconds.
+#: For timestamps in JSON: Spark's defaults truncate them to milliseconds.
 TIMES = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-#: No text of PostgreSQL's holds this character, and JSON writes it otherwise.
+#: PostgreSQL's strings cannot contain this character; the second pattern finds it in JSON.
 NUL = r"\x00", r"(?<!\\)(\\\\)*\\u0000"
-HAS_NUL = "postgres_sink: PostgreSQL holds no text with a NUL, and has one to hold in the column"
+HAS_NUL = "postgres_sink: PostgreSQL cannot store the NUL character in a value of the column"
 
 
 def quote(name: str) -> str:
-    """A name as PostgreSQL's SQL reads it literally."""
+    """Return a name quoted for PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def is_nested(kind: DataType) -> bool:
-    """Whether a column of it is one of JSON."""
+    """Return whether a column of this type is stored as JSON."""
     return kind.typeName() in ("struct", "array", "map")
 
 
 def sql_type(field: StructField) -> str:
-    """The type of a column. DataError when there is none, or no such name."""
+    """Return the PostgreSQL type of a column. Raise DataError if there is none, or if the name is too long."""
     if len(field.name.encode()) > LONGEST_NAME:
         what = f"the name {field.name!r} has more than PostgreSQL's {LONGEST_NAME} bytes"
-        raise DataError(what, fix="give the column another by `rename`")
+        raise DataError(what, fix="change the column's name with `rename`")
     if field.name == POSITION:
-        return 'text COLLATE "C"'  # it sorts by its bytes
+        return 'text COLLATE "C"'  # sorts by bytes
     kind = str(field.dataType.jsonValue())
     if kind.startswith("decimal"):
         return kind.replace("decimal", "numeric")
     if not is_nested(field.dataType) and kind not in TYPES:
-        raise DataError(f"PostgreSQL has no type for {kind}, of column {field.name!r}", fix="cast it where it is made")
+        raise DataError(f"PostgreSQL has no type for {kind}, of column {field.name!r}", fix="cast it at the source")
     return TYPES.get(kind, "jsonb")
 
 
 def spark_type(kind: str, said: str | None) -> Any:
-    """As Spark's JSON has it."""
+    """Return the type in the form of Spark's JSON."""
     if kind.startswith("numeric("):
         return kind.replace("numeric", "decimal")
     if kind == "jsonb" and said:
@@ -75,13 +77,13 @@ def spark_type(kind: str, said: str | None) -> Any:
 
 
 def to_text(field: StructField) -> Column:
-    """A column's values as PostgreSQL reads its types."""
+    """Return the values of a column as strings that PostgreSQL can cast to its types."""
     from pyspark.sql import functions as F
 
     column, kind = F.col(quote_name(field.name)), field.dataType.typeName()
     if kind == "binary":
         return F.concat(F.lit("\\x"), F.hex(column))
-    if kind == "timestamp":  # with the seconds that zones had once
+    if kind == "timestamp":  # historical time zones have offsets with seconds
         return F.date_format(column, "yyyy-MM-dd HH:mm:ss.SSSSSSxxxxx")
     is_json = is_nested(field.dataType)
     text = F.to_json(column, TIMES) if is_json else column.cast("string")
@@ -89,7 +91,7 @@ def to_text(field: StructField) -> Column:
 
 
 def select_text(field: StructField) -> str:
-    """A column as a text that Spark reads."""
+    """Return a SQL expression for a column as a string that Spark can read."""
     match field.dataType.typeName():
         case "binary":
             return f"encode({quote(field.name)}, 'hex')"
@@ -99,7 +101,7 @@ def select_text(field: StructField) -> str:
 
 
 def from_text(column: Column, field: StructField) -> Column:
-    """What such a text was."""
+    """Return the original value of such a string."""
     from pyspark.sql import functions as F
 
     if is_nested(field.dataType):

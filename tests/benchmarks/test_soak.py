@@ -42,6 +42,7 @@ def test_figures_are_one_line() -> None:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.one_spark

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from headrace.sdk import plugins as registries
-from headrace.sdk.plugins import PluginRegistry
+from headrace.registry import plugin_registry
+from headrace.registry.plugin_registry import PluginRegistry
 
 DATA = Path(__file__).parents[1] / "data/msk_demo/envelope"
 
@@ -70,7 +70,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def plugins(monkeypatch: pytest.MonkeyPatch) -> PluginRegistry:
     """An empty registry in place of what is installed."""
     made = PluginRegistry()
-    monkeypatch.setattr(registries, "registry", lambda: made)
+    monkeypatch.setattr(plugin_registry, "registry", lambda: made)
     return made
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import Field, SecretStr
 
-from headrace.sdk import Config, option_text
+from headrace.sdk import Config
+from headrace.sdk.options import option_text
 from headrace.secret_values import Secret
 
 

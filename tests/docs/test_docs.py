@@ -18,6 +18,7 @@ import yaml
 from tests.support.bronze import Bronze
 from tests.support.dist import ROOT
 from tests.support.pages import FENCE, PAGES, Block, list_blocks
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace.cli.main import cli
@@ -102,7 +103,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source that docs/plugins.md writes and the plugins under examples/, as if they were installed."""
     from headrace.config import loader as build
-    from headrace.sdk.plugins import PluginRegistry
+    from headrace.registry.plugin_registry import PluginRegistry
 
     plugins = PluginRegistry.from_entry_points()
     examples = [path for path in (ROOT / "examples").iterdir() if (path / "setup.cfg").exists()]
@@ -142,7 +143,7 @@ def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUNNABLE)
+@pytest.mark.parametrize("page", nightly_after(1, RUNNABLE))
 def test_python_runs(page: str, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in a folder with the README's pipeline file and some events."""
     monkeypatch.setenv("SALT", "pepper")
@@ -212,6 +213,16 @@ def test_every_page_is_on_the_map() -> None:
     assert unlisted == []
 
 
+def test_steps_of_a_batch_name_code_that_exists() -> None:
+    """Check each ``file.py``, ``name`` in the table of docs/batch-lifecycle.md."""
+    page = (ROOT / "docs/batch-lifecycle.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:engine|upsert)/[\w/]+\.py)`(?:, `(?:\w+\.)?(\w+)`)?", page)
+    assert len(named) > 10
+    for file, name in named:
+        code = (ROOT / "core/headrace" / file).read_text(encoding="utf-8")
+        assert f"def {name}(" in code or not name, f"{file}: {name}"
+
+
 def test_the_options_are_those_of_the_models() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "docs/generate.py", "--check"], capture_output=True, text=True, check=False
@@ -228,7 +239,7 @@ def test_the_readme_has_the_commands() -> None:
 
 def test_the_readme_says_what_there_is() -> None:
     """Built-in plugins and the program's commands, each named where users look for it."""
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
 
     readme, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
     builtins = [r for r in registry().registrations() if r.distribution.startswith("headrace ")]

@@ -42,12 +42,6 @@ SECRETS = {
 LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="${{env:{}}}";'
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    with Kafka(sasl=True) as server:
-        yield server
-
-
 def person(number: int, **changed: Any) -> dict[str, Any]:
     return {
         "ssn": f"{PII}-{number}",

@@ -25,16 +25,10 @@ from headrace_stack import Kinesis
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 STREAM = "shop.public.customers"
 SALT, EXTERNAL_ID = "a-salt-that-nobody-knows-4711", "external-0815"
-
-
-@pytest.fixture(scope="module")
-def kinesis() -> Iterator[Kinesis]:
-    with Kinesis() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import pipelines
+from tests.support.tiers import nightly_after
 from tests.support.waiting import until_tables
 
 from headrace import Pipeline
@@ -18,7 +19,6 @@ from headrace_stack import Connect, Kafka, Postgres, SchemaRegistry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 #: How records are written, and where they go: each of both once. There is no Hudi for Spark 4.
 WAYS = [
@@ -47,7 +47,7 @@ JSON = {
 }
 
 
-@pytest.mark.parametrize(("wire", "sink"), WAYS)
+@pytest.mark.parametrize(("wire", "sink"), nightly_after(1, WAYS))
 def test_tables_follow_a_database(
     tmp_path: Path,
     spark: SparkSession,
@@ -108,6 +108,7 @@ LARGE = ("body", "raw", "numbers", "large", "words", "refs", "days", "about", "p
 
 
 # How each way of writing names such a value is in tests/plugins/sources/test_unavailable.py, what a sink does with it in its kit.
+@pytest.mark.nightly
 def test_large_values_that_an_update_leaves_alone_stay(
     tmp_path: Path,
     spark: SparkSession,
@@ -193,6 +194,7 @@ def way(wire: str, registry: SchemaRegistry) -> tuple[dict[str, str], dict[str, 
     return JSON, {"json": {}}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", ["/apis/ccompat/v7", "/apis/registry/v2", "/apis/registry/v3"])
 def test_a_registry_that_answers(registry: SchemaRegistry, spark: SparkSession, path: str) -> None:
     address = registry.ccompat_url.replace("/apis/ccompat/v7", path)

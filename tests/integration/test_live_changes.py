@@ -17,8 +17,7 @@ from headrace_stack import Connect, Kafka, Postgres, SchemaRegistry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 NAME, TABLE = "changing", "changing.things"
 COLUMNS = ("id", "number", "ratio", "price", "code", "old", "gone")

@@ -18,6 +18,7 @@ import pytest
 from headrace_demo.live.changes import CHANGES
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.one_spark,
     pytest.mark.spark,
     pytest.mark.dist,

@@ -20,8 +20,8 @@ from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.spark,
     pytest.mark.dist,
     pytest.mark.slow,

@@ -20,8 +20,7 @@ from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 DATABASES = ("postgres", "mariadb", "mysql")
 #: The schema, or the database; topics and tables begin with it too.

@@ -18,8 +18,7 @@ from headrace_stack import Connect, Kafka, SchemaRegistry, SqlServer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 ARTISTS = ["id int not null", "name nvarchar(40) not null", "fee decimal(12,2)", "rank nvarchar(10) default 'new'"]
 TYPES = ["id int not null", "c_rowversion rowversion", *(f"{t.name} {t.ddl}" for t in types_sqlserver.TYPES)]

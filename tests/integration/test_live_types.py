@@ -19,8 +19,7 @@ from headrace_stack import Connect, Kafka, MariaDb, Postgres, SchemaRegistry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 #: Rows that the snapshot reads begin with one number, those of the stream with the other.
 PHASES = {"snapshot": 0, "stream": 100}

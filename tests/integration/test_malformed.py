@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +32,6 @@ _DEPTH = 3_000
 
 #: Makes another body of one, by the dice.
 Damage = Callable[[bytes, random.Random], bytes]
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    with Kafka() as server:
-        yield server
 
 
 def _flip(body: bytes, dice: random.Random) -> bytes:
@@ -192,6 +186,7 @@ AVRO: dict[Damage, int] = {
 }
 
 
+@pytest.mark.nightly
 def test_avro(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry) -> None:
     dice = random.Random(4711)
     topic = f"{prefix}.orders"

@@ -114,7 +114,7 @@ def test_files_that_are_gone_or_shorter(tmp_path: Path, spark: SparkSession) -> 
 
 def test_a_source_that_has_neither_records_nor_files(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(MemorySink(store=str(tmp_path)), spark, tmp_path)
-    with pytest.raises(ConfigError, match="its records are not replayed from dead letters"):
+    with pytest.raises(ConfigError, match="its records cannot be replayed from dead letters"):
         list(replay(stream._plan, spark))
 
 

@@ -66,7 +66,7 @@ def test_no_error_of_a_run_and_nothing_it_came_from_says_a_secret(spark: SparkSe
     with pytest.raises(HeadraceError) as raised:
         query.await_termination()
     said = text_of(raised.value)
-    assert "a file stands in its way" in said
+    assert "its path contains a file" in said
     assert "Traceback" in said
     assert "******" in said
     assert SECRET not in said + text_of(query.exception or raised.value) + repr(query.status)

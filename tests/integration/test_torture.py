@@ -24,6 +24,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.nightly
 def test_killed_twice(tmp_path: Path, spark: SparkSession) -> None:
     with ExitStack() as stack:
         torture = Torture(tmp_path / "work", stack, sinks=pipelines.TABLE_SINKS, metastore=False, rate=100)

@@ -15,7 +15,7 @@ from headrace.runtime.jars.resolution import cache_home, resolve_jars
 from headrace_sinks import HudiSink, IcebergSink
 from headrace_sources import AvroFormat
 
-pytestmark = [pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.slow, pytest.mark.one_spark]
 
 
 def test_the_demo_runs(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def spark_shell() -> dict[str, str]:
     return {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(jvm_command.java().home), "PATH": path}
 
 
+@pytest.mark.nightly
 def test_a_package_runs_on_yarn_in_cluster_mode(tmp_path: Path) -> None:
     """Driver and executors are YARN's, in folders of their own, with a Python that has PySpark and nothing else."""
     (salt := tmp_path / "salt.properties").write_text(f"salt={CANARY}", encoding="utf-8")
@@ -253,6 +254,7 @@ def kubernetes() -> Iterator[Kubernetes]:
         yield cluster
 
 
+@pytest.mark.nightly
 def test_sparks_client_makes_a_driver_of_kubernetes(shop: Path, calls: Calls, kubernetes: Kubernetes) -> None:
     """Real but for the cluster: Spark's own client reads the command and says which pod it wants."""
     calls.replace("aws", "kubectl")

@@ -19,8 +19,6 @@ FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 HOOKS = ROOT / ".pre-commit-config.yaml"
 PROSE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "changelog.d/README.md")]
 PROSE += [ROOT / ".github/pull_request_template.md"]
-#: Targets that workflows and pages name before the Makefile has them.
-EXPECTED_TARGETS = {"test-all"}
 
 
 def read(path: Path) -> str:
@@ -77,10 +75,9 @@ def test_issue_forms(form: Path) -> None:
 
 def test_every_make_target_exists() -> None:
     targets = set(re.findall(r"^([\w-]+):", read(ROOT / "Makefile"), re.MULTILINE))
-    assert not targets & EXPECTED_TARGETS, "the Makefile has them now: remove them from EXPECTED_TARGETS"
     named = {(file, target) for file, text in list_commands() for target in re.findall(r"^make ([\w-]+)", text)}
     assert len(named) > 10
-    assert [(file, target) for file, target in named if target not in targets | EXPECTED_TARGETS] == []
+    assert [(file, target) for file, target in named if target not in targets] == []
 
 
 def test_every_tox_environment_exists() -> None:

@@ -70,11 +70,13 @@ def tutorial(venv: Venv, tmp_path_factory: pytest.TempPathFactory) -> Tutorial:
     return Tutorial(PAGE, folder, venv, path=str(folder / "tools"))
 
 
+@pytest.mark.nightly
 def test_the_tutorial_writes_the_sink(tutorial: Tutorial) -> None:
     written = {path: (tutorial.project / path).read_text(encoding="utf-8") for path in FILES}
     assert written == {path: (ROOT / "examples" / SINK / path).read_text(encoding="utf-8") for path in FILES}
 
 
+@pytest.mark.nightly
 def test_they_pass_their_kits(venv: Venv, tutorial: Tutorial) -> None:
     """The steps of the tutorial, whose last one is all tests of the sink, and the others."""
     folder = tutorial.project.parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tarfile
@@ -29,7 +28,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 #: Lines of code that the author of a plugin may have to read: no blank line, no comment, no docstring.
-LIMIT = 900
+LIMIT = 980
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +142,8 @@ def test_the_core_names_no_connector_and_no_format() -> None:
 
 
 def test_what_an_author_reads_is_little() -> None:
-    # a list of names, and how plugins are found and looked at, are nothing that an author reads
-    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem not in ("__init__", "plugins", "plugin_checks")]
+    # An author does not read the list of names.
+    read = [path for path in (CORE / "sdk").glob("*.py") if path.stem != "__init__"]
     lines = {str(path.relative_to(CORE)): code_lines(path) for path in read}
     assert sum(lines.values()) < LIMIT, sorted(lines.items(), key=lambda item: -item[1])
 
@@ -156,14 +155,10 @@ def test_built_in_plugins_may_import_the_sdk_alone(setup_cfg: ConfigParser) -> N
     assert set(forbidden) == {f"headrace.{room}" for room in rooms - {"__init__", "__main__", "sdk"}}
 
 
-def test_the_sdk_names_what_type_checkers_see() -> None:
-    """``headrace.sdk`` gives its names on first use; beside that it imports them for type checkers alone."""
+def test_the_sdk_has_few_names_and_each_can_be_imported() -> None:
     from headrace import sdk
 
-    tree = ast.parse((CORE / "sdk/__init__.py").read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    seen = {name.name for node in imports if str(node.module).startswith("headrace.") for name in node.names}
-    assert seen == set(dir(sdk))
+    assert 40 < len(dir(sdk)) <= 60
     assert all(getattr(sdk, name) is not None for name in dir(sdk))
 
 

@@ -30,12 +30,6 @@ FILES = {"files": {"path": str(ROOT / "tests/data/msk_demo/envelope"), "format":
 
 
 @pytest.fixture(scope="module")
-def kinesis() -> Iterator[Kinesis]:
-    with Kinesis() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def shell(kinesis: Kinesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of whoever submits."""
     python = make_bare_python(tmp_path_factory.mktemp("bare") / "venv")
@@ -64,6 +58,7 @@ def test_files_become_an_iceberg_table(tmp_path: Path, shell: dict[str, str]) ->
     assert {len(row["name"]) for row in table} == {64}
 
 
+@pytest.mark.nightly
 def test_executors_read_a_stream_with_what_is_in_the_package(
     tmp_path: Path, shell: dict[str, str], kinesis: Kinesis
 ) -> None:
@@ -81,6 +76,7 @@ def test_executors_read_a_stream_with_what_is_in_the_package(
     assert sorted(({"id": row["id"], "name": row["name"]} for row in rows), key=itemgetter("id")) == orders
 
 
+@pytest.mark.nightly
 def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[str, str]) -> None:
     """And finds headrace beside itself, where nobody unpacked it."""
     make_package(tmp_path, CANARY, {"source": FILES, "sink": {"iceberg": {"warehouse": str(tmp_path / "lake")}}})
@@ -98,6 +94,7 @@ def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[
     assert CANARY not in complaint
 
 
+@pytest.mark.nightly
 def test_the_script_of_a_glue_job_runs(tmp_path: Path, shell: dict[str, str]) -> None:
     """Glue itself is not here: what a job's parameters bring is given to spark-submit, and headrace is installed."""
     config = {
@@ -118,6 +115,7 @@ def test_the_script_of_a_glue_job_runs(tmp_path: Path, shell: dict[str, str]) ->
     assert len({row["artist_id"] for row in table}) == len(table) == 900
 
 
+@pytest.mark.nightly
 def test_an_application_with_a_session_a_catalog_and_a_listener_of_its_own(
     tmp_path: Path, shell: dict[str, str]
 ) -> None:

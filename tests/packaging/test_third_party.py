@@ -16,7 +16,7 @@ from tests.support.dist import run, wheel_of
 from tests.support.spark_conf import interpret_plans
 from tests.support.venv import Venv
 
-pytestmark = [pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.dist, pytest.mark.spark, pytest.mark.one_spark]
 
 PROJECTS = Path(__file__).parent
 #: For a machine of many tests.

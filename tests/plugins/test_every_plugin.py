@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from headrace.registry.plugin_registry import registry
+from headrace.registry.validation import BASES
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugin_checks import BASES
-from headrace.sdk.plugins import registry
 from headrace.testing.plugins import PluginConformance
 
 #: Kind and name → options with which it works; ``{folder}`` is an empty one.

@@ -77,8 +77,8 @@ class HasASilentOption(Login):
 
 
 class UnsaidConfig(ExampleConfig):
-    #: How the password is hashed.
     mechanism: str = "SCRAM-SHA-512"
+    """How the password is hashed."""
 
 
 @fails(BROKEN, "test_options_are_documented")
@@ -165,8 +165,8 @@ class ComplainsOfItsSecret(Login):
 class OpenPasswordConfig(ExampleConfig):
     """A user and a password, both text."""
 
-    #: Is shown.
     password: str  # type: ignore[assignment]
+    """Is shown."""
 
 
 @fails(BROKEN, "test_secrets_are_never_printed")

@@ -24,8 +24,8 @@ SCHEMA = "key binary, value binary, topic string, partition int, offset bigint"
 class LogConfig(Config):
     """Where the log is."""
 
-    #: A file of lines.
     path: str
+    """A file of lines."""
 
 
 class Log(RangedSource):

@@ -169,8 +169,8 @@ class DoesSomethingElseTheSecondTime(Trim):
 class SaltedConfig(ExampleConfig):
     """Columns of text, and a secret."""
 
-    #: What nobody may see.
     salt: SecretStr = SecretStr("pepper of the kit")
+    """What nobody may see."""
 
 
 @fails(BROKEN, "test_secrets_do_not_appear_in_plans")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.testing._internal.tables import Target
+from headrace.testing.tables import Target
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_table_services import TableServices
 

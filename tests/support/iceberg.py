@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.testing._internal.tables import Target
+from headrace.testing.tables import Target
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import active, load_table
+from headrace_sinks.iceberg.iceberg_catalog import active
+from headrace_sinks.iceberg.table_handle import TableHandle
 
 
 def name_of(target: Target) -> str:
@@ -15,7 +16,14 @@ def name_of(target: Target) -> str:
     return target.sink._name(target.session, target.table)
 
 
-def java_table(target: Target) -> Any:
-    """Iceberg's table object, as the table is now."""
+def load_handle(target: Target) -> TableHandle:
+    """Load the table under test."""
     with active(target.session):
-        return load_table(target.session, name_of(target))
+        handle = TableHandle.load(target.session, name_of(target))
+    assert handle is not None, "the table exists"
+    return handle
+
+
+def java_table(target: Target) -> Any:
+    """Load Iceberg's table object of the table under test."""
+    return load_handle(target).java

@@ -84,7 +84,8 @@ def find_failures(
     for plugin in (plugin for plugins in broken.values() for plugin in plugins):
         name = f"Kit{plugin.__name__}"
         KITS[name] = type(name, (kit,), {"plugin_class": plugin, **unasked})
-    module = folder / f"run_of_{kit.__name__}.py"  # a name that no other run has: modules are kept
+    # Python keeps imported modules, so each run has a module name of its own.
+    module = folder / f"run_of_{kit.__name__}_{folder.name}.py"
     module.write_text(_MODULE)
     (folder / "pytest.ini").write_text("[pytest]\npython_classes = Kit*\n")
     outcomes = _Outcomes(spark)

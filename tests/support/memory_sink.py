@@ -50,8 +50,8 @@ TABLES: dict[tuple[str, str], list[Version]] = defaultdict(list)
 class MemoryConfig(SinkConfig):
     """Where the tables are."""
 
-    #: A store in this process, by its name.
     store: str
+    """A store in this process, by its name."""
 
 
 class MemorySink(Sink):

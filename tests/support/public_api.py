@@ -16,8 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headrace.sdk.plugin_checks import BASES
-from headrace.sdk.plugins import registry
+from headrace.lazy_exports import read_exports
+from headrace.registry.plugin_registry import registry
+from headrace.registry.validation import BASES
 
 FILE = Path(__file__).parents[1] / "data/public_api.txt"
 HEAD = """\
@@ -25,15 +26,23 @@ What plugins and applications may rely on (docs/stability.md). Written by `pytho
 """
 #: Modules whose own names are all public: columns, and hooks.
 WHOLE = ("headrace.sdk.changes", "headrace.sdk.events", "headrace.sdk.hookspecs")
+#: Helpers for plugins: modules that list their public names.
+HELPERS = (
+    *("headrace.sdk.columns", "headrace.sdk.error_text", "headrace.sdk.http", "headrace.sdk.options"),
+    *("headrace.sdk.positions", "headrace.sdk.schemas", "headrace.sdk.secrets", "headrace.sdk.sessions"),
+    "headrace.sdk.storage",
+)
 #: What calls of `headrace` give back, and nobody imports.
 GIVEN = {
     "headrace.engine.run.query": ("Query",),
     "headrace.engine.commands.preflight": ("CheckItem",),
+    "headrace.engine.commands.replay": ("ReplayResult",),
     "headrace.engine.commands.resync": ("Resync",),
     "headrace.checkpoint.epochs": ("Epoch",),
     "headrace.progress.model": ("BatchProgress", "TableProgress"),
-    "headrace.progress.status": ("Status", "TableStatus"),
+    "headrace.progress.status": ("CheckpointStatus", "Status", "TableStatus"),
     "headrace.progress.summary": ("TableSummary",),
+    "headrace.sdk.file_system": ("TextFolder",),
 }
 #: What authors of plugins test with.
 TESTING = {
@@ -53,7 +62,9 @@ SPOKEN = ("__init__", "__call__", "__enter__", "__exit__")
 
 def write_api() -> str:
     """The whole text."""
-    sections: dict[str, Sequence[str]] = {name: _list_exports(name) for name in ("headrace", "headrace.sdk", *WHOLE)}
+    sections: dict[str, Sequence[str]] = {
+        name: _list_exports(name) for name in ("headrace", "headrace.sdk", *WHOLE, *HELPERS)
+    }
     sections |= {**GIVEN, **TESTING, STACK: _list_exports(STACK)}
     parts, bases, public = [HEAD], dict[str, type](), set[int]()
     for module, names in sections.items():
@@ -75,7 +86,7 @@ def _list_exports(module: str) -> list[str]:
     if module in WHOLE:
         return [name for name in _read_definitions(module) if not name.startswith("_")]
     found = import_module(module)
-    return list(getattr(found, "__all__", None) or dir(found))
+    return list(found.__all__)
 
 
 def _list_bases(found: Any) -> list[type]:
@@ -99,8 +110,7 @@ def _find_home(module: str, name: str, found: Any) -> tuple[str, str]:
     """The module in which a name is defined, and the name there."""
     if isinstance(found, type) or inspect.isfunction(found):
         return found.__module__, found.__name__
-    home = getattr(import_module(module), "_HOME", {}).get(name, module)
-    return home if home.startswith("headrace") else f"headrace.{home}", name
+    return read_exports(module).get(name, module), name
 
 
 @cache

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.session_builder import build_session
-from headrace.sdk import registry
 from headrace.sdk.plugin import Plugin
 from headrace_stack import Postgres
 

@@ -32,10 +32,11 @@ class LinesConfig(Config):
     """A file of numbered lines."""
 
     path: str
-    #: Lines of one batch.
     limit: int | None = None
-    #: Where a stream without a checkpoint starts.
+    """Lines of one batch."""
+
     startingOffsets: Literal["earliest", "latest"] = "earliest"  # noqa: N815 - Spark's own name
+    """Where a stream without a checkpoint starts."""
 
 
 class LinesSource(RangedSource):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.testing._internal.tables import Target
+from headrace.testing.tables import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

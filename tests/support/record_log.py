@@ -37,8 +37,8 @@ class RecordLogConfig(Config):
     """A file of records."""
 
     path: str
-    #: Records of one batch.
     limit: int | None = None
+    """Records of one batch."""
 
 
 class RecordLog(RangedSource):

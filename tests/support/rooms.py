@@ -1,60 +1,96 @@
-"""Which tests share a process of the run, and how long each room of tests took."""
+"""Which tests share a process of the run, which group starts first, and how long each folder of tests took."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
-from functools import cache
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadGroupScheduling
 
-_ROOT = Path(__file__).parents[2]
-#: Where the seconds of each room are written, beside the table on the screen.
+#: Where the seconds of each folder are written, in addition to the table on the screen.
 TIMES = "HEADRACE_TEST_TIMES"
-#: What a file's text has → those files share a process: each process starts servers, or a JVM, of its own.
-_SHARED = {"headrace_stack.fixtures": "servers", "pytest.mark.steps": "steps"}
+#: Fixture → the group of the tests that use it: a group runs in one process, so each of its servers starts once.
+GROUPS = {
+    "venv": "packaging",
+    "distributions": "packaging",
+    "connect": "databases",
+    "postgres": "databases",
+    "mariadb": "databases",
+    "mysql": "databases",
+    "sqlserver": "databases",
+    "kinesis": "kinesis",
+    "s3": "s3",
+    "kafka": "kafka",
+}
+#: Estimated seconds of a test by its marker, the highest of those that it has. Exact figures would not order groups better.
+SECONDS = {"slow": 20, "dist": 3, "spark": 1}
 
 
-class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of a file run in one process, and so do those of files that share what takes long to start."""
+class FilesAndGroups(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
+    """Scheduler that runs the tests of a group in one process, and those of a file that have no group."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return process_of(super()._split_scope(nodeid))
+        scope = str(super()._split_scope(nodeid))
+        return scope.partition("::")[0]
 
 
-@cache
-def process_of(file: str) -> str:
-    """The group that a test file belongs to: its own name, or what it shares with others."""
-    if file.startswith("tests/packaging/"):
-        return "packaging"
-    text = (_ROOT / file).read_text(encoding="utf-8")
-    return next((group for what, group in _SHARED.items() if what in text), file)
+def add_groups(items: Iterable[pytest.Item]) -> None:
+    """Mark every test that shares servers, a built distribution or the JVM of the steps with its ``xdist_group``."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and (group := find_group(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def room_of(nodeid: str) -> str:
+def find_group(item: pytest.Item) -> str | None:
+    """Return the group of a test by its fixtures, or by its marker ``steps``; None when its file is its group."""
+    if item.get_closest_marker("steps"):
+        return "steps"
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return next((group for fixture, group in GROUPS.items() if fixture in fixtures), None)
+
+
+def sort_longest_first(items: list[pytest.Item]) -> None:
+    """Sort groups by their estimated seconds, longest first: a long group that starts late runs alone at the end."""
+    seconds: Counter[str] = Counter()
+    for item in items:
+        seconds[_name_group(item)] += max(
+            (SECONDS[mark.name] for mark in item.iter_markers() if mark.name in SECONDS), default=0
+        )
+    items.sort(key=lambda item: -seconds[_name_group(item)])
+
+
+def _name_group(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark else str(item.path)
+
+
+def folder_of(nodeid: str) -> str:
     """``core/engine`` of ``tests/core/engine/test_query.py::test_it``, ``docs`` of ``tests/docs/test_docs.py::test_it``."""
     return "/".join(Path(nodeid.partition("::")[0]).parts[1:-1][:2])
 
 
 class Times:
-    """A pytest plugin of the process that reports: adds up what the tests of each room took."""
+    """Pytest plugin of the reporting process that adds up the seconds of each folder of tests."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.tests: defaultdict[str, int] = defaultdict(int)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        room = room_of(report.nodeid)
-        self.seconds[room] += report.duration
-        self.tests[room] += report.when == "call"
+        folder = folder_of(report.nodeid)
+        self.seconds[folder] += report.duration
+        self.tests[folder] += report.when == "call"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.write_sep("=", "seconds of each room, of all processes together")
-        for room, seconds in sorted(self.seconds.items(), key=lambda item: -item[1]):
-            terminalreporter.write_line(f"{seconds:8.0f} s  {self.tests[room]:5} tests  {room}")
+        if not self.seconds:
+            return
+        terminalreporter.write_sep("=", "seconds of each folder, sum of all processes")
+        for folder, seconds in sorted(self.seconds.items(), key=lambda item: -item[1]):
+            terminalreporter.write_line(f"{seconds:8.0f} s  {self.tests[folder]:5} tests  {folder}")
         if file := os.environ.get(TIMES):
-            rooms = {room: [self.seconds[room], self.tests[room]] for room in self.seconds}
-            Path(file).write_text(json.dumps(rooms), encoding="utf-8")
+            folders = {folder: [self.seconds[folder], self.tests[folder]] for folder in self.seconds}
+            Path(file).write_text(json.dumps(folders), encoding="utf-8")

@@ -16,19 +16,21 @@ from headrace.checkpoint.offset_log import OffsetLog
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.model import TableRule
 from headrace.config.settings import Settings
-from headrace.dead_letters import file_store
-from headrace.engine.batch.batch_runner import BatchRunner
-from headrace.engine.batch.maintainer import Maintained, Maintainer
+from headrace.dead_letters.file_store import DeadLetterFiles
+from headrace.engine.batch.maintenance import Maintained
 from headrace.engine.commands.resync import resync
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.run.batch_runner import BatchRunner
+from headrace.engine.run.current_plan import CurrentPlan
+from headrace.engine.run.maintainer import Maintainer
 from headrace.errors import ConfigError, HeadraceError
 from headrace.progress.model import BatchProgress
 from headrace.sdk.changes import POSITION
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.sdk.source import Offset, RangedSource
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import plain
+from headrace.testing.tables import plain
 from headrace_sources.dialects.debezium import DebeziumDialect
 from headrace_sources.formats.json.json_format import JsonFormat
 from headrace_transforms import Unwrap
@@ -179,17 +181,18 @@ class Run:
 
     def _start(self) -> None:
         checkpoint = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name)
-        self._log = OffsetLog(checkpoint.folder.folder("ranged"))
-        self._maintainer = Maintainer(self.plan, self._sessions, self.maintained.append)
+        self._log = OffsetLog(checkpoint.range_log)
+        self._maintainer = Maintainer(CurrentPlan(self.plan), self._sessions, self.maintained.append)
         self._runner = BatchRunner(
-            self.plan,
+            CurrentPlan(self.plan),
             checkpoint,
             self._sessions,
             self.batches.append,
-            fail=self.stopped.append,
+            on_rule_error=self.stopped.append,
             names_checked=True,
             maintainer=self._maintainer,
         )
+        self._runner.start()
 
     def apply(self, step: Step, *, notes: bool = True) -> None:
         """The records up to where the step ends. ``notes``: the batch is noted as done."""
@@ -199,7 +202,7 @@ class Run:
             return
         frame = self.source.read(self._sessions.of("ranged"), batch.start, batch.end)
         try:
-            self._runner.apply(frame, batch.id, (batch.start, batch.end))
+            self._runner.run_batch(frame, batch.id, (batch.start, batch.end))
         except HeadraceError:
             if not any(_FAULTS.values()):
                 raise
@@ -259,7 +262,7 @@ class Run:
             return resync(self.plan, self._spark, target)
         except ConfigError as error:
             # A connector's first table with one row has no end, and a topic of two tables dead letters.
-            if not any(reason in str(error) for reason in ("not come to its end", "dead letters")):
+            if not any(reason in str(error) for reason in ("has not ended", "dead letters")):
                 raise
             return resync(self.plan, self._spark, target, now=True)
 
@@ -355,7 +358,7 @@ class Run:
     def dead_letters(self) -> list[tuple[Any, ...]]:
         """Where they came from, and why they are dead letters."""
         folder = Checkpoint(self._spark, self.plan.checkpoint, self.plan.name).dead_letters
-        found = file_store.read(self._spark, folder, None)
+        found = DeadLetterFiles(folder).read(self._spark)
         columns = ("table", "reason", "topic", "partition", "offset")
         return [] if found is None else sorted(tuple(row) for row in found.select(*columns).collect())
 

@@ -1,4 +1,4 @@
-"""Epochs: what leads every position, raised when positions begin anew: by the user for a database, by the engine for a table."""
+"""Epochs: prefixes of positions, raised by the user or by the engine when positions restart."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FILE = "epochs.json"
 
 @dataclass(frozen=True)
 class Epoch:
-    """``number`` leads the positions of all changes from ``from_batch`` on; ``raised`` is UTC, ISO 8601.
+    """Prefix of positions: ``number`` leads the positions of all changes from ``from_batch``.
 
-    ``table``: the one for which it is; None: all of them.
+    ``raised``: UTC, ISO 8601; ``table``: the only table that it concerns; None: all tables.
     """
 
     number: int
@@ -35,12 +35,15 @@ class Epochs:
         self.all = [Epoch(**item) for item in json.loads(folder.read(_FILE) or "[]")]
 
     def of(self, batch: int, table: str) -> int:
-        """The epoch of a table's part of a batch, also of one that is repeated after a later one was raised."""
+        """Return the epoch of a table in a batch.
+
+        It stays the same when the batch is repeated after a later epoch was raised.
+        """
         numbers = [e.number for e in self.all if e.from_batch <= batch and e.table in (None, table)]
         return max(numbers, default=0)
 
     def add(self, from_batch: int, reason: str, table: str | None = None) -> Epoch:
-        """Raises it by one, from a batch on of which nothing was applied yet. A table's is raised once for a batch."""
+        """Raise the epoch from a batch that was not applied yet. For one table it is raised once per batch."""
         repeated = [e for e in self.all if table is not None and (e.table, e.from_batch) == (table, from_batch)]
         if repeated:
             return repeated[-1]
@@ -52,5 +55,5 @@ class Epochs:
 
 
 def _to_dict(epoch: Epoch) -> dict[str, Any]:
-    """The fields in the file; one for all tables names none."""
+    """Return the fields for the file; without ``table`` for an epoch of all tables."""
     return {name: value for name, value in asdict(epoch).items() if value is not None}

@@ -1,21 +1,21 @@
-"""The checkpoint folder. docs/checkpoint.md describes its layout.
+"""Layout of a checkpoint folder, described in docs/checkpoint.md.
 
-``headrace.json``  layout version, the pipeline's name, the id by which batches are marked in tables
-``epochs.json``    the epochs that were raised
-``orders.json``    what the changes of each topic are ordered by
-``masks.json``     which columns are masked, by a digest of the rule, and since which batch
-``stream/``        Spark's own checkpoint of a native source; ``ahead/``: where batches end elsewhere than Spark planned
-``ranged/``        offsets/ and commits/ of a ranged source
-``schemas/``       the schema of each topic
-``progress/``      the last batches
-``deleted/``       the keys of deleted rows, by table
-``moved/``         values on their way to rows' new primary keys, by table
-``truncated/``     the position of each table's last truncate or resync
-``snapshots/``     where each table's newest snapshot began
-``modes/``         in which mode each table was begun, where the pipeline file says none
-``behind/``        the backlogs of tables that were set aside
-``dead_letters/``  records that could not become a change or a row
-``replay/``        those that are on their way through the pipeline again
+``headrace.json``      layout version, name of the pipeline, id by which tables mark its batches
+``epochs.json``        the epochs that were raised
+``orders.json``        what orders the changes of each topic
+``masks.json``         the masked columns: digest of the rule, first masked batch
+``stream/``            Spark's own checkpoint of a native source; ``offset_overrides/``: batch ends that differ from Spark's plan
+``ranged/``            offsets/ and commits/ of a ranged source
+``schemas/``           schema of each topic
+``progress/``          progress of the last batches
+``deleted/``           keys of deleted rows, by table
+``key_changes/``       values carried to changed primary keys, by table
+``truncate_markers/``  position of each table's last truncate or resync
+``snapshots/``         start of each table's newest snapshot
+``table_modes/``       mode in which each table was created, where the pipeline file has none
+``backlog/``           batches that failed tables still need
+``dead_letters/``      records that could not become a change or a row
+``replay/``            dead letters that are being replayed
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from headrace.checkpoint.epochs import Epochs
 from headrace.checkpoint.orders import Orders
@@ -37,76 +39,144 @@ from headrace.spark.storage import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LAYOUT = 1
-_HEAD = "headrace.json"
+#: Version of the layout. A checkpoint of another version is refused.
+LAYOUT = 2
+HEADER = "headrace.json"
+#: Folders that are also read without Spark.
+PROGRESS, BACKLOG = "progress", "backlog"
 
 
-class Checkpoint:
-    """A pipeline's checkpoint, made when it is not there."""
+class CheckpointFolders:
+    """Folders of a checkpoint. Creates none of them."""
+
+    def __init__(self, root: Folder) -> None:
+        self.folder = root
+
+    @cached_property
+    def stream(self) -> Folder:
+        """Spark's own checkpoint of a native source."""
+        return self.folder.folder("stream")
+
+    @cached_property
+    def range_log(self) -> Folder:
+        """Offset log of a ranged source."""
+        return self.folder.folder("ranged")
+
+    @cached_property
+    def topic_schemas(self) -> Folder:
+        """Schemas of the topics."""
+        return self.folder.folder("schemas")
+
+    @cached_property
+    def batch_progress(self) -> Folder:
+        """Progress of the last batches."""
+        return self.folder.folder(PROGRESS)
+
+    @cached_property
+    def snapshots(self) -> Folder:
+        """Newest snapshot of each table."""
+        return self.folder.folder("snapshots")
+
+    @cached_property
+    def truncate_markers(self) -> Folder:
+        """Position of each table's last truncate."""
+        return self.folder.folder("truncate_markers")
+
+    @cached_property
+    def table_modes(self) -> Folder:
+        """Mode of each table, as JSON files."""
+        return self.folder.folder("table_modes")
+
+    @cached_property
+    def deleted_keys(self) -> Folder:
+        """Keys of deleted rows, a folder per table."""
+        return self.folder.folder("deleted")
+
+    @cached_property
+    def key_changes(self) -> Folder:
+        """Values carried to changed primary keys, a folder per table."""
+        return self.folder.folder("key_changes")
+
+    @cached_property
+    def backlog(self) -> Folder:
+        """Batches that failed tables still need, a folder per table."""
+        return self.folder.folder(BACKLOG)
+
+    @cached_property
+    def dead_letters(self) -> Folder:
+        """Dead letters that are kept in files."""
+        return self.folder.folder("dead_letters")
+
+    @cached_property
+    def replay(self) -> Folder:
+        """Dead letters that are being replayed."""
+        return self.folder.folder("replay")
+
+    @property
+    def next_batch(self) -> int:
+        """The first batch that is not planned yet."""
+        planned = [name for log in (self.stream, self.range_log) for name in log.folder("offsets").names()]
+        return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
+
+
+def table_folder(parent: Folder, table: str) -> Folder:
+    """Return the folder of one table in a folder that has one per table."""
+    return parent.folder(quote(table, safe=""))
+
+
+def parse_header(text: str, where: str) -> dict[str, Any]:
+    """Return the header of a checkpoint. ConfigError if it is damaged or of another layout."""
+    try:
+        header: dict[str, Any] = json.loads(text)
+        layout = header.get("layout")
+    except (ValueError, AttributeError):
+        raise ConfigError(
+            f"{HEADER} is not valid JSON", where=where, fix="restore it, or use a new checkpoint folder"
+        ) from None
+    if layout != LAYOUT:
+        raise ConfigError(
+            f"has layout {layout}; this version of headrace reads layout {LAYOUT} only",
+            where=where,
+            fix="run the headrace version that wrote it, or use a new checkpoint folder: then all events are read again",
+        )
+    return header
+
+
+class Checkpoint(CheckpointFolders):
+    """Checkpoint of a pipeline, created where it does not exist."""
 
     def __init__(
         self, spark: SparkSession, path: str, pipeline: str, schemas: Callable[[Folder], SchemaLog] = SchemaLog
     ) -> None:
-        """``schemas`` opens the log of schemas in its folder."""
-        self.folder = Folder(spark, path)
+        """``schemas`` opens the schema log in its folder."""
+        super().__init__(Folder(spark, path))
         self.id = self._open(pipeline)
-        self.schemas = schemas(self.folder.folder("schemas"))
-        self.progress = ProgressLog(self.folder.folder("progress"))
+        self.schemas = schemas(self.topic_schemas)
+        self.progress = ProgressLog(self.batch_progress)
         self.epochs = Epochs(self.folder)
         self.orders = Orders(self.folder)
-        self.source_tables = SourceTables(self.folder.folder("schemas"))
-
-    @property
-    def stream(self) -> Folder:
-        return self.folder.folder("stream")
-
-    @property
-    def next_batch(self) -> int:
-        """The first batch that was not planned yet."""
-        return next_batch(self.folder)
-
-    @property
-    def dead_letters(self) -> Folder:
-        return self.folder.folder("dead_letters")
+        self.source_tables = SourceTables(self.topic_schemas)
 
     def _open(self, pipeline: str) -> str:
-        path = self.folder.path
+        where = f"checkpoint {self.folder.path}"
         try:
-            text = self.folder.read(_HEAD)
+            text = self.folder.read(HEADER)
             if text is None:
                 self.folder.make_private()
-                head = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
-                self.folder.write(_HEAD, json.dumps(head))
-            else:
-                head = json.loads(text)
+                header = {"layout": LAYOUT, "pipeline": pipeline, "id": uuid.uuid4().hex}
+                self.folder.write(HEADER, json.dumps(header))
         except HeadraceError:
             raise
-        except ValueError:
-            raise ConfigError(
-                f"{_HEAD} is damaged", where=f"checkpoint {path}", fix="restore it, or use a new checkpoint folder"
-            ) from None
         except Exception as error:
             raise ConfigError(
-                f"cannot be used: {first_line(error)}",
-                where=f"checkpoint {path}",
-                fix="check the path and its permissions",
+                f"cannot be used: {first_line(error)}", where=where, fix="check the path and its permissions"
             ) from error
-        if head.get("layout") != LAYOUT:
+        if text is not None:
+            header = parse_header(text, where)
+        if header["pipeline"] != pipeline:
             raise ConfigError(
-                f"has layout {head.get('layout')}, this headrace knows {LAYOUT}",
-                where=f"checkpoint {path}",
-                fix="use the headrace that wrote it, or a new checkpoint folder",
+                f"belongs to the pipeline {header['pipeline']!r}, not to {pipeline!r}",
+                where=where,
+                fix="give every pipeline its own checkpoint",
             )
-        if head["pipeline"] != pipeline:
-            raise ConfigError(
-                f"belongs to the pipeline {head['pipeline']!r}, this one is {pipeline!r}",
-                where=f"checkpoint {path}",
-                fix="give every pipeline a checkpoint of its own",
-            )
-        return str(head["id"])
-
-
-def next_batch(checkpoint: Folder) -> int:
-    """The first batch that was not planned yet, in a folder that may be no checkpoint yet."""
-    planned = [name for log in ("stream", "ranged") for name in checkpoint.folder(f"{log}/offsets").names()]
-    return max((int(name) + 1 for name in planned if name.isdigit()), default=0)
+        return str(header["id"])

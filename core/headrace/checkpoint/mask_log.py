@@ -1,4 +1,4 @@
-"""Which rules hide which columns, and since which batch: what was written before is as it was."""
+"""Masking rules of columns, and the first batch of each. Rows of earlier batches were not masked by it."""
 
 from __future__ import annotations
 
@@ -16,31 +16,34 @@ _FILE = "masks.json"
 
 @dataclass(frozen=True)
 class MaskedColumn:
-    """``rule``: a digest of the rule without its secrets; ``since``: the first batch that it hid."""
+    """Masked column. ``rule``: digest of the rule without its secrets; ``since``: the first batch that it masked."""
 
     rule: str
     since: int
 
 
 class MaskLog:
-    """Column → the rule that hides it, in a file of the checkpoint. Without one, the rules count as those from the beginning."""
+    """Column → its masking rule, in a file of the checkpoint.
+
+    Without the file, the rules count as present from the beginning.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def compare(self, rules: Mapping[str, str], batch: int) -> dict[str, MaskedColumn]:
-        """The columns that ``rules`` hide, with the batch since when; ``batch``: since when those do that are new or other."""
+        """Return the columns that ``rules`` mask, with their first batch: ``batch`` for new and changed rules."""
         known, digests = self._read(), {column: _digest(rule) for column, rule in rules.items()}
         if known is None:
             return {column: MaskedColumn(digest, 0) for column, digest in digests.items()}
         columns = {column: known.get(column, MaskedColumn("", 0)) for column in digests}
         return {
-            column: before if before.rule == digests[column] else MaskedColumn(digests[column], batch)
-            for column, before in columns.items()
+            column: known_rule if known_rule.rule == digests[column] else MaskedColumn(digests[column], batch)
+            for column, known_rule in columns.items()
         }
 
     def remember(self, columns: Mapping[str, MaskedColumn]) -> None:
-        """Keeps what ``compare`` gave."""
+        """Save the result of ``compare``."""
         if columns != self._read():
             self._folder.write(_FILE, json.dumps({column: asdict(item) for column, item in columns.items()}))
 

@@ -1,4 +1,4 @@
-"""The offset log of a ranged source: a range is written down before it is read, and marked when it is applied."""
+"""Offset log of a ranged source: a range is logged before it is read, and committed when it is applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_RANGES = 100
 
 @dataclass(frozen=True)
 class Range:
-    """A batch: the records after ``start`` up to and including ``end``."""
+    """Batch of the records after ``start`` up to and including ``end``."""
 
     id: int
     start: Offset
@@ -24,7 +24,7 @@ class Range:
 
 
 class OffsetLog:
-    """``offsets/<batch>`` and ``commits/<batch>``, as Spark keeps them for its own sources, and ``initial``."""
+    """Files ``offsets/<batch>`` and ``commits/<batch>``, as Spark keeps them for its own sources, and ``initial``."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._offsets, self._commits = folder, folder.folder("offsets"), folder.folder("commits")
@@ -40,11 +40,14 @@ class OffsetLog:
 
     @property
     def last_applied(self) -> Offset | None:
-        """The end of the last range when that one is in the tables."""
+        """End of the last range, if the tables have it."""
         return self._last.end if self._last and not self._open else None
 
     def next(self, initial: Callable[[], Offset], latest: Callable[[Offset], Offset]) -> Range | None:
-        """The range to apply now: the one a crash left open, else the next there is. Nothing is written when idle."""
+        """Return the range to apply: the uncommitted one after a crash, else the next one.
+
+        Without new records nothing is written.
+        """
         if self._open is not None:
             return self._open
         start = self._last.end if self._last else self._first(initial)
@@ -56,13 +59,13 @@ class OffsetLog:
             raise FatalError(
                 f"batch {planned.id} was planned by another run",
                 where=f"checkpoint {self._folder.path}",
-                fix="let one run at a time use it",
+                fix="stop the other run: only one may use a checkpoint",
             )
         self._last = self._open = planned
         return planned
 
     def commit(self, applied: Range) -> None:
-        """Notes that a range is in the tables."""
+        """Note that the tables have a range."""
         self._commits.write(str(applied.id), "{}")
         self._open = None
         if applied.id >= KEPT_RANGES:
@@ -70,7 +73,10 @@ class OffsetLog:
             self._commits.delete(str(applied.id - KEPT_RANGES))
 
     def _first(self, initial: Callable[[], Offset]) -> Offset:
-        """The source's initial offset. Kept: "from the newest record on" means the newest at the first start."""
+        """Return the source's initial offset.
+
+        It is saved: "from the newest record" means the newest at the first start.
+        """
         if self._initial is None:
             if self._folder.read("initial") is None:
                 self._folder.write("initial", json.dumps({"start": initial()}, sort_keys=True))
@@ -84,7 +90,7 @@ class OffsetLog:
             return {key: text[key] for key in keys}
         except (ValueError, TypeError, KeyError):
             raise ConfigError(
-                "is damaged", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
+                "is corrupt", where=f"{folder.path}/{name}", fix="restore it, or use a new checkpoint folder"
             ) from None
 
     @staticmethod

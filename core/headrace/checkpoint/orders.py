@@ -1,4 +1,4 @@
-"""What the changes of each topic are ordered by, as the last batch had it."""
+"""What orders the changes of each topic, as of the last batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ _FILE = "orders.json"
 
 @dataclass(frozen=True)
 class Order:
-    """``made_of``: what positions are made of; ``origin``: from where places are counted, of a topic ordered by them."""
+    """Order of a topic.
 
-    made_of: str
+    ``ordered_by``: the source of its positions; ``origin``: where offsets start, if the topic is ordered by them.
+    """
+
+    ordered_by: str
     origin: str = ""
 
 
@@ -28,16 +31,16 @@ class Orders:
         self._known = {topic: Order(**item) for topic, item in json.loads(folder.read(_FILE) or "{}").items()}
 
     def get(self, topic: str) -> Order | None:
-        """None for a topic that was never met."""
+        """Return the order of a topic; None for a new topic."""
         return self._known.get(topic)
 
     @property
     def topics(self) -> list[str]:
-        """All that were ever met."""
+        """All known topics."""
         return list(self._known)
 
     def put(self, orders: dict[str, Order]) -> None:
-        """Notes what has changed."""
+        """Save the orders that have changed."""
         known = self._known | orders
         if known != self._known:
             self._folder.write(_FILE, json.dumps({topic: asdict(known[topic]) for topic in known}, ensure_ascii=False))

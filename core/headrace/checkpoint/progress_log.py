@@ -1,4 +1,4 @@
-"""The progress of the last batches, beside the rest of the checkpoint."""
+"""Progress of the last batches, in the checkpoint."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 from headrace.progress.model import BatchProgress
+from headrace.sdk.file_system import TextFolder
 from headrace.spark.storage import Folder
 
 #: Batches whose progress is kept.
@@ -13,7 +14,7 @@ KEPT_BATCHES = 100
 
 
 class ProgressLog:
-    """A folder with a file of JSON for each of the last batches. Threads may share it."""
+    """Folder with a JSON file for each of the last batches. Threads may share it."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder, self._lock = folder, threading.Lock()
@@ -26,14 +27,20 @@ class ProgressLog:
                 self._folder.delete(f"{old:010d}.json")
 
     def amend(self, progress: BatchProgress) -> None:
-        """Replaces what the batch's file says of the tables of ``progress``, as long as the batch is kept."""
+        """Replace the progress of the tables of ``progress`` in the file of its batch, while that file is kept."""
         name = f"{progress.batch:010d}.json"
         with self._lock:
             if (text := self._folder.read(name)) is not None:
-                was, now = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
-                tables = tuple(now.get((t.table, t.sink), t) for t in was.tables)
-                self._folder.write(name, replace(was, tables=tables).json())
+                stored, amended = BatchProgress.from_json(text), {(t.table, t.sink): t for t in progress.tables}
+                tables = tuple(amended.get((t.table, t.sink), t) for t in stored.tables)
+                self._folder.write(name, replace(stored, tables=tables).json())
 
     def all(self) -> list[BatchProgress]:
-        texts = (self._folder.read(name) for name in self._folder.names() if name.endswith(".json"))
-        return [BatchProgress.from_json(text) for text in texts if text]
+        """Return the progress of the kept batches, oldest first."""
+        return read_progress(self._folder)
+
+
+def read_progress(folder: TextFolder) -> list[BatchProgress]:
+    """Return the progress of the batches in a folder, oldest first."""
+    texts = (folder.read(name) for name in folder.names() if name.endswith(".json"))
+    return [BatchProgress.from_json(text) for text in texts if text]

@@ -1,7 +1,8 @@
-"""Rows that a table's batches leave to later ones: folders of Parquet files, few of them, each kept for a time.
+"""Rows that a table's batches leave to later ones, in few folders of Parquet files that expire.
 
-``<level>-<batch>-<milliseconds>-<types>/`` has what a batch added, and ``types`` stands for its columns and their types. Sixteen
-of one level become one of the next, so that there are few to read; what is older than the retention goes as a whole.
+``<level>-<batch>-<milliseconds>-<types>/`` has the rows of a batch; ``types`` identifies its columns and their types. Sixteen
+folders of one level are merged into one of the next, so that few are read. A folder is removed when all of it is older than the
+retention.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
     from headrace.spark.storage import Folder
 
-#: Folders of one level that become one of the next, and the level that stays as it is: a day's.
+#: Folders of one level that are merged into one of the next; and the last level, which has the rows of about a day.
 _FOLDERS_PER_LEVEL, _LAST_LEVEL = 16, 3
 
 
 class RowStore:
-    """A log of the rows that one table's batches added, compacted by levels. One run at a time uses the folder."""
+    """Log of the rows that one table's batches added, compacted by levels. One run at a time uses the folder."""
 
     def __init__(self, folder: Folder, retention: float) -> None:
-        """``retention``: seconds for which a row is kept at least."""
+        """``retention``: minimum seconds for which a row is kept."""
         self._folder, self._retention = folder, retention
         self._names: list[str] | None = None
         self._sizes: dict[str, int] = {}
@@ -37,45 +38,48 @@ class RowStore:
 
     @property
     def names(self) -> list[str]:
-        """The folders, as they were when this run first asked, and what it has made of them."""
+        """Folders as of the first access, with the changes of this run."""
         if self._names is None:
             self._names = self._folder.names()
         return self._names
 
     def size(self) -> int:
-        """Bytes of them all."""
+        """Return the bytes of all folders."""
         self._sizes = {name: self._sizes.get(name) or self._folder.size(name) for name in self.names}
         return sum(self._sizes.values())
 
     def of(self, batch: int) -> list[str]:
-        """The folders that a batch wrote to their end."""
+        """Return the folders that a batch has written completely."""
         return [name for name in self.names if int(name.split("-")[1]) == batch and self._folder.is_complete(name)]
 
     def read(self, session: SparkSession, schema: StructType, names: Sequence[str]) -> DataFrame:
-        """The rows of one folder or more, in these columns and types; columns may have been widened since they were written."""
+        """Return the rows of folders in these columns and types, which may have been widened since."""
         from pyspark.sql import DataFrame
 
-        wanted = _types_id(schema)
-        self._schemas[wanted] = schema
-        alike: dict[str, list[str]] = {}
+        types_id = _types_id(schema)
+        self._schemas[types_id] = schema
+        paths_by_types: dict[str, list[str]] = {}
         for name in names:
             types = name.split("-", 3)[-1]
             if types not in self._schemas and not self._folder.is_complete(name):
-                types = wanted  # A kill left no file in it, from which it could be seen what it holds.
-            alike.setdefault(types, []).append(f"{self._folder.path}/{name}")
-        frames = {types: self._read(session, types, paths) for types, paths in alike.items()}
-        projections = [rows if types == wanted else project(rows, schema) for types, rows in frames.items()]
+                types = types_id  # A crash left no file in it that has the schema.
+            paths_by_types.setdefault(types, []).append(f"{self._folder.path}/{name}")
+        frames = {types: self._read(session, types, paths) for types, paths in paths_by_types.items()}
+        projections = [rows if types == types_id else project(rows, schema) for types, rows in frames.items()]
         return reduce(DataFrame.unionByName, projections)
 
     def _read(self, session: SparkSession, types: str, paths: Sequence[str]) -> DataFrame:
-        """Rows in their own types: of Parquet Spark reads an int as an int alone. To ask the files for them takes a job."""
+        """Return rows in their stored types.
+
+        Spark reads a Parquet int only as int. Reading the schema from the files takes a job.
+        """
         reader = session.read.schema(self._schemas[types]) if types in self._schemas else session.read
         rows = reader.parquet(*paths)
         self._schemas.setdefault(types, rows.schema)
         return rows
 
     def add(self, rows: DataFrame, batch: int, merge: Callable[[DataFrame], DataFrame]) -> None:
-        """Adds rows, and compacts folders. ``merge``: makes the rows of several folders those of one."""
+        """Add rows, and compact folders. ``merge``: merges the rows of several folders."""
         self._write(rows, 0, batch, int(time.time() * 1000))
         for level in range(_LAST_LEVEL):
             full = [name for name in self.names if int(name.split("-")[0]) == level]
@@ -100,5 +104,5 @@ class RowStore:
 
 
 def _types_id(schema: StructType) -> str:
-    """A name for columns and their types that no others have."""
+    """Return a name that identifies columns and their types."""
     return hashlib.sha256(schema.simpleString().encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The table of the database that each topic is of, by the first of its records that says so."""
+"""Source table of each topic, from the first record that names it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SourceTables:
-    """Topic → table of the database, in files of the checkpoint beside the topics' schemas."""
+    """Topic → table of the database, in files of the checkpoint next to the topics' schemas."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -19,7 +19,7 @@ class SourceTables:
         self._mixed: dict[str, bool] = {}
 
     def get(self, topic: str) -> str | None:
-        """None before there is a record that says so."""
+        """Return the source table of a topic; None until a record names it."""
         if topic not in self._known:
             text = self._folder.read(_file(topic))
             if text is not None:
@@ -27,22 +27,22 @@ class SourceTables:
         return self._known.get(topic)
 
     def put(self, topic: str, table: str) -> None:
-        """Keeps the table that a topic is of."""
+        """Save the source table of a topic."""
         self._known[topic] = table
         self._folder.write(_file(topic), json.dumps(table, ensure_ascii=False))
 
     def is_mixed(self, topic: str) -> bool:
-        """Whether it had a record of another table, ever."""
+        """Return whether the topic ever had a record of another table."""
         if topic not in self._mixed:
             self._mixed[topic] = self._folder.read(_file(topic, "mixed")) is not None
         return self._mixed[topic]
 
     def note_mixed(self, topic: str) -> None:
-        """Keeps that a topic had a record of another table."""
+        """Note that a topic had a record of another table."""
         if not self.is_mixed(topic):
             self._folder.write(_file(topic, "mixed"), "true")
             self._mixed[topic] = True
 
 
-def _file(topic: str, what: str = "table") -> str:
-    return quote(f"{topic}.{what}", safe="") + ".json"
+def _file(topic: str, kind: str = "table") -> str:
+    return quote(f"{topic}.{kind}", safe="") + ".json"

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def collect_rows(pipeline: Pipeline, frame: DataFrame, limit: int) -> list[list[Any]]:
     """The first rows of a DataFrame, as people read values."""
     from headrace.cli.json_values import to_json_value
-    from headrace.engine.plan.error_translation import translate
+    from headrace.pipeline import translate_error
 
     try:
         rows = frame.limit(limit).collect()
     except Exception as error:
-        raise translate(error, pipeline.plan) from error
+        raise translate_error(pipeline, error) from error
     types = [field.dataType for field in frame.schema]
     return [[to_json_value(value, data_type) for value, data_type in zip(row, types, strict=True)] for row in rows]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def describe_plugin(kind: str, target: Any) -> None:
     """Prints it. ``target``: the class, or the function or command that was registered."""
-    from headrace.sdk.plugin_checks import BASES
+    from headrace.registry.validation import BASES
 
     help_text = click.HelpFormatter(width=min(shutil.get_terminal_size().columns, 120))
     if isinstance(target, click.Command):

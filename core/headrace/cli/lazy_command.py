@@ -12,7 +12,7 @@ from headrace.cli.formatting import escape_controls
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:
-    from headrace.sdk.plugins import Registration
+    from headrace.registry.registration import Registration
 
 
 class LazyCommand(click.Command):
@@ -25,14 +25,14 @@ class LazyCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        from headrace.sdk.plugins import registry
+        from headrace.registry.plugin_registry import registry
 
         command: click.Command = registry().get("command", str(self.name))
         return with_traceback_option(command).make_context(info_name, args, parent, **extra)
 
 
 def _summary(target: Any) -> str:
-    from headrace.sdk.plugins import as_plugin_error
+    from headrace.registry.plugin_errors import as_plugin_error
 
     if isinstance(target, str):
         return target.partition("|")[2]

@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def _plugin_commands() -> dict[str, click.Command]:
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
 
     plugins = registry()
     items = [plugins.find("command", name) for name in plugins.names("command")]

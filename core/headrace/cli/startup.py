@@ -60,9 +60,9 @@ def load_pipeline(file: str) -> Pipeline:
 
 def start_session(pipeline: Pipeline, reporter: Reporter) -> SparkSession:
     """A session for the pipeline. What can be wrong without one is looked at before."""
-    from headrace.engine.write.table_plan import check_capabilities
+    from headrace.pipeline import check_before_session
 
-    check_capabilities(pipeline.plan)
+    check_before_session(pipeline)
     with _jvm_output_on_stderr():
         spark = pipeline.session(reporter)
     listen_again()
@@ -75,15 +75,30 @@ def open_session(file: str, step: str) -> Iterator[tuple[Pipeline, SparkSession]
 
     The session ends with the command, so that what the block has read can be printed before.
     """
-    from headrace.engine.plan.error_translation import redacted_errors
+    from headrace.pipeline import redact_errors_of
 
     with Spinner() as spinner:
         pipeline = load_pipeline(file)
         spark = start_session(pipeline, spinner)
         spinner.step(step)
-        with redacted_errors(pipeline.plan):
+        with redact_errors_of(pipeline):
             yield pipeline, spark
     click.get_current_context().call_on_close(spark.stop)
+
+
+@contextmanager
+def open_checkpoint(file: str) -> Iterator[tuple[Pipeline, SparkSession | None]]:
+    """Load the pipeline of a file to read its progress; a session starts only when nothing else can read the checkpoint."""
+    spark = None
+    with Spinner() as spinner:
+        pipeline = load_pipeline(file)
+        if pipeline.needs_spark_for_status:
+            click.echo(f"starting Spark: only Hadoop can read the checkpoint {pipeline.checkpoint}", err=True)
+            spark = start_session(pipeline, spinner)
+        spinner.step("reading the checkpoint")
+        yield pipeline, spark
+    if spark:
+        click.get_current_context().call_on_close(spark.stop)
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.errors import ConfigError, PluginError
+from headrace.registry.entry_points import GROUP
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import normalize_name
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import GROUP, PluginRegistry, normalize_name
 
 #: Distribution → its extras that are wanted.
 Wanted = Mapping[str, AbstractSet[str]]
@@ -36,7 +38,7 @@ def find_wanted(registry: PluginRegistry, plugins: Iterable[Plugin], text: str) 
         asked.setdefault(type(plugin), set()).update(plugin.extras())
     for item in registry.registrations():
         is_named = item.kind == "secret" and f"${{{item.name}:" in text
-        target = registry.load(item) if is_named else item.known_schemas()
+        target = registry.load(item) if is_named else item.loaded_target()
         if is_named or (isinstance(target, type) and target in asked):
             name = item.distribution_name
             extras = wanted.setdefault(name, set())

@@ -18,6 +18,7 @@ from headrace.cluster.distributions import find_distributions, find_wanted, list
 from headrace.cluster.session import SUBMITTERS
 from headrace.cluster.submission import ARCHIVE, JARS, MAIN, Submission
 from headrace.errors import ConfigError
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.jars.jar_locks import read_locks
 from headrace.runtime.jars.resolution import resolve_jars
 from headrace.runtime.java.jvm import JAVA_OPTIONS
@@ -30,7 +31,6 @@ from headrace.runtime.session.session_builder import (
     with_huge_methods,
 )
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import registry
 from headrace.secret_values import Secret, has_secret_name
 
 SUBMIT, JOB, APPLICATION = "submit.sh", "emr-serverless.json", "spark-application.yaml"

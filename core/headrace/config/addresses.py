@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.file_system import FileSystem
-from headrace.sdk.plugins import PluginRegistry
 
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 

@@ -1,4 +1,4 @@
-"""What a pipeline was given in Python: an object of each kind, before anything is asked of it."""
+"""Types of the arguments of a pipeline that is built in Python."""
 
 from __future__ import annotations
 
@@ -10,29 +10,42 @@ from headrace.errors import ConfigError
 _FROM_DICT = "Pipeline.from_dict takes names and options, as a file has them"
 
 
-def check_object(name: str, given: Any, kind: type) -> None:
-    """ConfigError when the argument ``name`` is no ``kind``. A value is not shown: it may be secret."""
-    if isinstance(given, kind):
+def check_arguments(
+    values: Mapping[str, Any], types: Mapping[str, type], item_types: Mapping[str, type] | None = None
+) -> None:
+    """Raise ConfigError for the first argument, or item of a list, of another type. Errors show no values: they may be secret."""
+    for name, kind in types.items():
+        if name not in _OPTIONAL or values[name] is not None:
+            _check_object(name, values[name], kind)
+    for name, kind in (item_types or {}).items():
+        _check_items(name, values[name], kind)
+
+
+#: Arguments that may be None.
+_OPTIONAL = ("value", "key")
+
+
+def _check_object(name: str, value: Any, kind: type) -> None:
+    if isinstance(value, kind):
         return
-    if isinstance(given, type) and issubclass(given, kind):
+    if isinstance(value, type) and issubclass(value, kind):
         raise ConfigError(
-            f"it is the class {given.__name__}, and no object of it",
-            where=_place(name),
-            fix=f"write {given.__name__}(…)",
+            f"it is the class {value.__name__}, and no object of it",
+            where=_where(name),
+            fix=f"write {value.__name__}(…)",
         )
-    what = f"it is no {kind.__name__}, but a {type(given).__name__}"
-    raise ConfigError(what, where=_place(name), fix=f"give it an object; {_FROM_DICT}")
+    what = f"it is no {kind.__name__}, but a {type(value).__name__}"
+    raise ConfigError(what, where=_where(name), fix=f"give it an object; {_FROM_DICT}")
 
 
-def check_objects(name: str, given: Any, kind: type) -> None:
-    """The same for an argument that is a list."""
-    if isinstance(given, str | Mapping) or not isinstance(given, Collection):
+def _check_items(name: str, items: Any, kind: type) -> None:
+    if isinstance(items, str | Mapping) or not isinstance(items, Collection):
         raise ConfigError(
-            f"it is no list, but a {type(given).__name__}", where=_place(name), fix="write it in brackets"
+            f"it is no list, but a {type(items).__name__}", where=_where(name), fix="write it in brackets"
         )
-    for number, one in enumerate(given):
-        check_object(f"{name}[{number}]", one, kind)
+    for number, item in enumerate(items):
+        _check_object(f"{name}[{number}]", item, kind)
 
 
-def _place(name: str) -> str:
+def _where(name: str) -> str:
     return f"Pipeline, {name}"

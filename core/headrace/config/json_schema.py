@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as core
 
 from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.errors import PluginError
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import Registration
 from headrace.sdk.config import Config
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import PluginRegistry, Registration, as_plugin_error
 
 Schema = dict[str, Any]
 
@@ -65,7 +67,7 @@ def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:
 
 
 def config_schema(model: type[Config]) -> Schema:
-    """The schema of one block: keys as they are written, unknown ones refused, ``#:`` comments as descriptions."""
+    """The schema of one block: keys as they are written, unknown ones refused, attribute docstrings as descriptions."""
     return model.model_json_schema(by_alias=True, schema_generator=_Generator)
 
 
@@ -78,10 +80,9 @@ class _Generator(GenerateJsonSchema):
         if not issubclass(model, Config):
             return built
         properties = built.setdefault("properties", {})
-        for name, text in read_comments(model).items():
-            key = model.model_fields[name].alias or name
-            if key in properties:
-                properties[key].setdefault("description", text)
+        for name, field in model.model_fields.items():
+            if (key := field.alias or name) in properties and field.description:
+                properties[key]["description"] = describe_field(field)
         patterns = {}
         for option in model.passthrough_patterns({}):  # what an empty block lets pass is what any block may let pass
             if "*" in option or "?" in option:
@@ -118,31 +119,9 @@ class _Generator(GenerateJsonSchema):
         return _allow_reference(built) if built.keys() & {"pattern", "maxLength"} else built
 
 
-def read_comments(model: type[Config]) -> dict[str, str]:
-    """The ``#:`` comments above a model's fields, its base classes' included."""
-    comments: dict[str, str] = {}
-    for cls in reversed(model.__mro__):
-        if issubclass(cls, Config) and cls is not Config:
-            comments |= _read_own_comments(cls)
-    return {name: text for name, text in comments.items() if name in model.model_fields}
-
-
-def _read_own_comments(cls: type) -> dict[str, str]:
-    """Those of one class; none where its source is not at hand."""
-    try:
-        lines = inspect.getsource(cls).splitlines()
-    except (OSError, TypeError):
-        return {}
-    comments: dict[str, str] = {}
-    lines_above: list[str] = []
-    for line in map(str.strip, lines):
-        if line.startswith("#:"):
-            lines_above.append(line[2:].strip())
-            continue
-        if lines_above and (field := re.match(r"(\w+)\s*:", line)):
-            comments[field[1]] = " ".join(lines_above).replace("``", "`")
-        lines_above = []
-    return comments
+def describe_field(field: FieldInfo) -> str:
+    """Return the description of an option in one line, with code in single backticks."""
+    return " ".join((field.description or "").split()).replace("``", "`")
 
 
 def _collect_schemas(registry: PluginRegistry, kind: str) -> dict[str, Schema]:

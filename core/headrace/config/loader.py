@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from headrace.config.model import NO_FORMAT, Block, PipelineConfig
+from headrace.config.model import NO_FORMAT, PipelineConfig
 from headrace.config.references import PROVIDERS, Resolver
 from headrace.config.renewal import Renewal
 from headrace.errors import ConfigError, HeadraceError, PluginError
-from headrace.sdk.plugins import PluginRegistry, as_plugin_error, registry
-from headrace.sdk.secrets import SecretProvider, forget_answers
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry, registry
+from headrace.sdk.plugin_block import parse_plugin_block
+from headrace.sdk.secrets import SecretProvider, clear_cache
 
 if TYPE_CHECKING:
     from headrace.config.yaml_document import Document
@@ -46,7 +48,7 @@ class _Builder:
 
     def _renew(self, make: Callable[..., Built]) -> Built | None:
         """The pipeline with what its references say now; None when they say the same."""
-        forget_answers()
+        clear_cache()
         data = self._resolver.resolve(self._written, self._document.where)
         if data == self._document.data:
             return None
@@ -71,21 +73,21 @@ class _Builder:
         }
         references = self._resolver.references
         sinks = [
-            self._plugin("sink", block, ("sink",) if config.sink else ("sinks", i))
+            self._inner("sink", block, ("sink",) if config.sink else ("sinks", i))
             for i, block in enumerate(config.all_sinks)
         ]
         try:
             return make(
                 name=config.name,
-                source=self._plugin("source", {source_name: config.source[source_name]}, ("source",)),
+                source=self._plugin("source", source_name, config.source[source_name], ("source",)),
                 sinks=sinks,
                 checkpoint=config.checkpoint,
                 tables=config.tables,
                 transforms=[
-                    self._plugin("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)
+                    self._inner("transform", block, ("transforms", i)) for i, block in enumerate(config.transforms)
                 ],
                 dialects=[
-                    self._plugin("dialect", {name: block}, ("dialects",)) for name, block in config.dialects.items()
+                    self._plugin("dialect", name, block, ("dialects",)) for name, block in config.dialects.items()
                 ],
                 spark=config.spark,
                 settings=config.settings,
@@ -101,17 +103,15 @@ class _Builder:
         return block if block == NO_FORMAT and loc[-1] == "key" else self._inner("format", block, loc)
 
     def _inner(self, kind: str, block: Any, loc: tuple[Any, ...]) -> Any:
-        """The one plugin that a key names."""
-        block = {block: {}} if isinstance(block, str) else block
-        if not isinstance(block, dict) or len(block) != 1:
+        """Build the plugin that a key names."""
+        try:
+            name, options = parse_plugin_block(block, kind)
+        except ValueError as error:
             example = {"format": "json"}.get(kind, "NAME")
-            raise self._document.error(
-                loc, f"name exactly one {kind}", f"write it like `{loc[-1]}: {{{example}: {{}}}}`"
-            )
-        return self._plugin(kind, block, loc)
+            raise self._document.error(loc, str(error), f"write it like `{loc[-1]}: {{{example}: {{}}}}`") from None
+        return self._plugin(kind, name, options, loc)
 
-    def _plugin(self, kind: str, block: Block, loc: tuple[Any, ...]) -> Any:
-        name, config = next(iter(block.items()))
+    def _plugin(self, kind: str, name: str, config: Any, loc: tuple[Any, ...]) -> Any:
         try:
             registration = self._registry.find(kind, name)
             plugin: type[Plugin] = self._registry.load(registration)

@@ -14,15 +14,19 @@ _DAY = 86400.0
 class Maintenance(Config):
     """How tables are kept quick while they are written, the same for every table format that needs it."""
 
-    #: Whether a run does it. ``headrace maintain`` does it in any case.
     enabled: bool = True
-    #: How long older versions of a table can be read (``--as-of``), at least.
+    """Whether a run does it. ``headrace maintain`` does it in any case."""
+
     history: Interval = "1 hour"
-    #: How many files more than it needs a table may have before they are compacted.
+    """How long older versions of a table can be read (``--as-of``), at least."""
+
     files: int = Field(32, ge=2)
-    #: How old a file must be, at least, that no version names before it is removed: a writer that was killed leaves some. Not below
-    #: a day: a file of a write that is under way has no version yet.
+    """How many files more than it needs a table may have before they are compacted."""
+
     orphans: Interval = "3 days"
+    """How old a file must be, at least, that no version names before it is removed: a writer that was killed leaves some. Not below
+    a day: a file of a write that is under way has no version yet.
+    """
 
     @field_validator("orphans")
     @classmethod

@@ -12,17 +12,16 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from headrace.config.settings import Settings
 from headrace.config.table_names import check_table_name
 from headrace.sdk.config import Config
+from headrace.sdk.plugin_block import parse_plugin_block
 
 
 def _block(item: Any) -> Any:
-    if isinstance(item, str):
-        return {item: {}}
-    if isinstance(item, dict) and len(item) != 1:
-        named = ", ".join(map(repr, item)) or "none"
-        raise ValueError(
-            f"one item names one plugin, not {named}: indent a plugin's options below its name, and give every plugin a '-'"
-        )
-    return item
+    if not isinstance(item, str | dict):
+        return item
+    try:
+        return dict([parse_plugin_block(item, "plugin")])
+    except ValueError as error:
+        raise ValueError(f"{error}: indent a plugin's options below its name, and give every plugin a '-'") from None
 
 
 #: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.
@@ -37,22 +36,31 @@ _NAME = re.compile(r"[\w][\w.-]*")
 class TableRule(Config):
     """Which topics become which table."""
 
-    #: A topic, a glob (``moma.public.*``) or a ``/regular expression/``.
     source: str
-    #: The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name.
+    """A topic, a glob (``moma.public.*``) or a ``/regular expression/``."""
+
     target: str | None = None
-    #: Key columns, named as in the event. Only where the event carries no key, or one that cannot be read. With
-    #: `route.by.field` also a mapping: the value of the field, or a glob (``*``) → the key columns of its table.
+    """The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name."""
+
     key: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
-    #: Column → its type, where the records bring none (JSON without schemas): one of Spark's, one of the converters', or the
-    #: name that the connector has for what the value means.
+    """Key columns, named as in the event. Only where the event carries no key, or one that cannot be read. With
+    `route.by.field` also a mapping: the value of the field, or a glob (``*``) → the key columns of its table.
+    """
+
     columns: dict[str, str] = Field(default_factory=dict)
-    #: The field, or the fields, whose values say which table a record of the topic is of: ``source.table``. The values,
-    #: joined with dots, then stand for the topic's name in ``target``. As the connectors' option of this name has it.
+    """Column → its type, where the records bring none (JSON without schemas): one of Spark's, one of the converters', or the
+    name that the connector has for what the value means.
+    """
+
     route_by_field: tuple[str, ...] = Field((), alias="route.by.field")
-    #: Whether a topic has the changes of several tables of one shape, which are one table here, as a
-    #: ByLogicalTableRouter makes it. Their key has to tell the rows of the one from those of the other.
+    """The field, or the fields, whose values say which table a record of the topic is of: ``source.table``. The values,
+    joined with dots, then stand for the topic's name in ``target``. As the connectors' option of this name has it.
+    """
+
     logical_table: bool = Field(default=False, alias="logical.table")
+    """Whether a topic has the changes of several tables of one shape, which are one table here, as a
+    ByLogicalTableRouter makes it. Their key has to tell the rows of the one from those of the other.
+    """
 
     @field_validator("key", "route_by_field", mode="before")
     @classmethod
@@ -110,26 +118,36 @@ TARGET_FIELDS = ("topic", "prefix", "db", "schema", "table")
 class PipelineConfig(Settings):
     """A pipeline file."""
 
-    #: Names the pipeline in tables, logs and the checkpoint.
     name: str
-    #: One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes. ``key: none``
-    #: does not read keys.
+    """Names the pipeline in tables, logs and the checkpoint."""
+
     source: dict[str, Any]
-    #: Which topics become which tables. Default: every topic becomes a table of its own name.
+    """One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes. ``key: none``
+    does not read keys.
+    """
+
     tables: tuple[TableRule, ...] = ()
-    #: In this order.
+    """Which topics become which tables. Default: every topic becomes a table of its own name."""
+
     transforms: tuple[Block, ...] = ()
-    #: Options of dialects, which know shapes of events, by their names. The events say which dialect reads them; one of another
-    #: distribution is asked when it stands here.
+    """In this order."""
+
     dialects: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    #: One sink.
+    """Options of dialects, which know shapes of events, by their names. The events say which dialect reads them; one of another
+    distribution is asked when it stands here.
+    """
+
     sink: Block | None = None
-    #: Several sinks, fed from one read.
+    """One sink."""
+
     sinks: tuple[Block, ...] = ()
-    #: Folder for what has been read, progress and dead letters.
+    """Several sinks, fed from one read."""
+
     checkpoint: str = Field(min_length=1)
-    #: Settings of Spark (``spark.…``), under their own names.
+    """Folder for what has been read, progress and dead letters."""
+
     spark: dict[str, Any] = Field(default_factory=dict)
+    """Settings of Spark (``spark.…``), under their own names."""
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 

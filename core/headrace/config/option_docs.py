@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from headrace.config.json_schema import read_comments
+from headrace.config.json_schema import describe_field
 from headrace.sdk.config import Config
 
 _WORDS: dict[Any, str] = {
@@ -37,10 +37,9 @@ class Option:
 
 def list_options(model: type[Config]) -> list[Option]:
     """A model's own keys first: what it has of its base comes behind them."""
-    said = read_comments(model)
     fields = sorted(model.model_fields.items(), key=lambda item: item[0] not in model.__annotations__)
     return [
-        Option(field.alias or name, _field_kind(field), _default(field), field.description or said.get(name, ""))
+        Option(field.alias or name, _field_kind(field), _default(field), describe_field(field))
         for name, field in fields
     ]
 

@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from headrace.dead_letters.rows import ReplayRun, first_seen
+from headrace.dead_letters.rows import DeadLetterBatch, first_seen
+from headrace.sdk.sink import Sink, WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.dead_letters.table_store import DeadLetterTable
+    from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue, Select
     from headrace.spark.storage import Folder
 
-#: The name by which ``headrace show`` reads them.
-TABLE = "dead_letters"
 
+class DeadLetterFiles:
+    """Dead letters in a folder of the checkpoint."""
 
-def save(dead_letters: DataFrame, folder: Folder, batch: int, table: str, replay: ReplayRun | None = None) -> None:
-    """Replaces those of a batch and a table, or of a replay. What comes again was first seen then."""
-    from pyspark.sql import functions as F
+    #: No sink writes the files.
+    sink: Sink | None = None
 
-    name = f"{batch:010d}/{quote(table, safe='')}" + (f"+{replay.name}" if replay else "")
-    if folder.is_complete(name):
-        older = dead_letters.sparkSession.read.load(f"{folder.path}/{name}")
-        if (seen := first_seen(older)) is not None:
-            dead_letters = dead_letters.withColumn("seen", F.timestamp_micros(F.lit(seen)))
-    dead_letters.coalesce(1).write.mode("overwrite").save(f"{folder.path}/{name}")
-    folder.mark_complete(name)
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
 
+    def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
+        """Replace the dead letters of a table's batch or replay. Repeated ones keep the time when they were first seen."""
+        from pyspark.sql import functions as F
 
-def read(spark: SparkSession, folder: Folder, table: DeadLetterTable | None) -> DataFrame | None:
-    """All dead letters, those in files and those in a table; None when there are none."""
-    batches = [f"{folder.path}/{name}/*" for name in folder.names()]
-    parts = [spark.read.option("mergeSchema", "true").load(batches)] if batches else []
-    in_table = table.read(spark) if table else None
-    if in_table is not None and not in_table.isEmpty():
-        parts.append(in_table)
-    if not parts:
-        return None
-    whole = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-    return whole.orderBy("batch", "topic", "partition", "offset")
+        name = f"{batch.batch:010d}/{quote(batch.table, safe='')}" + (f"+{batch.replay.name}" if batch.replay else "")
+        if self._folder.is_complete(name):
+            older = dead_letters.sparkSession.read.load(f"{self._folder.path}/{name}")
+            if (seen := first_seen(older)) is not None:
+                dead_letters = dead_letters.withColumn("seen", F.timestamp_micros(F.lit(seen)))
+        self._write(dead_letters, name)
+        self._folder.mark_complete(name)
+        return WriteResult()
+
+    def read(self, session: SparkSession) -> DataFrame | None:
+        """Return all dead letters in files; None without any."""
+        batches = [f"{self._folder.path}/{name}/*" for name in self._folder.names()]
+        return session.read.option("mergeSchema", "true").load(batches) if batches else None
+
+    def claim(self, session: SparkSession, select: Select, queue: ReplayQueue) -> None:
+        """Move each folder with selected dead letters to the queue, with its other dead letters."""
+        for batch in self._folder.names():
+            folder = self._folder.folder(batch)
+            for name in folder.names():
+                path = f"{folder.path}/{name}"
+                if not select(session.read.load(path)).isEmpty():
+                    queue.claim(path, batch, name)
+            if not folder.names():
+                self._folder.delete(batch)
+
+    def has_stored(self, dead_letters: DataFrame) -> bool:
+        """Return whether claimed dead letters came from here. Files accept any."""
+        return True
+
+    def restore(self, dead_letters: DataFrame, item: ReplayItem) -> None:
+        """Put back claimed dead letters that were not replayed."""
+        self._write(dead_letters, f"{item.batch_name}/{item.origin}+{item.unique}+kept")
+
+    def _write(self, dead_letters: DataFrame, name: str) -> None:
+        dead_letters.coalesce(1).write.mode("overwrite").save(f"{self._folder.path}/{name}")

@@ -1,4 +1,4 @@
-"""What becomes of records that cannot become a row, by reason, and how many are too many."""
+"""Policies for rejected records: by reason, and the limit of dead letters."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from headrace.sdk.reject_reason import RejectReason
 if TYPE_CHECKING:
     from headrace.progress.model import TableProgress
 
-#: Records from which on a share of them says something.
+#: Minimum number of records for a limit that is a share.
 MIN_RECORDS = 100
 
 
 @dataclass(frozen=True)
 class DeadLetterPolicy:
-    """What the pipeline file says of rejected records: what becomes of them by reason, and how many are too many.
+    """Policies of the pipeline file for rejected records, by reason, and the limit of dead letters.
 
-    ``limit``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: any.
+    ``limit``: dead letters of a run, as a number (``1000``) or as a share of its records (``5%``); None: no limit.
     """
 
     policies: Mapping[RejectReason, Policy] = field(default_factory=dict)
     limit: int | str | None = None
 
     def drops(self, counts: Mapping[str, int], table: str) -> dict[str, int]:
-        """Of a batch's records by reason, those that are left out. RuleError for a reason at which the run is to stop."""
+        """Return the reasons whose records are dropped, with their counts. RuleError for a reason that stops the run."""
         for reason, count in counts.items():
             if self._policy(reason) == "stop":
                 raise RuleError(
                     f"{count:,} record{'s' * (count != 1)}: {reason}, {RejectReason(reason).meaning}",
                     where=f"table {table}",
-                    fix="mend what wrote them; or write `dead-letter` for this reason in `dead.letters:`, which keeps them aside",
+                    fix="fix the producer; or set `dead-letter` for this reason in `dead.letters:` to keep them as dead letters",
                 )
         return {reason: count for reason, count in counts.items() if self._policy(reason) == "drop"}
 
     def check_limit(self, records: int, dead_letters: int) -> None:
-        """RuleError when a run has more dead letters, of so many records, than the file allows."""
+        """Raise RuleError if a run has more dead letters than the limit."""
         share = share_of(self.limit) if isinstance(self.limit, str) else None
         if share is not None:
             over = records >= MIN_RECORDS and dead_letters > share * records
@@ -50,7 +50,7 @@ class DeadLetterPolicy:
             raise RuleError(
                 f"{dead_letters:,} of {records:,} records are dead letters, and `max.dead.letters` is {self.limit}",
                 where="this run",
-                fix="look at them with `headrace dead-letters FILE`; mend what wrote them, or raise the limit",
+                fix="list them with `headrace dead-letters FILE`; fix the producer, or raise the limit",
             )
 
     def _policy(self, reason: str) -> Policy:
@@ -58,16 +58,16 @@ class DeadLetterPolicy:
 
 
 class DeadLetterCounter:
-    """Counts the records of a run and its dead letters. Threads may share it."""
+    """Counter of a run's records and dead letters. Threads may share it."""
 
     def __init__(self, policy: DeadLetterPolicy, sink: str) -> None:
-        """``sink``: the one whose counts are taken, for every record comes into each."""
+        """``sink``: the only sink that is counted, because every record is written to each."""
         self._policy, self._sink = policy, sink
         self._lock = threading.Lock()
         self._records = self._dead_letters = 0
 
     def add(self, tables: Iterable[TableProgress]) -> None:
-        """RuleError when the run has too many dead letters."""
+        """Add the counts of tables. RuleError if the run has too many dead letters."""
         with self._lock:
             for table in tables:
                 if table.sink == self._sink:

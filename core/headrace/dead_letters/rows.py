@@ -1,4 +1,4 @@
-"""Dead letters: records that could not become a change or a row, kept as rows with their bytes, place and reason."""
+"""Dead letters as rows: records that could not become a change or a row, with their bytes, location and reason."""
 
 from __future__ import annotations
 
@@ -13,17 +13,31 @@ from headrace.spark.columns import quote_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: boolean column: key and value are what the transforms made of the record. Dead letters of older releases lack it.
+#: boolean column: key and value are those after the transforms. Dead letters of older releases lack it.
 MASKED = "masked"
 _HEADERS = "array<struct<key: string, value: binary>>"
 
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """A replay of dead letters: a name that no other has, and when they were first seen, in microseconds since 1970."""
+    """Replay of dead letters: a unique name, and when the first one was seen, in microseconds since 1970."""
 
     name: str
     seen: int | None
+
+
+@dataclass(frozen=True)
+class DeadLetterBatch:
+    """One table's part of a batch whose dead letters are saved.
+
+    ``origin``: the checkpoint's id, and the replay's name in a replay; ``mark``: identifies the write in a sink.
+    """
+
+    batch: int
+    table: str
+    origin: str
+    mark: str
+    replay: ReplayRun | None = None
 
 
 def dead_letter_rows(
@@ -36,11 +50,11 @@ def dead_letter_rows(
     without: Collection[str] = (),
     replay: ReplayRun | None = None,
 ) -> DataFrame:
-    """The rejected changes of a batch and a table as rows.
+    """Return the rejected changes of a batch and a table as rows.
 
-    ``hide``: keep the transformed event, and say so in MASKED, but where nothing of a record could be decoded: those alone have
-    their bytes still (``ChangeReader.read_changes``, ``every_field``); ``plugins``: reason →
-    who rejects for it, and who rejects for all others under an empty text; ``without``: reasons to leave out.
+    ``hide``: keep the transformed event and set MASKED, except for records that could not be decoded at all: only those still have
+    their bytes (``ChangeReader.read_changes``, ``every_field``); ``plugins``: reason → the plugin that rejects for it, with an
+    empty string for all other reasons; ``without``: reasons to leave out.
     """
     from pyspark.sql import functions as F
 
@@ -53,7 +67,7 @@ def dead_letter_rows(
     headers = _column_or_null(changes.frame, HEADERS, _HEADERS)
     return (
         _without_values(changes.frame, is_rejected)
-        .where(is_rejected | F.col(FILE).isNotNull())  # the others need not be counted
+        .where(is_rejected | F.col(FILE).isNotNull())  # Other records need not be counted.
         .withColumn(OFFSET, offset)
         .where(is_rejected)
         .select(
@@ -76,7 +90,10 @@ def dead_letter_rows(
 
 
 def _without_values(frame: DataFrame, is_rejected: Column) -> DataFrame:
-    """The records, of which those that are not rejected have nothing but their places: to be counted, all of them are moved."""
+    """Null the values of accepted records.
+
+    All records are shuffled to count them, but only locations of these are needed.
+    """
     from pyspark.sql import functions as F
 
     places = (FILE, PLACE, OFFSET)
@@ -85,7 +102,7 @@ def _without_values(frame: DataFrame, is_rejected: Column) -> DataFrame:
 
 
 def with_masked(dead_letters: DataFrame, *, hides: bool) -> DataFrame:
-    """Dead letters that all say whether they are masked; ``hides``: whether the pipeline that keeps them hides values."""
+    """Return dead letters with a complete MASKED column. ``hides``: whether the pipeline that keeps them masks values."""
     from pyspark.sql import functions as F
 
     known = F.col(MASKED) if MASKED in dead_letters.columns else F.lit(None)
@@ -93,22 +110,22 @@ def with_masked(dead_letters: DataFrame, *, hides: bool) -> DataFrame:
 
 
 def number_in_file(offset: str, file: str, place: str) -> Column:
-    """The number by which a dead letter names a record of a file."""
+    """Return the number by which a dead letter identifies a record in a file."""
     from pyspark.sql import functions as F
 
     return F.coalesce(F.col(offset), F.lit(0)) + records_before(file, place)
 
 
 def records_before(file: str, place: str) -> Column:
-    """How many records are before one in its file: what it knows itself is the offset of the first."""
+    """Return the number of records before one in its file. A record's own offset counts within its location only."""
     from pyspark.sql import Window, functions as F
 
-    # A record may be several changes, which have its place in common.
+    # Several changes of one record have the same location.
     return F.dense_rank().over(Window.partitionBy(file).orderBy(place)) - 1
 
 
 def first_seen(dead_letters: DataFrame) -> int | None:
-    """When the first of them was seen, in microseconds since 1970; None when there are none."""
+    """Return when the first dead letter was seen, in microseconds since 1970; None without any."""
     from pyspark.sql import functions as F
 
     ((first,),) = dead_letters.agg(F.min(F.unix_micros("seen"))).collect()
@@ -116,7 +133,7 @@ def first_seen(dead_letters: DataFrame) -> int | None:
 
 
 def _column_or_null(frame: DataFrame, name: str, data_type: str) -> Column:
-    """A column of the records', null where the transport has none."""
+    """Return a column of the records; null if the transport has none."""
     from pyspark.sql import functions as F
 
     return F.col(name) if name in frame.columns else F.lit(None).cast(data_type)

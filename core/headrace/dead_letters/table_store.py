@@ -1,4 +1,4 @@
-"""Dead letters in a table of their own, which a sink keeps beside the others."""
+"""Dead letters in a table of a sink."""
 
 from __future__ import annotations
 
@@ -15,71 +15,95 @@ from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Names a dead letter in the table; several pipelines may share one.
+    from headrace.dead_letters.replay_queue import ReplayItem, ReplayQueue, Select
+    from headrace.dead_letters.rows import DeadLetterBatch
+
+#: Key of a dead letter in the table, and its pipeline: several pipelines may share a table.
 ID, PIPELINE = "id", "pipeline"
 
 
 @dataclass(frozen=True)
 class DeadLetterTable:
-    """The dead letters of a pipeline in a table of a sink's."""
+    """Dead letters of a pipeline in a table of a sink."""
 
     sink: Sink
     table: Table
     pipeline: str
-    #: Tables that have dead letters in one batch write them side by side, and this is one table.
+    #: Tables of one batch save their dead letters at the same time, into this one table.
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
-    def store(self, dead_letters: DataFrame, checkpoint: str, mark: str, batch: int) -> WriteResult:
-        """Adds those of a batch and a table; again, it changes nothing.
-
-        ``checkpoint``: the id that leads theirs; ``mark``: by which the sink knows the write again.
-        """
+    def save(self, dead_letters: DataFrame, batch: DeadLetterBatch) -> WriteResult:
+        """Add the dead letters of one table's batch. Repeating it changes nothing."""
         from pyspark.sql import functions as F
 
-        place = [F.lit(checkpoint), F.col("batch"), F.col("topic"), F.coalesce("file", "partition"), F.col("offset")]
+        place = [F.lit(batch.origin), F.col("batch"), F.col("topic"), F.coalesce("file", "partition"), F.col("offset")]
         rows = dead_letters.withColumns({ID: F.concat_ws("/", *place), PIPELINE: F.lit(self.pipeline)})
-        return self._write(rows, mark, batch, is_deleted=False)
+        return self._write(rows, batch.mark, batch.batch, is_deleted=False)
 
-    def restore(self, dead_letters: DataFrame) -> None:
-        """Adds dead letters that were removed."""
-        self._write(dead_letters, self._unique_mark(), 0, is_deleted=False)
-
-    def remove(self, dead_letters: DataFrame) -> None:
-        """Removes dead letters that the table has."""
-        self._write(dead_letters, self._unique_mark(), 0, is_deleted=True)
-
-    def read(self, spark: SparkSession) -> DataFrame | None:
-        """The pipeline's dead letters; None when there is no table."""
+    def read(self, session: SparkSession) -> DataFrame | None:
+        """Return the pipeline's dead letters; None without any."""
         from pyspark.sql import functions as F
 
         try:
-            rows = self.sink.read_back(spark, self.table)
+            rows = self.sink.read_back(session, self.table)
         except ConfigError:
             return None
         columns = [c for c in rows.columns if not c.startswith(self.sink.hidden_prefixes)]
-        return rows.where(F.col(PIPELINE) == self.pipeline).select(*columns)
+        own_rows = rows.where(F.col(PIPELINE) == self.pipeline).select(*columns)
+        return None if own_rows.isEmpty() else own_rows
+
+    def claim(self, session: SparkSession, select: Select, queue: ReplayQueue) -> None:
+        """Move selected dead letters to the queue. A crash may leave them in both: then they are removed here first."""
+        from pyspark.sql import functions as F
+
+        for item in queue.items():
+            claimed = session.read.load(queue.path(item))
+            if self.has_stored(claimed):
+                self.remove(claimed)
+        stored = self.read(session)
+        if stored is None:
+            return
+        selected = select(stored)
+        for batch, target in selected.select("batch", "table").distinct().collect():
+            rows = selected.where((F.col("batch") == batch) & (F.col("table") == target))
+            self.remove(session.read.load(queue.path(queue.add(rows, batch, target))))
+
+    def has_stored(self, dead_letters: DataFrame) -> bool:
+        """Return whether claimed dead letters came from the table."""
+        return ID in dead_letters.columns
+
+    def restore(self, dead_letters: DataFrame, item: ReplayItem) -> None:
+        """Put back claimed dead letters that were not replayed."""
+        self._write(dead_letters, self._unique_mark(), 0, is_deleted=False)
+
+    def remove(self, dead_letters: DataFrame) -> None:
+        """Remove dead letters from the table."""
+        self._write(dead_letters, self._unique_mark(), 0, is_deleted=True)
 
     def _unique_mark(self) -> str:
-        return f"{self.pipeline}/letters/{time.time_ns()}"
+        return f"{self.pipeline}/dead_letters/{time.time_ns()}"
 
     def _write(self, dead_letters: DataFrame, mark: str, batch: int, *, is_deleted: bool) -> WriteResult:
         from pyspark.sql import functions as F
 
-        # What is said last of a dead letter holds.
+        # The last write of a dead letter decides, so its position is the time.
         rows = dead_letters.withColumns({DELETED: F.lit(is_deleted), POSITION: F.lit(f"{time.time_ns():020d}")})
         with self._lock:
             return self.sink.write(self.table, rows, Batch(mark, batch, "upsert"))
 
 
 def choose_dead_letter_table(name: str | None, sinks: Sequence[Sink], pipeline: str) -> DeadLetterTable | None:
-    """A table in the first sink that can remove what was replayed; None without a name. ConfigError when no sink can."""
+    """Return a table in the first sink that replaces and removes rows; None without a name.
+
+    ConfigError without such a sink.
+    """
     if name is None:
         return None
     for sink in sinks:
         if sink.capabilities.upsert and sink.capabilities.delete:
             return DeadLetterTable(sink, Table(name, (ID,)), pipeline)
     raise ConfigError(
-        "no sink of this pipeline replaces and removes rows, so none can keep dead letters as a table",
+        "no sink of this pipeline replaces and removes rows, so none can keep dead letters in a table",
         where="dead.letters.table",
-        fix="leave it out, and they are kept as files in the checkpoint; or add a sink that keeps tables",
+        fix="leave it out to keep dead letters as files in the checkpoint; or add a sink that keeps tables",
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.errors import HeadraceError
 from headrace.progress.model import BatchProgress
 from headrace.progress.rates import TableFailure, TableInSink, TableStatus, measure_tables
+from headrace.progress.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,24 @@ class Status:
     tables: tuple[TableStatus, ...] = ()
     #: Why nothing arrives, while the source does not answer.
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckpointStatus:
+    """Status of a pipeline's tables as its checkpoint has it, whether or not a run is active."""
+
+    #: Sorted by table and sink.
+    tables: tuple[TableStatus, ...]
+    #: Sums of the batches whose progress is kept.
+    summary: Summary
+
+
+def describe_checkpoint(
+    pipeline: str, batches: Sequence[BatchProgress], failures: Mapping[TableInSink, TableFailure]
+) -> CheckpointStatus:
+    """Return the status from the progress of the last batches and from the tables that wait for a retry."""
+    tables = sorted(measure_tables(batches, failures), key=lambda status: (status.table, status.sink))
+    return CheckpointStatus(tuple(tables), Summary.of(pipeline, batches))
 
 
 def describe_run(

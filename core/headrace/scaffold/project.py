@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.errors import ConfigError, PluginError
-from headrace.sdk.plugins import registry
+from headrace.registry.plugin_registry import registry
 
 #: What a user asks for → how the registry calls it.
 KINDS: Mapping[str, str] = {

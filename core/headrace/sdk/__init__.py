@@ -1,14 +1,18 @@
-"""All that a plugin is made of: what its author imports, and nothing of headrace beside it.
+"""Contracts of plugins: a plugin imports this package and its submodules, and nothing else of headrace.
 
 Each kind of plugin has a base class (``Source``, ``Format``, ``Dialect``, ``Transform``, ``Sink``, ``AuthProvider``,
-``Catalog``, ``FileSystem``) and a hook that registers it.
-The modules ``changes`` and ``events`` name the columns that travel between them.
+``Catalog``, ``FileSystem``) and a hook that registers it. Helpers are in submodules:
+
+- ``changes``, ``events``, ``positions``: columns that pass between plugins;
+- ``columns``, ``schemas``, ``sessions``, ``storage``: Spark columns, schemas, sessions and files;
+- ``options``, ``secrets``, ``http``, ``error_text``: option values, secrets, HTTP requests and error messages.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from headrace.errors import (
@@ -20,20 +24,7 @@ if TYPE_CHECKING:
         PluginError as PluginError,
         RetriableError as RetriableError,
     )
-    from headrace.http_client import (
-        RedirectError as RedirectError,
-        Response as Response,
-        ResponseTooLargeError as ResponseTooLargeError,
-        send as send,
-    )
-    from headrace.schema.file_types import check_names as check_names, widen_small_ints as widen_small_ints
-    from headrace.schema.projection import is_same_type as is_same_type, project as project
-    from headrace.schema.promotion import (
-        add_missing_fields as add_missing_fields,
-        promote as promote,
-        union_schemas as union_schemas,
-    )
-    from headrace.sdk.auth import Auth as Auth, AuthProvider as AuthProvider, jaas_config as jaas_config
+    from headrace.sdk.auth import Auth as Auth, AuthProvider as AuthProvider
     from headrace.sdk.catalog import (
         Catalog as Catalog,
         CatalogTable as CatalogTable,
@@ -41,18 +32,10 @@ if TYPE_CHECKING:
         Storage as Storage,
         Sync as Sync,
     )
-    from headrace.sdk.changes import (
-        DELETED as DELETED,
-        ERROR as ERROR,
-        IMAGES as IMAGES,
-        KEY as KEY,
-        POSITION as POSITION,
-        PREFIX as PREFIX,
-        Changes as Changes,
-    )
-    from headrace.sdk.config import Config as Config, option_text as option_text
-    from headrace.sdk.dialect import Dialect as Dialect, record_columns as record_columns
-    from headrace.sdk.events import Events as Events, header_value as header_value
+    from headrace.sdk.changes import Changes as Changes
+    from headrace.sdk.config import Config as Config
+    from headrace.sdk.dialect import Dialect as Dialect
+    from headrace.sdk.events import Events as Events
     from headrace.sdk.file_system import FileSystem as FileSystem
     from headrace.sdk.format import (
         Format as Format,
@@ -60,11 +43,9 @@ if TYPE_CHECKING:
         RecordReader as RecordReader,
         Scan as Scan,
         UnknownSchemaError as UnknownSchemaError,
-        fail_on_unknown_schema as fail_on_unknown_schema,
-        find_unknown_schemas as find_unknown_schemas,
     )
     from headrace.sdk.hookspecs import hookimpl as hookimpl
-    from headrace.sdk.interval import Interval as Interval, seconds_of as seconds_of
+    from headrace.sdk.interval import Interval as Interval
     from headrace.sdk.maintenance import (
         MaintenancePolicy as MaintenancePolicy,
         MaintenanceStep as MaintenanceStep,
@@ -75,17 +56,10 @@ if TYPE_CHECKING:
         OLDEST_API_VERSION as OLDEST_API_VERSION,
         Plugin as Plugin,
     )
-    from headrace.sdk.plugins import registry as registry
-    from headrace.sdk.positions import (
-        PLACE_ORDER as PLACE_ORDER,
-        SORTABLE as SORTABLE,
-        position as position,
-        sortable as sortable,
-        tombstone_position as tombstone_position,
-    )
+    from headrace.sdk.plugin_lookup import get_plugin as get_plugin, list_plugins as list_plugins
     from headrace.sdk.reject_reason import RejectReason as RejectReason
     from headrace.sdk.schema_log import SchemaLog as SchemaLog, Subject as Subject
-    from headrace.sdk.secrets import SecretProvider as SecretProvider, keep_answer as keep_answer
+    from headrace.sdk.secrets import SecretProvider as SecretProvider
     from headrace.sdk.sink import (
         MARK_SEARCH_DEPTH as MARK_SEARCH_DEPTH,
         Batch as Batch,
@@ -104,73 +78,6 @@ if TYPE_CHECKING:
         SourceContext as SourceContext,
     )
     from headrace.sdk.transform import Transform as Transform
-    from headrace.spark.columns import (
-        any_of as any_of,
-        barrier as barrier,
-        match_names as match_names,
-        quote_name as quote_name,
-        reuse_columns as reuse_columns,
-        select_texts as select_texts,
-    )
-    from headrace.spark.error_text import (
-        causes as causes,
-        find_missing_file as find_missing_file,
-        first_line as first_line,
-        full_text as full_text,
-    )
-    from headrace.spark.observation import Observation as Observation, materialize_with as materialize_with
-    from headrace.spark.secret_literals import secret_literal as secret_literal
-    from headrace.spark.sessions import (
-        materialize as materialize,
-        move_to_session as move_to_session,
-        read_once as read_once,
-    )
-    from headrace.spark.storage import Folder as Folder, is_under as is_under, qualify_path as qualify_path
-    from headrace.suggestions import did_you_mean as did_you_mean
 
-#: Module → its names. Imported on first use: a module of hooks needs neither pydantic nor Spark.
-_NAMES = {
-    "errors": "ConfigError DataError FatalError HeadraceError LoginError PluginError RetriableError",
-    "http_client": "RedirectError Response ResponseTooLargeError send",
-    "schema.file_types": "check_names widen_small_ints",
-    "schema.projection": "is_same_type project",
-    "schema.promotion": "add_missing_fields promote union_schemas",
-    "sdk.auth": "Auth AuthProvider jaas_config",
-    "sdk.catalog": "Catalog CatalogTable Partitions Storage Sync",
-    "sdk.changes": "Changes DELETED ERROR IMAGES KEY POSITION PREFIX",
-    "sdk.config": "Config option_text",
-    "sdk.dialect": "Dialect record_columns",
-    "sdk.events": "Events header_value",
-    "sdk.file_system": "FileSystem",
-    "sdk.format": "Format NoSchemaError RecordReader Scan UnknownSchemaError fail_on_unknown_schema find_unknown_schemas",
-    "sdk.hookspecs": "hookimpl",
-    "sdk.interval": "Interval seconds_of",
-    "sdk.maintenance": "MaintenanceStep TableSize MaintenancePolicy",
-    "sdk.plugin": "API_VERSION OLDEST_API_VERSION Plugin",
-    "sdk.plugins": "registry",
-    "sdk.positions": "PLACE_ORDER SORTABLE position sortable tombstone_position",
-    "sdk.reject_reason": "RejectReason",
-    "sdk.schema_log": "SchemaLog Subject",
-    "sdk.secrets": "SecretProvider keep_answer",
-    "sdk.sink": "Batch Capabilities MARK_SEARCH_DEPTH Sink SinkConfig Table TableMode WriteResult",
-    "sdk.source": "NativeSource Offset RangedSource Source SourceContext",
-    "sdk.transform": "Transform",
-    "spark.columns": "any_of barrier match_names quote_name reuse_columns select_texts",
-    "spark.error_text": "causes find_missing_file first_line full_text",
-    "spark.observation": "Observation materialize_with",
-    "spark.secret_literals": "secret_literal",
-    "spark.sessions": "materialize move_to_session read_once",
-    "spark.storage": "Folder is_under qualify_path",
-    "suggestions": "did_you_mean",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"headrace.{_HOME[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOME)
+# Imported on first use: a module of hooks needs neither pydantic nor Spark.
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from headrace.sdk.plugin import Plugin, build_plugin
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugin_block import nested_plugin
 
 
 class AuthProvider(Plugin, ABC):
@@ -56,6 +56,6 @@ def _quote(value: str) -> str:
 #: The type of the field of a source's config that names one: ``auth: Auth = None``.
 Auth = Annotated[
     AuthProvider | None,
-    BeforeValidator(partial(build_plugin, "auth", "auth provider")),
+    nested_plugin("auth", "auth provider"),
     Field(json_schema_extra={"x-plugin-block": "auth"}),
 ]

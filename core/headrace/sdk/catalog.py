@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from headrace.sdk.plugin import Plugin, build_plugin
+from headrace.sdk.plugin import Plugin
+from headrace.sdk.plugin_block import nested_plugin
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -63,6 +63,6 @@ class Catalog(Plugin, ABC):
 #: The type of the field of a sink's config that names one: ``sync: Sync = None``.
 Sync = Annotated[
     Catalog | None,
-    BeforeValidator(partial(build_plugin, "catalog", "catalog")),
+    nested_plugin("catalog", "catalog"),
     Field(json_schema_extra={"x-plugin-block": "catalog"}),
 ]

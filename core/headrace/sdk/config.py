@@ -14,13 +14,19 @@ from headrace.secret_values import SecretsModel, propagate_secret
 
 
 class Config(SecretsModel):
-    """A block of the pipeline file.
+    """Block of the pipeline file. The docstring below a field describes the option in docs/options.md and the JSON Schema.
 
     Keys that match a pattern in ``passthrough`` (``"write.*"``) are kept as they are and given by ``options``. Those in
     ``explained`` are refused with a sentence of their own.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+        use_attribute_docstrings=True,
+    )
 
     passthrough: ClassVar[tuple[str, ...]] = ()
     #: Options that are somebody else's, with what is to be said of each: what it is, and the fix.

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import changes as C, events as E
 from headrace.sdk.plugin import Plugin
 
 if TYPE_CHECKING:
@@ -76,19 +75,3 @@ class Dialect(Plugin, ABC):
         NEW_KEY and KEY_CHANGE_POSITION are there too where ``unavailable_tests`` says that values are left out and records
         tell of changes of the key. SNAPSHOT is there where events tell which rows a snapshot of the whole table read.
         """
-
-
-def record_columns(topic: str, frame: DataFrame) -> list[Column]:
-    """The record as it came and where from, for dead letters and for sinks that store records."""
-    from pyspark.sql import functions as F
-
-    optional = {E.RAW_KEY: C.RAW_KEY, E.HEADERS: C.HEADERS, E.TIMESTAMP: C.TIMESTAMP}
-    return [
-        *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
-        F.lit(topic).alias(C.TOPIC),
-        F.col(E.PARTITION).alias(C.PARTITION),
-        F.col(E.OFFSET).alias(C.OFFSET),
-        F.col(E.FILE).alias(C.FILE),
-        F.col(E.PLACE).alias(C.PLACE),
-        F.col(E.RAW).alias(C.RAW),
-    ]

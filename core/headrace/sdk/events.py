@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from headrace.sdk import changes as C
 from headrace.sdk.reject_reason import RejectReason
 
 if TYPE_CHECKING:
@@ -103,3 +104,19 @@ def header_value(name: str) -> Column:
     # No `filter`: Spark does not compile what has one, and interprets the rest of the step with it.
     place = F.array_position(F.col(f"{HEADERS}.key"), name).cast("int")
     return F.get(F.col(f"{HEADERS}.value"), place - 1)
+
+
+def record_columns(topic: str, frame: DataFrame) -> list[Column]:
+    """Return columns with the record and its location, for dead letters and for sinks that store records."""
+    from pyspark.sql import functions as F
+
+    optional = {RAW_KEY: C.RAW_KEY, HEADERS: C.HEADERS, TIMESTAMP: C.TIMESTAMP}
+    return [
+        *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
+        F.lit(topic).alias(C.TOPIC),
+        F.col(PARTITION).alias(C.PARTITION),
+        F.col(OFFSET).alias(C.OFFSET),
+        F.col(FILE).alias(C.FILE),
+        F.col(PLACE).alias(C.PLACE),
+        F.col(RAW).alias(C.RAW),
+    ]

@@ -32,49 +32,49 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def headrace_sources() -> Mapping[str, type[Source] | str]:  # type: ignore[empty-body]
-    """Transports, by the name used under ``source:``."""
+    """Return the sources by the name used under ``source:``."""
 
 
 @hookspec
 def headrace_formats() -> Mapping[str, type[Format] | str]:  # type: ignore[empty-body]
-    """Wire and file formats, by the name used under ``format:``, ``value:`` and ``key:``."""
+    """Return the wire and file formats by the name used under ``format:``, ``value:`` and ``key:``."""
 
 
 @hookspec
 def headrace_dialects() -> Mapping[str, type[Dialect] | str]:  # type: ignore[empty-body]
-    """Shapes of events, by the name used under ``dialects:``; chosen by what they recognise."""
+    """Return the dialects by the name used under ``dialects:``; headrace selects the one that matches the events."""
 
 
 @hookspec
 def headrace_transforms() -> Mapping[str, type[Transform] | str]:  # type: ignore[empty-body]
-    """Transforms, by the name used under ``transforms:``."""
+    """Return the transforms by the name used under ``transforms:``."""
 
 
 @hookspec
 def headrace_sinks() -> Mapping[str, type[Sink] | str]:  # type: ignore[empty-body]
-    """Sinks, by the name used under ``sink:`` and ``sinks:``."""
+    """Return the sinks by the name used under ``sink:`` and ``sinks:``."""
 
 
 @hookspec
 def headrace_auth_providers() -> Mapping[str, type[AuthProvider] | str]:  # type: ignore[empty-body]
-    """Ways to log in to a source, by the name used under ``auth:``."""
+    """Return the auth providers by the name used under ``auth:``."""
 
 
 @hookspec
 def headrace_catalogs() -> Mapping[str, type[Catalog] | str]:  # type: ignore[empty-body]
-    """Where engines look up tables of files, by the name used under ``sync:``."""
+    """Return the catalogs for tables of files by the name used under ``sync:``."""
 
 
 @hookspec
 def headrace_filesystems() -> Mapping[str, type[FileSystem] | str]:  # type: ignore[empty-body]
-    """File systems of Hadoop's, by the scheme of their addresses."""
+    """Return the Hadoop file systems by the scheme of their addresses."""
 
 
 @hookspec
 def headrace_secret_providers() -> Mapping[str, SecretProvider | str]:  # type: ignore[empty-body]
-    """Functions behind ``${name:…}``: text in, value out, LookupError with where it looked."""
+    """Return the functions for ``${name:…}``, which return the value or raise LookupError with the place searched."""
 
 
 @hookspec
 def headrace_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]
-    """Commands of the ``headrace`` program; ``"package.module:command|What it does."`` is listed without an import."""
+    """Return commands of the program; ``"package.module:command|What it does."`` is listed without an import."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import HeadraceError
 from headrace.sdk.config import Config
-from headrace.sdk.plugins import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,15 +79,3 @@ class Plugin:
     def explain(self, error: BaseException) -> HeadraceError | None:
         """The plugin's own words for an error of Spark or of a library; None when it is not the plugin's to explain."""
         return None
-
-
-def build_plugin(kind: str, noun: str, block: Any) -> Any:
-    """The one plugin that a block within another's names; what is no block is returned as it is. ``noun``: what errors call it."""
-    if isinstance(block, str):
-        block = {block: {}}
-    if not isinstance(block, Mapping):
-        return block
-    if len(block) != 1:
-        raise ValueError(f"name exactly one {noun}, not {', '.join(map(repr, block)) or 'none'}")
-    ((name, config),) = block.items()
-    return registry().get(kind, name)(config)

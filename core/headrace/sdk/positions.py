@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+__all__ = ["PLACE_ORDER", "SORTABLE", "position", "sortable", "tombstone_position"]
 
 #: What ``Dialect.order`` says of a topic whose changes have no position of the database's.
 PLACE_ORDER = "the record's place"

@@ -1,4 +1,4 @@
-"""Secret providers, and what they were told in the last minutes."""
+"""Secret providers, and a cache of what their services returned."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import threading
 import time
 from collections.abc import Callable
 
-#: Gives the value, or raises LookupError with a text that says where it looked.
+__all__ = ["SecretProvider", "fetch_cached"]
+
+#: Returns the value of a secret, or raises LookupError with a message that says where it looked.
 SecretProvider = Callable[[str], str]
 
-#: Seconds for which an answer is kept.
-KEPT_SECONDS = 300.0
+#: Seconds for which a value is cached.
+CACHE_SECONDS = 300.0
 
-_kept: dict[str, tuple[float, str]] = {}
+_cache: dict[str, tuple[float, str]] = {}
 _lock = threading.Lock()
 
 
-def keep_answer(question: str, ask: Callable[[], str]) -> str:
-    """What a service answered in the last five minutes, else what it answers now: ten keys of one secret are one question.
+def fetch_cached(key: str, fetch: Callable[[], str]) -> str:
+    """Return the cached value of ``key``, or call ``fetch`` and cache its result for five minutes.
 
-    A login that is refused makes headrace forget all answers, and ask anew.
+    Several references to one secret then cause one request. After a failed authentication headrace clears the cache.
     """
     with _lock:
-        until, answer = _kept.get(question, (0.0, ""))
+        until, value = _cache.get(key, (0.0, ""))
         if time.monotonic() >= until:
-            answer = ask()
-            _kept[question] = (time.monotonic() + KEPT_SECONDS, answer)
-        return answer
+            value = fetch()
+            _cache[key] = (time.monotonic() + CACHE_SECONDS, value)
+        return value
 
 
-def forget_answers() -> None:
-    """The next questions are asked."""
+def clear_cache() -> None:
+    """Remove all cached values."""
     with _lock:
-        _kept.clear()
+        _cache.clear()

@@ -96,9 +96,10 @@ class WriteResult:
 class SinkConfig(Config):
     """Options that every sink has."""
 
-    #: ``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
-    #: ``op`` in ``__op``. Default: upsert for rows with a key, changelog for rows without one, append for envelopes.
     mode: TableMode | None = None
+    """``upsert`` keeps one row per key; ``append`` adds every change; ``changelog`` adds every change, deletes too, with its
+    ``op`` in ``__op``. Default: upsert for rows with a key, changelog for rows without one, append for envelopes.
+    """
 
 
 class Sink(Plugin, ABC):

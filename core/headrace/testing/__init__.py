@@ -51,7 +51,7 @@ _ASSERTING = (
     "_internal.environment",
     "_internal.fault_injection",
     "_internal.histories",
-    "_internal.tables",
+    "tables",
     "_internal.values",
 )
 # Without it, a failing assertion of a kit does not show the values.

@@ -33,8 +33,8 @@ from headrace.sdk.events import Events
 from headrace.sdk.reject_reason import RejectReason
 from headrace.testing._internal.claims import applies_if
 from headrace.testing._internal.frames import make_frame
-from headrace.testing._internal.tables import plain
 from headrace.testing.plugins import PluginConformance
+from headrace.testing.tables import plain
 from headrace.testing.transforms import PYTHON
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from headrace.sdk.events import Events
 from headrace.sdk.format import Format
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.source import SourceContext
-from headrace.testing._internal.tables import plain
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.records import Records
+from headrace.testing.tables import plain
 from headrace.testing.transforms import PYTHON
 
 if TYPE_CHECKING:

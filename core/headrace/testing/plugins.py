@@ -30,9 +30,10 @@ from pydantic import SecretStr, ValidationError
 from headrace.config.json_schema import plugin_schema
 from headrace.config.yaml_document import Document
 from headrace.errors import ConfigError
+from headrace.registry.plugin_registry import PluginRegistry, registry
+from headrace.registry.registration import Registration
+from headrace.registry.validation import BASES, try_construction
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugin_checks import BASES
-from headrace.sdk.plugins import PluginRegistry, Registration, registry, try_construction
 from headrace.secret_values import has_secret_name
 from headrace.testing._internal.claims import collect_what_applies
 
@@ -95,7 +96,7 @@ class PluginConformance(ABC):
         assert vars(model).get("__doc__"), f"{model.__name__} has no docstring"
         options = schema["properties"]
         undocumented = [key for key in model.keys() if not options.get(key, {}).get("description")]  # noqa: SIM118 - not a mapping
-        assert not undocumented, "these options have no `#:` comment"
+        assert not undocumented, "these options have no docstring"
 
     def test_invalid_option_is_reported_with_a_fix(self, tmp_path: Path) -> None:
         options = self.config(tmp_path)

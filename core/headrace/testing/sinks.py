@@ -39,9 +39,9 @@ from headrace.testing._internal.claims import claims, lacks
 from headrace.testing._internal.environment import EnvironmentTests
 from headrace.testing._internal.fault_injection import InterruptionConformance
 from headrace.testing._internal.histories import HistoryConformance
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing._internal.values import ValueConformance
 from headrace.testing.plugins import PluginConformance
+from headrace.testing.tables import Target, put, remove
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

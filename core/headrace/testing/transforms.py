@@ -29,8 +29,8 @@ from headrace.sdk.transform import Transform
 from headrace.spark.columns import quote_name
 from headrace.testing._internal.claims import applies_if
 from headrace.testing._internal.frames import make_frame
-from headrace.testing._internal.tables import plain
 from headrace.testing.plugins import PluginConformance
+from headrace.testing.tables import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""One change per key: the latest by position."""
+"""Deduplication: one change per key, the latest by position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANK = PREFIX + "rank"
 
 
 def latest_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The row with the highest POSITION of every key."""
+    """Return the row with the highest POSITION of every key."""
     from pyspark.sql import Window, functions as F
 
     latest_first = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(POSITION).desc())

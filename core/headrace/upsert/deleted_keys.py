@@ -1,5 +1,6 @@
-"""Keys of deleted rows, kept as a compacted topic keeps tombstones: without them a change that is older than a delete, and comes
-after it, would bring the row back.
+"""Keys of deleted rows, kept like tombstones in a compacted topic.
+
+Without them, a change that is older than a delete and arrives after it would restore the row.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ if TYPE_CHECKING:
     from headrace.spark.storage import Folder
 
 _KEY, _POSITION, _HASH = PREFIX + "deleted_key", PREFIX + "deleted_position", PREFIX + "deleted_hash"
-#: Bytes of stored keys that are still broadcast whole beside a batch, about a third of a million keys.
+#: Bytes of stored keys up to which all of them are broadcast: about a third of a million keys.
 _BROADCAST_BYTES = 8 << 20
-#: Rows of a batch whose hashes are broadcast.
+#: Rows of a batch up to which their hashes are broadcast.
 _BROADCAST_ROWS = 500_000
 
 
 class DeletedKeys:
-    """The keys of one table's deleted rows, each with the position of its delete. One run at a time uses the folder."""
+    """Keys of one table's deleted rows, each with the position of its delete. One run at a time uses the folder."""
 
     def __init__(self, folder: Folder, retention: float) -> None:
-        """``retention``: seconds for which a key is kept at least."""
+        """``retention``: minimum seconds for which a key is kept."""
         self._store = RowStore(folder, retention)
 
     def drop_late(self, rows: DataFrame, key: Sequence[str]) -> AbstractContextManager[DataFrame]:
-        """The rows, but those that are older than a delete of their key."""
+        """Drop the rows that are older than a delete of their key."""
         from pyspark.sql import functions as F
 
         return self.drop_where(rows, key, lambda deleted: F.col(POSITION) < deleted)
@@ -43,7 +44,7 @@ class DeletedKeys:
     def drop_where(
         self, rows: DataFrame, key: Sequence[str], is_dropped: Callable[[Column], Column]
     ) -> Iterator[DataFrame]:
-        """The rows, but those of whose key there is a delete for whose position ``is_dropped`` holds."""
+        """Drop the rows whose key has a delete for whose position ``is_dropped`` holds."""
         from pyspark.sql import functions as F
 
         if not self._store.names:
@@ -54,7 +55,7 @@ class DeletedKeys:
         if self._store.size() <= _BROADCAST_BYTES:
             yield _drop_where(rows, F.broadcast(deleted), key, is_dropped)
             return
-        # Millions of keys would fill the driver, and few of them are this batch's: it is they that are looked for first.
+        # Millions of keys would fill the driver, and few of them are in this batch: those few are selected first.
         with materialize(rows) as batch:
             hashes = batch.select(F.xxhash64(key_text(batch, key)).alias(_HASH))
             is_small = batch.count() <= _BROADCAST_ROWS
@@ -64,7 +65,7 @@ class DeletedKeys:
             yield _drop_where(batch, F.broadcast(deleted) if is_small else deleted, key, is_dropped)
 
     def remember(self, rows: DataFrame, key: Sequence[str], batch: int) -> None:
-        """Adds the keys of the rows that are DELETED. The same batch may come again."""
+        """Add the keys of the rows that are DELETED. Repeating a batch is safe."""
         from pyspark.sql import functions as F
 
         deleted = rows.where(F.col(DELETED)).select(key_text(rows, key).alias("key"), F.col(POSITION).alias("position"))
@@ -83,7 +84,7 @@ def _drop_where(
     from pyspark.sql import functions as F
 
     row_key, deleted_key = key_text(rows, key), F.col(_KEY)
-    # By a number: what Spark broadcasts for any other key begins with 64 MB, and stays until Java collects it. So the
-    # texts are not compared with `==`, which would make them a part of the key.
+    # The join key is a number: a broadcast with any other key starts at 64 MB, and stays until Java collects it. The strings are
+    # not compared with `==`, because that would make them part of the join key.
     is_same = (F.xxhash64(row_key) == F.xxhash64(deleted_key)) & (row_key <= deleted_key) & (row_key >= deleted_key)
     return rows.join(deleted, is_same & is_dropped(F.col(_POSITION)), "left_anti")

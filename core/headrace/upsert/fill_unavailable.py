@@ -1,4 +1,4 @@
-"""Unavailable values, filled: from older changes of the batch, then from the stored rows."""
+"""Filling of unavailable values: from older changes of the batch, then from the stored rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _RANK, _RANK_COMPLETE = PREFIX + "rank", PREFIX + "rank_complete"
-#: By the number of a column that may be unavailable: its last value that was sent, the stored row's value; whether the incoming
-#: row takes the stored value, and whether the stored row takes the incoming one.
+#: Prefixes, followed by the number of a column that may be unavailable: its last sent value; the stored row's value; whether the
+#: incoming row takes the stored value; whether the stored row takes the incoming value.
 _SENT, _STORED = PREFIX + "sent_", PREFIX + "stored_"
 _FROM_STORED, _INTO_STORED = PREFIX + "from_stored_", PREFIX + "into_stored_"
 _IS_NEWER = PREFIX + "is_newer"
@@ -27,9 +27,9 @@ _MAP = "map<string,string>"
 
 
 def fill_from_older(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The latest row of every key with its unavailable values from the next older change that has them, and COLUMN_POSITIONS.
+    """Return the latest row of every key, unavailable values filled from the next older change, and COLUMN_POSITIONS.
 
-    A partial update that is newer is a row beside it: the row that it is for came before, or will come.
+    A newer partial update stays a separate row: the row that it completes came earlier, or is still to come.
     """
     from pyspark.sql import Window, functions as F
 
@@ -47,7 +47,7 @@ def fill_from_older(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
 @reuse_columns
 def _find_last_sent(names: tuple[str, ...], key: tuple[str, ...]) -> dict[str, Column]:
-    """Of each column the last value that was sent so far, and where that is from."""
+    """Return, for each column, the last value that was sent so far, and the position of its change."""
     from pyspark.sql import Window, functions as F
 
     by_key = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(POSITION)
@@ -58,7 +58,7 @@ def _find_last_sent(names: tuple[str, ...], key: tuple[str, ...]) -> dict[str, C
 
 @reuse_columns
 def _fill_from_sent(names: tuple[str, ...]) -> dict[str, Column]:
-    """The columns with what was sent last for what is left out, and COLUMN_POSITIONS."""
+    """Return the columns, unavailable values replaced by the last sent value, and COLUMN_POSITIONS."""
     from pyspark.sql import functions as F
 
     values, positions = {}, {}
@@ -71,7 +71,7 @@ def _fill_from_sent(names: tuple[str, ...]) -> dict[str, Column]:
 def _is_left_out(name: str) -> Column:
     from pyspark.sql import functions as F
 
-    # A delete leaves nothing out: what comes after it begins with nothing. What came after a tombstone nobody knows.
+    # A delete has no unavailable values: a later change of the key starts empty. Values after a tombstone are unknown.
     return (is_true(F.col(UNAVAILABLE).getField(name)) & ~F.col(DELETED)) | is_tombstone(F.col(POSITION))
 
 
@@ -79,10 +79,10 @@ def _is_left_out(name: str) -> Column:
 def fill_from_stored(
     rows: DataFrame, stored: DataFrame | None, key: Sequence[str], unavailable: Sequence[str]
 ) -> Iterator[DataFrame]:
-    """The rows of ``fill_from_older`` with the values that no change of the batch has, from the stored rows.
+    """Fill the rows of ``fill_from_older`` from the stored rows, for values that no change of the batch has.
 
-    A row that is older than the stored one and has a newer value of such a column becomes the stored row with that value.
-    ``stored``: the table's own columns, POSITION and, once it was written, COLUMN_POSITIONS; ``unavailable``: the columns.
+    A row that is older than the stored one, but has a newer value of such a column, becomes the stored row with that value.
+    ``stored``: the table's own columns, POSITION and, once written, COLUMN_POSITIONS; ``unavailable``: the columns.
     """
     from pyspark.sql import functions as F
 
@@ -100,9 +100,9 @@ def fill_from_stored(
     }
     promoted = {n: t for n, t in types.items() if rows.schema[n].dataType != t}
     rows = rows.withColumns({n: F.col(quote_name(n)).cast(t) for n, t in promoted.items()}) if promoted else rows
-    beside = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
-    with materialize_with(beside, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
-        # A sink may take a row at the stored row's own position, and what such a row left out was known better before.
+    joined_rows = _join_stored(rows, stored, key, types).withColumns(_decide_directions(tuple(types)))
+    with materialize_with(joined_rows, fills=F.count_if(_fills_any(len(types)))) as (joined, seen):
+        # A sink may accept a row at the stored row's own position. The stored row knows the values that such a row left out.
         newer = joined.where(F.col(_IS_NEWER) & ~is_partial)
         kept = [name for name in rows.columns if name not in (COLUMN_POSITIONS, PARTIAL)]
         filled = _replace_columns(newer, _fill_from_joined(tuple(types), tuple(unavailable)), kept)
@@ -114,7 +114,7 @@ def fill_from_stored(
 
 
 def _join_stored(rows: DataFrame, stored: DataFrame, key: Sequence[str], types: Mapping[str, DataType]) -> DataFrame:
-    """The rows, each beside the stored row of its key, whose columns begin with ``_STORED``."""
+    """Join each row with the stored row of its key, whose columns start with ``_STORED``."""
     from pyspark.sql import functions as F
 
     is_same = [F.col(quote_name(k)) == F.col(f"{_STORED}key{i}") for i, k in enumerate(key)]
@@ -123,7 +123,7 @@ def _join_stored(rows: DataFrame, stored: DataFrame, key: Sequence[str], types: 
 
 @reuse_columns
 def _name_stored(key: tuple[str, ...], types: tuple[tuple[str, DataType], ...]) -> list[Column]:
-    """Of a stored row what is compared, and what may fill, under names that no row has."""
+    """Return the columns of a stored row that are compared or may fill a value, under names that no row has."""
     from pyspark.sql import functions as F
 
     columns = {f"{_STORED}{i}": F.col(quote_name(n)).cast(t) for i, (n, t) in enumerate(types)}
@@ -134,14 +134,14 @@ def _name_stored(key: tuple[str, ...], types: tuple[tuple[str, DataType], ...]) 
 
 @reuse_columns
 def _decide_directions(names: tuple[str, ...]) -> dict[str, Column]:
-    """Whether each row is newer than the stored one, and per column which of the two has the newer value for the other."""
+    """Return whether each row is newer than the stored one, and per column which of the two takes the other's value."""
     from pyspark.sql import functions as F
 
     position, stored_position = F.col(POSITION), F.col(f"{_STORED}position")
     is_newer = stored_position.isNull() | (position > stored_position)
     incoming_at = {name: F.col(COLUMN_POSITIONS).getItem(name) for name in names}
     stored_at = {name: F.col(f"{_STORED}column_positions").getItem(name) for name in names}
-    # A row that is newer takes what it left out; of an older one the stored row takes what was left out of it.
+    # A newer row takes the values that it left out. A stored row takes newer values from an older row.
     from_stored = {n: is_newer & (F.coalesce(stored_at[n], stored_position) > incoming_at[n]) for n in names}
     into_stored = {n: ~is_newer & (F.coalesce(incoming_at[n], position) > stored_at[n]) for n in names}
     return {
@@ -159,22 +159,22 @@ def _fills_any(columns: int) -> Column:
 
 
 def _rows_that_fill(joined: DataFrame, key: Sequence[str], columns: int) -> DataFrame:
-    """The rows that have a value for their stored row, one a key."""
+    """Return the rows with a value for their stored row, one per key."""
     from pyspark.sql import Window, functions as F
 
     fills = joined.where(_fills_any(columns))
     if PARTIAL not in joined.columns:
         return fills
-    # What is older than a partial update is of a row that had the key before.
+    # A change before a partial update belongs to another row, which had the key earlier.
     by_key = Window.partitionBy(*[quote_name(k) for k in key]).orderBy(F.col(PARTIAL).desc())
     return fills.withColumn(_RANK, F.row_number().over(by_key)).where(F.col(_RANK) == 1)
 
 
 @reuse_columns
 def _fill_from_joined(names: tuple[str, ...], unavailable: tuple[str, ...]) -> dict[str, Column]:
-    """The columns with what is taken from the stored row, and COLUMN_POSITIONS.
+    """Return the columns with the values taken from the stored row, and COLUMN_POSITIONS.
 
-    ``unavailable``: also what the table has no column for yet.
+    ``unavailable``: includes columns that the table does not have yet.
     """
     from pyspark.sql import functions as F
 
@@ -189,12 +189,12 @@ def _fill_from_joined(names: tuple[str, ...], unavailable: tuple[str, ...]) -> d
 
 
 def _replace_columns(rows: DataFrame, columns: dict[str, Column], kept: Sequence[str]) -> DataFrame:
-    """The rows with some columns made anew, COLUMN_POSITIONS after the others. ``kept``: the columns without that."""
+    """Replace columns of the rows, COLUMN_POSITIONS last. ``kept``: the columns without it."""
     return select_texts(rows.withColumns(columns), [quote_name(c) for c in (*kept, COLUMN_POSITIONS)])
 
 
 def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types: Mapping[str, DataType]) -> DataFrame:
-    """The stored rows for which older rows have a value, with that value."""
+    """Return the stored rows that take a value from an older row, with that value."""
     from pyspark.sql import functions as F
 
     incoming = fills.select(
@@ -216,14 +216,14 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
         sent, value = F.col(f"{_SENT}{i}"), stored[quote_name(name)].cast(data_type)
         values[name.lower()] = F.when(sent.isNotNull(), sent.getField("value")).otherwise(value)
         positions[name] = F.coalesce(sent.getField("at"), stored[COLUMN_POSITIONS].getItem(name))
-    rest = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
-    # Of columns that none of this batch's changes can leave out it stays.
+    columns = [c for c in stored.columns if c not in (POSITION, COLUMN_POSITIONS, DELETED)]
+    # Columns that no change of this batch leaves out keep their position.
     others = F.map_filter(
         F.coalesce(stored[COLUMN_POSITIONS], _no_positions()), lambda name, _: ~name.isin(list(types))
     )
     column_positions = F.map_concat(others, F.coalesce(_position_map(positions), _no_positions()))
     return stored.join(incoming, is_same).select(
-        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in rest],
+        *[values.get(c.lower(), stored[quote_name(c)]).alias(c) for c in columns],
         F.concat(stored[POSITION], F.lit(FILLED_SUFFIX)).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.when(F.size(column_positions) > 0, column_positions).alias(COLUMN_POSITIONS),
@@ -231,7 +231,7 @@ def _fill_stored(stored: DataFrame, fills: DataFrame, key: Sequence[str], types:
 
 
 def _position_map(positions: Mapping[str, Column]) -> Column:
-    """Column → position, without the nulls; null when nothing is left."""
+    """Return column → position without the nulls; null if none is left."""
     from pyspark.sql import functions as F
 
     pairs = [

@@ -1,9 +1,9 @@
-"""Primary-key changes whose new row has unavailable values. A database may log the row under its new key without its large
-values: they are those of the row under the old key, which the other half of the change, a delete, removes.
+"""Primary-key changes whose new row has unavailable values.
 
-Such a delete carries the values to the new key, as one more change of it: a *partial update*, which has these columns and no
-others. Partial updates are written down before any table is: a batch that is repeated finds the old row gone, and the new row
-may come in a later batch.
+A database may log the row under its new key without its large values. They are those of the row under the old key, which the other
+half of the change, a delete, removes. Such a delete carries the values to the new key, as one more change of it: a *partial
+update*, which has these columns only. Partial updates are stored before any table is written: a repeated batch finds the old row
+removed, and the new row may come in a later batch.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ if TYPE_CHECKING:
 
     from headrace.spark.storage import Folder
 
-#: As what a partial update is stored: the new key and the old one as texts, the position of the key change, of each column a
-#: struct of its value and the position of the change that sent it, null while there is none; and when it was made, milliseconds
-#: since 1970. A key that was changed twice may be heard of in the wrong order: then one is made again, and knows better.
-_NEW, _OLD, _AT, _VALUES, _MADE = "key", "old", "position", "told", "made"
-#: Whether a partial update has to be made: for a key change of this batch's, or one that has no value for some column so far.
+#: Columns of a stored partial update: the new key and the old one as strings; the position of the key change; for each column a
+#: struct of its value and the position of the change that sent it, null without one; and its creation, milliseconds since 1970. If
+#: two changes of one key arrive in the wrong order, the partial update is created again with more values.
+#: No column of a table has these names: they stand next to its key columns.
+_NEW, _OLD, _AT = PREFIX + "to_key", PREFIX + "from_key", PREFIX + "key_changed_at"
+_VALUES, _CREATED = PREFIX + "carried_values", PREFIX + "created"
+#: Whether a partial update must be created: for a key change of this batch, or for one that lacks a value.
 _IS_DUE = PREFIX + "is_due"
-#: By the number of a column: its last value before the key change in the batch, and in the stored row.
+#: Prefixes, followed by the number of a column: its last value before the key change in the batch, and in the stored row.
 _SENT, _STORED = PREFIX + "sent_", PREFIX + "stored_"
 
 
 class KeyChanges:
-    """The partial updates of one table, kept as long as keys of deleted rows. One run at a time uses the folder."""
+    """Partial updates of one table, kept as long as keys of deleted rows. One run at a time uses the folder."""
 
     def __init__(self, folder: Folder, retention: float) -> None:
         """``retention``: seconds."""
@@ -53,10 +55,10 @@ class KeyChanges:
     def carry_values(
         self, rows: DataFrame, key: Sequence[str], batch: int, read_stored: Callable[[], DataFrame | None]
     ) -> Iterator[DataFrame]:
-        """The rows, and beside them the partial updates of their keys, which have PARTIAL.
+        """Return the rows and the partial updates of their keys, which have PARTIAL.
 
-        The partial updates of the batch's own key changes are stored first. ``read_stored``: the table, with POSITION and
-        COLUMN_POSITIONS; None when there is none.
+        The partial updates of the batch's own key changes are stored first. ``read_stored``: returns the table, with POSITION and
+        COLUMN_POSITIONS; None without a table.
         """
         from pyspark.sql import functions as F
 
@@ -65,7 +67,7 @@ class KeyChanges:
             return
         cached = rows.persist()
         try:
-            # All rows in one go: what counts them on the way is asked once.
+            # One action reads all rows, so that observations on them are complete.
             has_unavailable = any_of(F.col(UNAVAILABLE).getField(name) for name in _columns_to_carry(rows, key))
             ((key_changes, incomplete),) = cached.agg(F.count(NEW_KEY), F.count_if(has_unavailable)).collect()
             own = self._store.of(batch)
@@ -84,7 +86,7 @@ class KeyChanges:
             cached.unpersist()
 
     def _read_for(self, rows: DataFrame, key: Sequence[str], own: Sequence[str]) -> DataFrame:
-        """The stored partial updates of the rows' keys, and of those in the folders ``own``."""
+        """Return the stored partial updates of the rows' keys, and those in the folders ``own``."""
         keys = rows.select(key_text(rows, key).alias(_NEW))
         updates = self._read(rows, key, self._store.names)
         if own:
@@ -92,14 +94,16 @@ class KeyChanges:
         return updates.join(keys, _NEW, "left_semi")
 
     def _read(self, rows: DataFrame, key: Sequence[str], folders: Sequence[str]) -> DataFrame:
-        """The partial updates in folders of the store, one for each key change."""
+        """Return the partial updates in folders of the store, one per key change."""
         names = _columns_to_carry(rows, key)
-        several = self._store.read(rows.sparkSession, _schema(rows, names), folders).coalesce(1)  # few: no shuffle
+        several = self._store.read(rows.sparkSession, _schema(rows, names), folders).coalesce(
+            1
+        )  # Few rows: no shuffle.
         return _latest_per_key_change(several, names)
 
     @contextmanager
     def _partial_updates(self, rows: DataFrame, key: Sequence[str], stored: DataFrame | None) -> Iterator[DataFrame]:
-        """A partial update for every key change of the batch, and for older ones that lacked a value or get a later one."""
+        """Create a partial update for every key change of the batch, and for older ones that need another value."""
         from pyspark.sql import functions as F
 
         names = _columns_to_carry(rows, key)
@@ -127,10 +131,10 @@ def _resolve_chains(
     names: Sequence[str],
     scope: ExitStack,
 ) -> DataFrame:
-    """The partial updates of the lines' key changes, also of a row that goes from key to key.
+    """Return the partial updates of the lines' key changes, including rows whose key changes several times.
 
-    Each turn reaches one key further, for a row that is moved on carries what was carried to it; positions rise along a chain,
-    so that it ends.
+    Each iteration reaches one key further, because a moved row carries what was carried to it. Positions rise along a chain, so it
+    ends.
     """
     from pyspark.sql import functions as F
 
@@ -139,8 +143,8 @@ def _resolve_chains(
     known = lines if older is None else _with_updates(lines, older, key)
     reached = due = key_changes.where(_IS_DUE).drop(_IS_DUE)
     while True:
-        made_at = F.lit(f"{time.time_ns() // 10**6:013d}")
-        updates = _values_before_key_changes(known, stored, key, names).withColumn(_MADE, made_at)
+        created_at = F.lit(f"{time.time_ns() // 10**6:013d}")
+        updates = _values_before_key_changes(known, stored, key, names).withColumn(_CREATED, created_at)
         updates = updates if older is None else _latest_per_key_change(updates.unionByName(older), names)
         before = reached.select(F.col(_NEW).alias(_OLD), F.col(KEY_CHANGE_POSITION).alias(_AT))
         further = key_changes.drop(_IS_DUE).join(before, _OLD)
@@ -152,16 +156,16 @@ def _resolve_chains(
         known = _with_updates(lines, scope.enter_context(materialize(updates)), key)
     if older is None:
         return updates
-    # Columns of its own: both have those of the same key changes, and Spark cannot always tell them apart.
+    # Separate column names: both frames have those of the same key changes, and Spark cannot always distinguish them.
     names_of = {_NEW: _NEW, _OLD: _OLD, KEY_CHANGE_POSITION: _AT}
-    wanted = due.select(*[F.col(column).alias(name) for column, name in names_of.items()])
-    return updates.join(wanted, [_NEW, _OLD, _AT], "left_semi")
+    due_keys = due.select(*[F.col(column).alias(name) for column, name in names_of.items()])
+    return updates.join(due_keys, [_NEW, _OLD, _AT], "left_semi")
 
 
 def _values_before_key_changes(
     lines: DataFrame, stored: DataFrame | None, key: Sequence[str], names: Sequence[str]
 ) -> DataFrame:
-    """A partial update for each line that is a key change: what the old key had last before it, in the batch or the table."""
+    """Return a partial update for each key change: the last values of the old key before it, in the batch or the table."""
     from pyspark.sql import Window, functions as F
 
     before = Window.partitionBy(_OLD).orderBy(POSITION).rowsBetween(Window.unboundedPreceding, -1)
@@ -197,9 +201,9 @@ def _values_before_key_changes(
 
 
 def _join_stored(key_changes: DataFrame, stored: DataFrame, key: Sequence[str], names: Sequence[str]) -> DataFrame:
-    """Key changes, each beside the older stored row of its old key.
+    """Join key changes with the older stored row of their old key.
 
-    Of what was sent in a batch before, it is the stored row that knows; partial updates are as old as their key changes.
+    The stored row has the values of earlier batches. Partial updates are as old as their key changes.
     """
     from pyspark.sql import functions as F
 
@@ -222,16 +226,16 @@ def _join_stored(key_changes: DataFrame, stored: DataFrame, key: Sequence[str], 
 
 
 def _latest_per_key_change(updates: DataFrame, names: Sequence[str]) -> DataFrame:
-    """One partial update for each key change: of each column the value that was sent last."""
+    """Return one partial update per key change, with the last sent value of each column."""
     from pyspark.sql import functions as F
 
     values = {name: F.col(_VALUES).getField(name) for name in names}
     latest = F.struct(*[F.max_by(value, value.getField("at")).alias(name) for name, value in values.items()])
-    return updates.groupBy(_NEW, _OLD, _AT).agg(latest.alias(_VALUES), F.max(_MADE).alias(_MADE))
+    return updates.groupBy(_NEW, _OLD, _AT).agg(latest.alias(_VALUES), F.max(_CREATED).alias(_CREATED))
 
 
 def _as_key_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str], names: Sequence[str]) -> DataFrame:
-    """Stored partial updates as the deletes that they come from; those that lack a value are due."""
+    """Return stored partial updates as the deletes that caused them; those that lack a value are due."""
     from pyspark.sql import functions as F
 
     return (
@@ -243,54 +247,54 @@ def _as_key_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str], nam
             F.col(_AT).alias(KEY_CHANGE_POSITION),
             any_of(F.col(_VALUES).getField(name).isNull() for name in names).alias(_IS_DUE),
         )
-        .drop(_AT, _VALUES, _MADE)
+        .drop(_AT, _VALUES, _CREATED)
     )
 
 
 def _with_updates(lines: DataFrame, updates: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The lines, and partial updates as changes of the keys that they are for."""
+    """Add partial updates to the lines, as changes of their new keys."""
     rows = lines.drop(_OLD, _NEW, NEW_KEY, KEY_CHANGE_POSITION, _IS_DUE)
     changes = _as_changes(updates, rows, key).drop(PARTIAL)
     return lines.unionByName(changes.withColumn(_OLD, key_text(changes, key)), allowMissingColumns=True)
 
 
 def _as_changes(updates: DataFrame, rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Partial updates as changes of their new keys, with columns as ``rows`` has them."""
+    """Return partial updates as changes of their new keys, with the columns of ``rows``."""
     from pyspark.sql import functions as F
 
-    whole, fields = F.col(_VALUES), rows.schema[UNAVAILABLE].dataType.names  # type: ignore[attr-defined]
+    values, fields = F.col(_VALUES), rows.schema[UNAVAILABLE].dataType.names  # type: ignore[attr-defined]
     names = _columns_to_carry(rows, key)
-    is_unavailable = [whole.getField(n).isNull() if n in names else F.lit(False) for n in fields]
+    is_unavailable = [values.getField(n).isNull() if n in names else F.lit(False) for n in fields]
     return _with_key_columns(updates, _NEW, rows, key).select(
         *[quote_name(k) for k in key],
-        *[whole.getField(n).getField("value").alias(n) for n in names],
+        *[values.getField(n).getField("value").alias(n) for n in names],
         F.struct(*[c.alias(n) for n, c in zip(fields, is_unavailable, strict=True)]).alias(UNAVAILABLE),
-        # One that was made again knows better, and is still older than the row that it is for.
-        F.concat(_AT, F.lit(FILLED_SUFFIX), _MADE).alias(POSITION),
+        # A partial update that was created again is newer, and still older than the row that it completes.
+        F.concat(_AT, F.lit(FILLED_SUFFIX), _CREATED).alias(POSITION),
         F.lit(False).alias(DELETED),
         F.lit(True).alias(PARTIAL),
     )
 
 
 def _with_key_columns(updates: DataFrame, texts: str, rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Partial updates with columns for one of their keys, whose texts are in the column ``texts``."""
+    """Add the columns of a key to partial updates. ``texts``: the column with the key's strings."""
     from pyspark.sql import functions as F
 
     return updates.withColumns({k: F.col(texts)[i].cast(rows.schema[k].dataType) for i, k in enumerate(key)})
 
 
 def _columns_to_carry(rows: DataFrame, key: Sequence[str]) -> list[str]:
-    """The columns that a partial update may have."""
+    """Return the columns that a partial update may have."""
     return [name for name in unavailable_columns(rows) if name not in key]
 
 
 def _schema(rows: DataFrame, names: Sequence[str]) -> StructType:
-    """The columns of partial updates, as they are stored."""
+    """Return the columns of stored partial updates."""
     from pyspark.sql import types as T
 
     texts = T.ArrayType(T.StringType())
     values = T.StructType()
     for name in names:
         values.add(name, T.StructType().add("value", rows.schema[name].dataType).add("at", T.StringType()))
-    fields = {_NEW: texts, _OLD: texts, _AT: T.StringType(), _VALUES: values, _MADE: T.StringType()}
+    fields = {_NEW: texts, _OLD: texts, _AT: T.StringType(), _VALUES: values, _CREATED: T.StringType()}
     return T.StructType([T.StructField(name, data_type) for name, data_type in fields.items()])

@@ -1,4 +1,4 @@
-"""A row's key as texts, by which rows of different batches are found to be the same."""
+"""Keys of rows as strings, by which rows of different batches are matched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def key_text(rows: DataFrame, key: Sequence[str]) -> Column:
-    """The key columns as an array of texts, which stay the same when a column's type is widened."""
+    """Return the key columns as an array of strings, which stay the same when a column's type is widened."""
     from pyspark.sql import functions as F
 
     return F.array(*[_cell_text(F.col(quote_name(name)), rows.schema[name].dataType) for name in key])
@@ -25,9 +25,11 @@ def _cell_text(column: Column, data_type: DataType) -> Column:
 
     if isinstance(data_type, BinaryType):
         return F.hex(column)
-    if isinstance(data_type, TimestampType):  # not as it reads in a time zone, where an hour comes twice
+    if isinstance(
+        data_type, TimestampType
+    ):  # Not its local time, which repeats an hour at the end of daylight saving time.
         return F.unix_micros(column).cast("string")
     text = column.cast("string")
-    if isinstance(data_type, DecimalType):  # 1.10 in a column with more places
+    if isinstance(data_type, DecimalType):  # 1.10 in a column with a larger scale.
         return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
     return text

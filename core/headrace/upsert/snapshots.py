@@ -1,4 +1,4 @@
-"""Snapshots of whole tables: what is older than the newest one, and not in it, may go when its user says so."""
+"""Snapshots of whole tables. ``headrace resync`` removes rows that are older than the newest one and not in it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeenSnapshot:
-    """The newest snapshot of which a batch had rows.
+    """Newest snapshot with rows in a batch.
 
-    ``position``: where it began; ``has_ended``: whether its last row was among them.
+    ``position``: where it started; ``has_ended``: whether its last row was among them.
     """
 
     position: str
@@ -24,17 +24,20 @@ class SeenSnapshot:
 
     @classmethod
     def of(cls, aggregates: Mapping[str, Any]) -> Self | None:
-        """Of the highest position at which a snapshot ``began``, and at which one ``ended``."""
+        """Return the snapshot with the highest start position.
+
+        ``aggregates``: ``began`` and ``ended``, the highest positions of a snapshot that started, and of one that ended.
+        """
         began = aggregates.get("began")
         return None if began is None else cls(began, aggregates.get("ended") == began)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The newest snapshot of a table of which rows were applied, as it is stored.
+    """Newest snapshot of a table with applied rows, as it is stored.
 
-    ``batch``: the first that had some; ``seen``: when, UTC, ISO 8601; ``key``: the table's key columns; ``topics``: those that
-    have fed the table since.
+    ``batch``: the first with such rows; ``seen``: when, UTC, ISO 8601; ``key``: the table's key columns; ``topics``: the topics
+    that have fed the table since.
     """
 
     position: str
@@ -46,28 +49,31 @@ class Snapshot:
 
 
 class NewestSnapshot:
-    """A table's newest snapshot, kept in a file of the checkpoint."""
+    """Newest snapshot of a table, in a file of the checkpoint."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
-        #: None while no row of a snapshot was applied.
+        #: None until a row of a snapshot was applied.
         self.value = _parse(folder.read(name))
 
     def note(self, seen: SeenSnapshot | None, batch: int, key: Sequence[str], topics: Collection[str]) -> None:
-        """Notes what a batch had of a snapshot, once it is applied; one that is older than the known changes nothing."""
-        known = self.value
-        if seen is not None and (known is None or seen.position > known.position):
+        """Note a batch's rows of a snapshot after they were applied.
+
+        An older snapshot than the newest one changes nothing.
+        """
+        newest = self.value
+        if seen is not None and (newest is None or seen.position > newest.position):
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            known = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key), ())
-        elif known is None:
+            newest = Snapshot(seen.position, seen.has_ended, batch, now, tuple(key), ())
+        elif newest is None:
             return
-        elif seen is not None and seen.position == known.position:
-            known = replace(known, has_ended=known.has_ended or seen.has_ended)
+        elif seen is not None and seen.position == newest.position:
+            newest = replace(newest, has_ended=newest.has_ended or seen.has_ended)
         older = self.value.topics if self.value else ()
-        known = replace(known, topics=tuple(sorted({*older, *topics})))
-        if known != self.value:
-            self._folder.write(self._name, json.dumps(asdict(known), ensure_ascii=False))
-            self.value = known
+        newest = replace(newest, topics=tuple(sorted({*older, *topics})))
+        if newest != self.value:
+            self._folder.write(self._name, json.dumps(asdict(newest), ensure_ascii=False))
+            self.value = newest
 
 
 def _parse(text: str | None) -> Snapshot | None:

@@ -1,4 +1,4 @@
-"""How a table is kept, noted where nobody wrote it into the pipeline file: what the events then had decided it."""
+"""Modes in which tables were created, where the pipeline file has no ``mode``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TableModes:
-    """Sink → the mode in which it keeps a table, in a file of the checkpoint."""
+    """Sink → its mode for a table, in a file of the checkpoint."""
 
     suffix = ".json"
 
@@ -21,11 +21,11 @@ class TableModes:
         self._modes: dict[str, str] = json.loads(folder.read(self._name) or "{}")
 
     def of(self, sink: str) -> str | None:
-        """The mode in which a sink keeps the table; None when none was noted."""
+        """Return the mode in which a sink keeps the table; None without one."""
         return self._modes.get(sink)
 
     def note(self, modes: Mapping[str, str]) -> None:
-        """Notes the modes in which sinks have written the table."""
+        """Note the modes in which sinks have written the table."""
         if not modes.items() <= self._modes.items():
             self._modes |= modes
             self._folder.write(self._name, json.dumps(self._modes))

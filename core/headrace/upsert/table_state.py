@@ -1,4 +1,4 @@
-"""What a table's batches leave to later ones, in folders of the checkpoint."""
+"""State that a table's batches leave to later ones, in folders of the checkpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from headrace.checkpoint.layout import table_folder
 from headrace.upsert.deleted_keys import DeletedKeys
 from headrace.upsert.key_changes import KeyChanges
 from headrace.upsert.snapshots import NewestSnapshot
@@ -14,63 +15,63 @@ from headrace.upsert.table_modes import TableModes
 from headrace.upsert.truncates import TruncateMarker
 
 if TYPE_CHECKING:
-    from headrace.spark.storage import Folder
-
-#: The checkpoint's folder of the tables' newest snapshots.
-SNAPSHOTS = "snapshots"
-_MODES = "modes"
-#: The folders in which a table's state is called as the table is.
-_BY_TABLE = ("deleted", "moved", "truncated", SNAPSHOTS)
+    from headrace.checkpoint.layout import CheckpointFolders
 
 
 class TableState:
-    """The durable state of one table: keys of deleted rows, values on their way to new keys, the last truncate and snapshot, modes."""
+    """Durable state of one table.
 
-    def __init__(self, folder: Folder, table: str, retention: float) -> None:
-        """``folder``: the checkpoint's; ``retention``: seconds for which keys and carried values are kept at least."""
-        self._folder, self._table, self._retention = folder, quote(table, safe=""), retention
-        #: Whether some of the table's changes leave values out (unavailable values); None while nobody has looked.
+    Keys of deleted rows, values carried to new keys, last truncate, newest snapshot, modes.
+    """
+
+    def __init__(self, folders: CheckpointFolders, table: str, retention: float) -> None:
+        """``folders``: the checkpoint's; ``retention``: minimum seconds for which keys and carried values are kept."""
+        self._folders, self._table, self._retention = folders, table, retention
+        self._name = quote(table, safe="")
+        #: Whether changes of the table have unavailable values; None until it was checked.
         self.has_unavailable: bool | None = None
 
     @cached_property
     def deleted_keys(self) -> DeletedKeys:
-        return DeletedKeys(self._folder.folder(f"deleted/{self._table}"), self._retention)
+        return DeletedKeys(table_folder(self._folders.deleted_keys, self._table), self._retention)
 
     @cached_property
     def key_changes(self) -> KeyChanges:
-        return KeyChanges(self._folder.folder(f"moved/{self._table}"), self._retention)
+        return KeyChanges(table_folder(self._folders.key_changes, self._table), self._retention)
 
     @cached_property
     def truncate(self) -> TruncateMarker:
-        return TruncateMarker(self._folder.folder("truncated"), self._table)
+        return TruncateMarker(self._folders.truncate_markers, self._name)
 
     @cached_property
     def snapshot(self) -> NewestSnapshot:
-        return NewestSnapshot(self._folder.folder(SNAPSHOTS), self._table)
+        return NewestSnapshot(self._folders.snapshots, self._name)
 
     @cached_property
     def modes(self) -> TableModes:
-        return TableModes(self._folder.folder(_MODES), self._table)
+        return TableModes(self._folders.table_modes, self._name)
 
 
 class TableStates:
-    """The state of every table of a run. Threads share it; one table's is used by one thread at a time."""
+    """State of every table of a run. Threads share it; only one thread at a time uses the state of one table."""
 
-    def __init__(self, folder: Folder, retention: float) -> None:
-        """``folder``: the checkpoint's; ``retention``: seconds."""
-        self._folder, self._retention = folder, retention
+    def __init__(self, folders: CheckpointFolders, retention: float) -> None:
+        """``folders``: the checkpoint's; ``retention``: seconds."""
+        self._folders, self._retention = folders, retention
         self._states: dict[str, TableState] = {}
         self._lock = threading.Lock()
 
     def names(self) -> set[str]:
-        """The tables of which something was noted."""
-        states = {name for of in _BY_TABLE for name in self._folder.folder(of).names()}
-        modes = {name.removesuffix(TableModes.suffix) for name in self._folder.folder(_MODES).names()}
+        """Return the tables with any state."""
+        folders = self._folders
+        by_table = (folders.deleted_keys, folders.key_changes, folders.truncate_markers, folders.snapshots)
+        states = {name for folder in by_table for name in folder.names()}
+        modes = {name.removesuffix(TableModes.suffix) for name in folders.table_modes.names()}
         return {unquote(name) for name in states | modes}
 
     def of(self, table: str) -> TableState:
-        """The state of a table, the same object whenever it is asked for."""
+        """Return the state of a table, always the same object."""
         with self._lock:
             if table not in self._states:
-                self._states[table] = TableState(self._folder, table, self._retention)
+                self._states[table] = TableState(self._folders, table, self._retention)
             return self._states[table]

@@ -1,5 +1,6 @@
-"""Tombstones whose delete is gone, as it goes from a compacted topic. They have no position of the database's; what tells that one
-is newer than a stored row is that it lies behind the row's event in its partition.
+"""Tombstones whose delete was removed from a compacted topic.
+
+They have no position of the database. One is newer than a stored row if it follows the row's event in its partition.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KEY, _TOMBSTONE = PREFIX + "tombstone_key_", PREFIX + "tombstone"
 
 @dataclass(frozen=True)
 class _Place:
-    """A record's offset and partition as texts that sort; empty where a position has no such place."""
+    """Offset and partition of a record as sortable strings; empty if a position has none."""
 
     offset: Column
     partition: Column
@@ -38,7 +39,7 @@ class _Place:
         return cls(F.regexp_extract(position, pattern, 1), F.regexp_extract(position, pattern, 2))
 
     def is_before(self, other: _Place) -> Column:
-        """Whether it lies before the other in the same partition."""
+        """Return whether it precedes the other in the same partition."""
         return (self.partition == other.partition) & (self.offset != "") & (self.offset < other.offset)
 
 
@@ -46,10 +47,10 @@ class _Place:
 def deletes_for(
     tombstones: DataFrame, stored: DataFrame, key: Sequence[str], before: str, deleted: DeletedKeys | None
 ) -> Iterator[DataFrame]:
-    """Deletes of the stored rows whose event lies before a tombstone of their key, at positions just behind theirs.
+    """Return deletes of the stored rows whose event precedes a tombstone of their key, at positions just after theirs.
 
-    ``before``: what the batch's positions have before the place, as a regular expression; rows whose positions have something
-    else stay. ``deleted``: the deletes that are remembered. One that lies between the two has said what the tombstone says.
+    ``before``: regular expression of what the batch's positions have before the location; rows with other positions stay.
+    ``deleted``: the remembered deletes. A delete between the row and the tombstone has the tombstone's effect already.
     """
     from pyspark.sql import functions as F
 
@@ -57,17 +58,17 @@ def deletes_for(
     row, tombstone = _Place.of(F.col(POSITION), before), _Place.of(F.col(_TOMBSTONE), TOMBSTONE)
     rows = rows.where(row.is_before(tombstone))
 
-    def has_said_it(position: Column) -> Column:
+    def is_covered_by(position: Column) -> Column:
         delete = _Place.of(position, before)
         return row.is_before(delete) & delete.is_before(tombstone)
 
-    with deleted.drop_where(rows, key, has_said_it) if deleted else nullcontext(rows) as kept:
+    with deleted.drop_where(rows, key, is_covered_by) if deleted else nullcontext(rows) as kept:
         position = F.concat(F.col(POSITION), F.lit(FILLED_SUFFIX)).alias(POSITION)
         yield kept.select(*[F.col(quote_name(name)) for name in key], F.lit(True).alias(DELETED), position)
 
 
 def _join(tombstones: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The stored rows of the tombstones' keys: their keys and positions, and the tombstones' positions."""
+    """Return keys and positions of the stored rows of the tombstones' keys, with the tombstones' positions."""
     from pyspark.sql import functions as F
 
     rows = stored.select(*[stored[quote_name(name)].alias(name) for name in key], stored[POSITION])

@@ -1,5 +1,6 @@
-"""Truncates: nothing older than a table's last TRUNCATE is in it, and nothing older comes back. A resync is one at the place
-where a snapshot began.
+"""Truncates: a table has no row older than its last TRUNCATE, and no late change restores one.
+
+A resync truncates at the start of a snapshot.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ if TYPE_CHECKING:
 
 
 class TruncateMarker:
-    """The position of a table's last truncate, kept in a file of the checkpoint."""
+    """Position of a table's last truncate, in a file of the checkpoint."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
-        #: None when the table was never truncated.
+        #: None if the table was never truncated.
         self.position = folder.read(name)
 
     def advance(self, position: str) -> None:
-        """Moves the marker to a truncate; an older one than that which is known changes nothing."""
+        """Move the marker to a truncate, unless it is older than the known one."""
         if self.position is None or position > self.position:
             self._folder.write(self._name, position)
             self.position = position
 
     def drop_older(self, rows: DataFrame) -> DataFrame:
-        """The rows that came after the last truncate, and tombstones, of which the position does not say it."""
+        """Drop the rows before the last truncate. Tombstones stay: their positions do not compare with it."""
         from pyspark.sql import functions as F
 
         position = F.col(POSITION)
         return rows if self.position is None else rows.where((position > F.lit(self.position)) | is_tombstone(position))
 
     def deletes_for(self, stored: DataFrame, key: Sequence[str]) -> DataFrame:
-        """Deletes of the stored rows that are older than the last truncate, at its position."""
+        """Return deletes of the stored rows that are older than the last truncate, at its position."""
         from pyspark.sql import functions as F
 
         older = F.col(POSITION).isNull() | (F.col(POSITION) < F.lit(self.position))

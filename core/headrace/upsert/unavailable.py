@@ -1,7 +1,7 @@
-"""Unavailable values: those that an event leaves out because they are as they were (large texts that an update did not touch).
+"""Unavailable values: unchanged values that an event leaves out, such as large strings that an update did not touch.
 
-A table keeps with each row where the values of such columns are from, in ``COLUMN_POSITIONS``: an older change that comes late
-may have a newer value of a column than the row, although the row itself is newer.
+A table stores the positions of such values with each row, in ``COLUMN_POSITIONS``: a late change may have a newer value of a column
+than the row, although the row itself is newer.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from headrace.spark.error_text import full_text
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    #: Whether a value is the placeholder of an unavailable one.
+    #: Returns whether a value is the placeholder of an unavailable one.
     Test = Callable[[Column], Column]
-    #: By the column that has the value.
+    #: Column with the value → its test.
     Tests = Mapping[str, Test]
 
-#: map<string, string>, stored with the row: column → the position of the change that its value is from, where that is not the
-#: row's own; empty text where no change that has it has come yet.
+#: map<string, string>, stored with the row: column → the position of the change that sent its value, if it is not the row's own; an
+#: empty string until a change with the value has arrived.
 COLUMN_POSITIONS = PREFIX + "origin"
-#: boolean: the row is a partial update, which has values for some columns of a row that came, or will come, with another change.
+#: boolean: the row is a partial update. It has values for some columns of a row that came, or will come, with another change.
 PARTIAL = PREFIX + "partial"
-#: What is added to a stored row's position when an older change fills one of its columns: the row is newer than it was, and
-#: older than every change that is newer than it was.
+#: Suffix of a stored row's position after an older change filled one of its columns: the row is newer than before, and older than
+#: every change that is newer than it.
 FILLED_SUFFIX = "!"
 _MARK = "<headrace-value-unavailable>"
 
 
 def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
-    """The changes, unread; a task that meets an unavailable value fails, and ``is_unavailable_value_error`` says so of its error.
+    """Return changes of which a task fails if it meets an unavailable value.
 
-    To look for such values costs little. To do what they need would cost every table, and few have them.
+    ``is_unavailable_value_error`` recognizes the error. Detecting such values is cheap. Handling them is not, and few tables have
+    them.
     """
     from pyspark.sql import functions as F
 
@@ -48,19 +49,19 @@ def fail_on_unavailable(changes: Changes, tests: Tests) -> Changes:
     if others and NEW_KEY in changes.own_columns:  # The row under the new key, which leaves values out, may come later.
         fails |= F.col(NEW_KEY).isNotNull()
     failure = F.when(fails, F.raise_error(F.lit(_MARK)).cast("string"))
-    if OP in changes.own_columns:  # A snapshot's row has all its values; an insert has not where a key was changed.
+    if OP in changes.own_columns:  # A snapshot's row has all its values; an insert after a key change may not.
         failure = F.when(F.col(OP).eqNullSafe("r"), None).otherwise(failure)
     error = barrier(F.coalesce(F.col(ERROR), failure))
     return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
 
 def is_unavailable_value_error(error: BaseException) -> bool:
-    """Whether a task failed for an unavailable value."""
+    """Return whether a task failed because of an unavailable value."""
     return _MARK in full_text(error)
 
 
 def mark_unavailable(changes: Changes, tests: Tests) -> Changes:
-    """The changes with null for every unavailable value, and with UNAVAILABLE, which says which they are."""
+    """Replace every unavailable value by null, and list them in UNAVAILABLE."""
     from pyspark.sql import functions as F
 
     values = _choose_tests(changes, tests)
@@ -77,22 +78,22 @@ def mark_unavailable(changes: Changes, tests: Tests) -> Changes:
 
 
 def unavailable_columns(rows: DataFrame) -> list[str]:
-    """The columns of the rows whose values may be unavailable."""
+    """Return the columns of the rows whose values may be unavailable."""
     names: list[str] = getattr(rows.schema[UNAVAILABLE].dataType, "names", []) if UNAVAILABLE in rows.columns else []
     return [name for name in names if name in rows.columns]
 
 
 def name_unavailable(rows: DataFrame) -> DataFrame:
-    """The rows with UNAVAILABLE as a list of names, null when there are none: as tables that are appended to keep it."""
+    """Convert UNAVAILABLE to a list of names for tables that are appended to; null without any."""
     from pyspark.sql import functions as F
 
-    whole = F.col(UNAVAILABLE)
-    names = F.array_compact(F.array(*[F.when(whole.getField(n), F.lit(n)) for n in unavailable_columns(rows)]))
+    flags = F.col(UNAVAILABLE)
+    names = F.array_compact(F.array(*[F.when(flags.getField(n), F.lit(n)) for n in unavailable_columns(rows)]))
     return rows.withColumn(UNAVAILABLE, F.when(F.size(names) > 0, names))
 
 
 def is_true(condition: Column) -> Column:
-    """The condition, false where it is null."""
+    """Return the condition, false where it is null."""
     from pyspark.sql import functions as F
 
     return F.coalesce(condition, F.lit(False))
@@ -100,7 +101,7 @@ def is_true(condition: Column) -> Column:
 
 @dataclass(frozen=True)
 class _TestedValues:
-    """The columns of a row that may be unavailable, with their tests; and the images that the row is in, of an envelope."""
+    """Columns of a row that may be unavailable, with their tests; and the row images of an envelope."""
 
     tests: tuple[tuple[str, Test], ...]
     images: tuple[tuple[str, tuple[str, ...]], ...] | None
@@ -117,19 +118,19 @@ def _choose_tests(changes: Changes, tests: Tests) -> _TestedValues:
 
 
 def _find_unavailable(values: _TestedValues) -> list[Column]:
-    """Of each column, whether the row's value is unavailable."""
+    """Return, for each column, whether the row's value is unavailable."""
     from pyspark.sql import functions as F
 
     if values.images is None:
         return [is_true(test(F.col(quote_name(name)))) for name, test in values.tests]
-    # The row is what is after the change, and of a delete what was before it.
+    # The row is the image after the change, or before it for a delete.
     found = []
     for name, test in values.tests:
         is_unavailable = F.lit(False)
         for image, columns in values.images:
-            whole = F.col(image)
+            image_column = F.col(image)
             if name in columns:
-                is_unavailable = F.when(whole.isNotNull(), is_true(test(whole.getField(name)))).otherwise(
+                is_unavailable = F.when(image_column.isNotNull(), is_true(test(image_column.getField(name)))).otherwise(
                     is_unavailable
                 )
         found.append(is_unavailable)
@@ -143,7 +144,7 @@ def _is_any_unavailable(values: _TestedValues) -> Column:
 
 @reuse_columns
 def _mark_values(values: _TestedValues) -> Column:
-    """The struct of what is unavailable."""
+    """Return the struct of unavailable values."""
     from pyspark.sql import functions as F
 
     found = zip(values.tests, _find_unavailable(values), strict=True)
@@ -152,15 +153,15 @@ def _mark_values(values: _TestedValues) -> Column:
 
 @reuse_columns
 def _without_placeholders(image: str, columns: tuple[str, ...], tests: tuple[tuple[str, Test], ...]) -> Column:
-    """A row image with null in place of its unavailable values."""
+    """Return a row image with null in place of its unavailable values."""
     from pyspark.sql import functions as F
 
-    whole, by_name = F.col(image), dict(tests)
-    cells = {name: whole.getField(name) for name in columns}
+    image_column, by_name = F.col(image), dict(tests)
+    cells = {name: image_column.getField(name) for name in columns}
     values = [(F.when(~by_name[n](c), c) if n in by_name else c).alias(n) for n, c in cells.items()]
-    return F.when(whole.isNotNull(), F.struct(*values))
+    return F.when(image_column.isNotNull(), F.struct(*values))
 
 
 def _image_columns(frame: DataFrame, image: str) -> tuple[str, ...]:
-    """The columns of a row image; none where the events have something else in its place."""
+    """Return the columns of a row image; none if the event has no struct there."""
     return tuple(getattr(frame.schema[image].dataType, "names", ()))

@@ -20,7 +20,7 @@ TOKEN = "the token of the tests"
 
 
 class Server(ThreadingHTTPServer):
-    """An API on a port of its own: each path has its records, and gives three of them at once at most."""
+    """API server on its own port; each path has its records and returns at most three of them at a time."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -28,7 +28,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
         self.records: dict[str, list[Any]] = {}
-        #: What is answered instead of a page, once each: a status, a body, and the length that is told of it.
+        #: Responses sent once each instead of a page: status, body, and the declared length.
         self.instead: list[tuple[int, bytes, int]] = []
         self.asked = 0
 
@@ -118,7 +118,7 @@ def source_of(api: Server, path: str, *records: Any, **options: Any) -> HttpSour
 def test_what_is_no_page_is_said_and_fixed(
     api: Server, status: int, body: bytes, missing: int, kind: type[HeadraceError], word: str
 ) -> None:
-    """``missing``: bytes that the answer says it has, and that do not come."""
+    """``missing``: the number of declared bytes that the response does not contain."""
     source = source_of(api, "/errors", {"id": 1}, page_size=3)
     api.instead.append((status, body, len(body) + missing))
     with pytest.raises(kind) as caught:
@@ -128,7 +128,7 @@ def test_what_is_no_page_is_said_and_fixed(
     assert word in str(caught.value)
     assert api.url("/errors") in str(caught.value)
     assert TOKEN not in str(caught.value)
-    assert source.latest(source.initial(), None)["count"] == 1  # nothing is kept of what went wrong
+    assert source.latest(source.initial(), None)["count"] == 1  # a failed request leaves no state
 
 
 def test_nobody_is_there(api: Server) -> None:

@@ -17,7 +17,7 @@ COUNTRIES = ("DE,Germany,Berlin", "CH,Switzerland,", "NO,Norway,Oslo")
 
 
 def write_table(folder: Path, lines: Sequence[str] = COUNTRIES) -> dict[str, Any]:
-    """The options for a table of countries."""
+    """Return the options for a table of countries."""
     (folder / "countries.csv").write_text("\n".join(["code,name,capital", *lines]) + "\n", encoding="utf-8")
     columns = {"country_name": "name", "capital": "capital"}
     path = str(folder / "countries.csv")
@@ -51,7 +51,7 @@ def people(lookup: Lookup, folder: Path, *values: bytes) -> Pipeline:
     )
 
 
-def test_it_does_so_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_are_added_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
     records = (b'{"id": 1, "country": "NO"}', b'{"id": 2, "country": "XX"}', b'{"id": 3, "country": "NO"}')
     pipeline = people(Lookup(write_table(tmp_path)), tmp_path, *records)
     pipeline.run(headrace_spark)

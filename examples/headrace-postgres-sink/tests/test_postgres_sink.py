@@ -12,21 +12,21 @@ from pyspark.sql import SparkSession
 
 from headrace import Pipeline
 from headrace.sdk import ConfigError, DataError, LoginError, RetriableError, Table
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.records import Records
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sources import JsonFormat
 from headrace_stack import Postgres
 
 
 @pytest.fixture(scope="session")
 def headrace_plugins() -> list[PostgresSink]:
-    """Whose jar the session of the tests has."""
+    """Return the plugins whose jars the test session needs."""
     return [PostgresSink(url="jdbc:postgresql://db/kit", user="kit", password="kit")]
 
 
 def log_in(postgres: Postgres) -> dict[str, str]:
-    """The options for its database, in which there is nothing of the tests before."""
+    """Return the options for the database, after removing the data of earlier tests."""
     postgres.execute("DROP SCHEMA IF EXISTS kit, tik, shop CASCADE")
     url = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}"
     return {"url": url, "user": postgres.user, "password": postgres.password}
@@ -35,8 +35,8 @@ def log_in(postgres: Postgres) -> dict[str, str]:
 class TestPostgresSink(SinkConformance):
     plugin_class = PostgresSink
     refused = ({"url": "jdbc:mysql://db/shop"}, {"url": "jdbc:postgresql://db/shop?user=me&password=secret"})
-    # A process that dies lets go of its connection, and with it of the lock. One that the kit has die in this process does
-    # not: a test below ends the connection instead, before each statement.
+    # A killed process releases its connection and so its lock. The kit simulates the kill in this process, where the
+    # connection stays open. A test below closes the connection instead, before each statement.
     faults = 0
 
     @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ class TestPostgresSink(SinkConformance):
 
 @pytest.fixture
 def shop(postgres: Postgres, headrace_spark: SparkSession) -> Target:
-    """A table that is not there yet."""
+    """Return a target for a table that does not exist yet."""
     return Target(PostgresSink(log_in(postgres)), headrace_spark, name="shop.people")
 
 
@@ -57,9 +57,9 @@ def list_tables(postgres: Postgres) -> list[Any]:
     return postgres.query("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'shop'::regnamespace")
 
 
-def test_other_readers_find_plain_tables(shop: Target, postgres: Postgres) -> None:
+def test_other_clients_see_plain_tables(shop: Target, postgres: Postgres) -> None:
     schema = "id int, name string, born date, seen timestamp, price decimal(10,2), tags array<string>, raw binary"
-    seen = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - as PySpark gives them
+    seen = datetime(2024, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001 - PySpark returns naive timestamps
     shop.write(schema, put(1, 1, "Arp", date(1886, 9, 16), seen, Decimal("1.10"), ["dada"], b"\x00\xff"))
     shop.write(schema, put(2, 2, "Höch", None, None, None, None, None), remove(3, 1, *[None] * 6))
     shop.write(schema, put(4, 3, "Klee", date(1879, 12, 18), seen, Decimal("-3.00"), [], b""))
@@ -73,10 +73,10 @@ def test_other_readers_find_plain_tables(shop: Target, postgres: Postgres) -> No
     assert sorted(list_tables(postgres)) == [("_headrace_batches",), ("people",)]
 
 
-def test_a_write_that_is_cut_anywhere_is_whole_the_next_time(
+def test_an_interrupted_write_is_completed_by_the_next(
     shop: Target, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection ends before each of the statements of a write in turn, and what a killed run leaves stays there."""
+    """Close the connection before each statement of a write in turn, and keep the leftovers of the killed run."""
     run, left = Server.run, 0
 
     def cut(self: Server, sql: str, *values: str) -> int:
@@ -99,7 +99,7 @@ def test_a_write_that_is_cut_anywhere_is_whole_the_next_time(
     assert sorted(list_tables(postgres)) == [("_headrace_batches",), ("people",)]
 
 
-def test_two_that_write_the_same_batch_write_it_once(shop: Target) -> None:
+def test_two_writers_of_a_batch_write_it_once(shop: Target) -> None:
     rows = shop.frame("id int, name string", put(1, 1, "a"), put(2, 2, "b"))
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda target: target.apply(rows, "append"), [shop, replace(shop)]))
@@ -107,7 +107,7 @@ def test_two_that_write_the_same_batch_write_it_once(shop: Target) -> None:
     assert [row["name"] for row in shop.rows()] == ["a", "b"]
 
 
-def test_a_part_that_spark_writes_again_is_refused(shop: Target) -> None:
+def test_a_repeated_spark_partition_is_rejected(shop: Target) -> None:
     rows = shop.frame("id int", put(1, 1))
     sink: Any = shop.sink
     with sink._open(shop.session) as server:
@@ -122,10 +122,10 @@ def test_a_part_that_spark_writes_again_is_refused(shop: Target) -> None:
     [
         ({"password": "wrong"}, LoginError, ["password authentication failed", "`password`"]),
         ({"url": "jdbc:postgresql://127.0.0.1:9/shop"}, RetriableError, ["refused"]),
-        ({"user": "guest", "password": "guest"}, ConfigError, ["permission denied", "let `user`"]),
+        ({"user": "guest", "password": "guest"}, ConfigError, ["permission denied", "allow `user`"]),
     ],
 )
-def test_who_is_not_let_in_is_told_why(
+def test_rejected_connections_are_explained(
     shop: Target, postgres: Postgres, change: dict[str, str], kind: type[Exception], words: list[str]
 ) -> None:
     if "user" in change:
@@ -141,7 +141,7 @@ def test_who_is_not_let_in_is_told_why(
     [("id int, note string", "a\0b"), ("id int, note array<string>", ["a\0b"]), (f"id int, {'note' * 16} int", 1)],
     ids=["NUL", "NUL in JSON", "long name"],
 )
-def test_what_postgresql_cannot_hold_is_named(shop: Target, postgres: Postgres, schema: str, value: Any) -> None:
+def test_unsupported_values_name_the_column(shop: Target, postgres: Postgres, schema: str, value: Any) -> None:
     shop.write("id int", put(1, 1))
     refused = shop.refusal(lambda: shop.write(schema, put(2, 2, value)))
     assert isinstance(refused, DataError)
@@ -150,7 +150,7 @@ def test_what_postgresql_cannot_hold_is_named(shop: Target, postgres: Postgres, 
     assert shop.rows() == [{"id": 1}]
 
 
-def test_a_table_for_something_else_stays_as_it_is(shop: Target, postgres: Postgres) -> None:
+def test_foreign_tables_are_rejected_unchanged(shop: Target, postgres: Postgres) -> None:
     shop.write("id int, name string", put(1, 1, "a"))
     refused = shop.refusal(lambda: replace(shop, key=("name",)).write("id int, name string", put(2, 2, "b")))
     assert isinstance(refused, ConfigError)
@@ -158,14 +158,14 @@ def test_a_table_for_something_else_stays_as_it_is(shop: Target, postgres: Postg
     postgres.execute("CREATE TABLE shop.mine (id int)")
     refused = shop.refusal(lambda: replace(shop, name="shop.mine").write("id int", put(1, 1)))
     assert isinstance(refused, ConfigError)
-    assert "which headrace did not make" in str(refused)
+    assert "which headrace did not create" in str(refused)
     with pytest.raises(ConfigError, match="63 bytes"):
         shop.sink.check_table(Table("shop." + "x" * 64), "append")
     with pytest.raises(ConfigError, match="a schema and a table"):
         shop.sink.check_table(Table("lake.shop.people"), "append")
 
 
-def test_the_password_is_in_no_plan(shop: Target) -> None:
+def test_plans_do_not_contain_the_password(shop: Target) -> None:
     shop.write("id int", put(1, 1))
     shop.rows()
     executions = shop.session._jsparkSession.sharedState().statusStore().executionsList()
@@ -174,7 +174,7 @@ def test_the_password_is_in_no_plan(shop: Target) -> None:
     assert not any(shop.sink.config.password.get_secret_value() in plan for plan in plans)
 
 
-def test_a_pipeline_writes_there(
+def test_a_pipeline_writes_to_the_sink(
     shop: Target, postgres: Postgres, headrace_spark: SparkSession, tmp_path: Path
 ) -> None:
     events = [

@@ -14,16 +14,20 @@ ARN = r"arn:aws[\w-]*"
 class IdentityConfig(Config):
     """Options of a block. Without `profile` and `role.arn`: as whom AWS knows the process, on the driver and on executors."""
 
-    #: A profile of `~/.aws`, on every machine.
     profile: str | None = Field(None, min_length=1)
-    #: A role to assume.
+    """A profile of `~/.aws`, on every machine."""
+
     role_arn: str | None = Field(None, alias="role.arn", pattern=rf"^{ARN}:iam::\d{{12}}:role/.+$")
-    #: What the role's trust asks for.
+    """A role to assume."""
+
     external_id: SecretStr | None = Field(None, alias="external.id")
-    #: The session's name in CloudTrail.
+    """What the role's trust asks for."""
+
     session_name: str = Field("headrace", alias="session.name", pattern=r"^[\w+=,.@-]{2,64}$")
-    #: The region that is asked for the role. Default: the block's.
+    """The session's name in CloudTrail."""
+
     sts_region: str | None = Field(None, alias="sts.region")
+    """The region that is asked for the role. Default: the block's."""
 
     @model_validator(mode="after")
     def _one_identity(self) -> IdentityConfig:

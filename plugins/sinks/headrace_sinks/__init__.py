@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headrace_sinks.iceberg import IcebergSink as IcebergSink
     from headrace_sinks.s3.s3_sink import S3Sink as S3Sink
 
-#: The name that users write → where the class is.
+#: Name of a sink in a pipeline file → module and class.
 _CLASSES = {
     "iceberg": "headrace_sinks.iceberg:IcebergSink",
     "hudi": "headrace_sinks.hudi:HudiSink",
@@ -24,14 +24,15 @@ _CLASSES = {
 
 @hookimpl
 def headrace_sinks() -> dict[str, str]:
-    """The sinks by the names that users write."""
+    """Return the classes of the sinks by name."""
     return _CLASSES
 
 
-# Imported on first use: to list plugins needs none of them. Without __dir__, as who looks for hooks asks for all of its names.
+# Classes are imported on first use: a list of plugins needs none of them. There is no __dir__, as the search for hooks would
+# import every name in it.
 def __getattr__(name: str) -> Any:
-    for place in _CLASSES.values():
-        module, _, attribute = place.partition(":")
+    for path in _CLASSES.values():
+        module, _, attribute = path.partition(":")
         if attribute == name:
             return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""``as_of`` as users write it: a version, or a timestamp in the session's time zone."""
+"""Values of ``as_of``: a version, or a timestamp in the session's time zone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def millis(spark: SparkSession, timestamp: str) -> int:
-    """Milliseconds since 1970. ConfigError when it is no timestamp."""
+def to_millis(spark: SparkSession, timestamp: str) -> int:
+    """Parse a timestamp to milliseconds since 1970; ConfigError for anything else."""
     from pyspark.sql import functions as F
 
     row = spark.range(1).select(F.unix_millis(F.try_to_timestamp(F.lit(timestamp))).alias("ms")).first()

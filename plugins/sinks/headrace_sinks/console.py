@@ -1,22 +1,24 @@
-"""Rows on the screen, to see what a pipeline does before it has a table."""
+"""Sink that prints rows, to inspect a pipeline before it has tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, POSITION, Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk import Batch, Capabilities, ConfigError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk.changes import DELETED, POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 class ConsoleConfig(SinkConfig):
-    """What is printed; the names are those of Spark's console sink."""
+    """Options of the sink ``console``, with the names of Spark's console sink."""
 
-    #: Rows of each batch and table to print.
-    numRows: int = 20  # noqa: N815 - Spark's own name
-    #: Whether long values are cut.
+    numRows: int = 20  # noqa: N815 - the name of Spark's option
+    """Rows to print for each batch and table."""
+
     truncate: bool = True
+    """Truncate long values."""
 
 
 class ConsoleSink(Sink):
@@ -26,18 +28,18 @@ class ConsoleSink(Sink):
     api_version = 1
     Config = ConsoleConfig
     config: ConsoleConfig
-    # It keeps nothing, so a delete is a line like any other.
+    # The sink stores nothing and prints a delete like any other row.
     capabilities = Capabilities(upsert=True, delete=True, schema_evolution=True)
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         counts = rows.groupBy(DELETED).count().collect()
         upserted = sum(row["count"] for row in counts if not row[DELETED])
         count = sum(row["count"] for row in counts)
-        print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)  # noqa: T201 - what it is for
+        print(f"{table.name}, batch {batch.id}: {count:,} rows", flush=True)  # noqa: T201 - the purpose of the sink
         rows.drop(POSITION).show(self.config.numRows, truncate=self.config.truncate)
         return WriteResult(upserted=upserted)
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         raise ConfigError(
-            "the console keeps nothing that could be shown", where="sink console", fix="show a table of another sink"
+            "the console sink does not store rows", where="sink console", fix="show a table of another sink"
         )

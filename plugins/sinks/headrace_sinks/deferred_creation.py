@@ -1,11 +1,12 @@
-"""Tables that are to be partitioned by a column which their first rows lack."""
+"""Deferred creation of partitioned tables whose first rows lack a partition column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DELETED, PREFIX, Batch, ConfigError, Table, WriteResult
+from headrace.sdk import Batch, ConfigError, Table, WriteResult
+from headrace.sdk.changes import DELETED, PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 def defer_creation(
     table: Table, rows: DataFrame, batch: Batch, columns: Sequence[str], where: str
 ) -> WriteResult | None:
-    """The result of a table's first batch that lacks one of ``columns``; None for one that has them all.
+    """Return the result of a first batch that lacks one of ``columns``; None for a batch that has all of them.
 
-    The table is not made when the batch only removes rows, which need not have the others: nothing is written.
-    ConfigError when there is a row to write.
+    A batch of deletes may lack columns: nothing is written, and the table is not created. ConfigError when the batch has rows to
+    write.
     """
     from pyspark.sql import functions as F
 
@@ -28,8 +29,8 @@ def defer_creation(
     if upserts.count():
         names = ", ".join(c for c in rows.columns if not c.startswith(PREFIX))
         raise ConfigError(
-            f"the table {table.name!r} has no column {missing!r} to be partitioned by; it has {names}",
+            f"table {table.name!r} has no column {missing!r} to partition by; its columns are {names}",
             where=where,
-            fix="correct the column, or let the table have no partitions",
+            fix="correct the column, or remove the partitioning of the table",
         )
     return WriteResult(upserted=0)

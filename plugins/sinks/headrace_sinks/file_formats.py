@@ -1,8 +1,8 @@
-"""What Spark asks of who writes Avro and Parquet."""
+"""Spark settings for Avro and Parquet files."""
 
 from __future__ import annotations
 
-#: Databases hold dates before 1582, which Spark 3 refuses to write or read, lest Spark 2 were to do the other.
+#: Databases have dates before 1582. By default Spark 3 refuses to write or read them, as Spark 2 uses another calendar.
 ANCIENT_DATES = {
     f"spark.sql.{values}RebaseModeIn{direction}": "CORRECTED"
     for values in ("parquet.datetime", "parquet.int96", "avro.datetime")

@@ -1,4 +1,4 @@
-"""Files of rows: every batch a folder of its own, named after the batch, so that writing it again replaces it."""
+"""Sink for files of rows. Every batch has a folder of its own; writing the batch again replaces the folder."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import quote
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
     Batch,
     Capabilities,
     Catalog,
     ConfigError,
     DataError,
-    Folder,
     HeadraceError,
     Plugin,
     SchemaLog,
@@ -23,13 +20,10 @@ from headrace.sdk import (
     Sync,
     Table,
     WriteResult,
-    add_missing_fields,
-    check_names,
-    is_same_type,
-    project,
-    promote,
-    widen_small_ints,
 )
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.schemas import add_missing_fields, check_names, is_same_type, project, promote, widen_small_ints
+from headrace.sdk.storage import Folder
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.files_catalog import BATCH, FilesTable
 from headrace_sinks.stored_files import explain_missing_file
@@ -40,14 +34,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _CORRUPT = "_headrace_corrupt"
-#: Beside the batches, where readers do not look: the columns of all of them, so that they need not be guessed.
+#: Hidden folder next to the batches with the schema of all of them, so that readers need not infer it.
 _SCHEMAS, _SUBJECT = "_headrace", "table"
-#: Spark's own default cuts a time at milliseconds.
+#: Spark's default truncates timestamps to milliseconds.
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
 class FilesSinkConfig(SinkConfig):
-    """Files on any filesystem that Hadoop knows; options of Spark's writer pass through."""
+    """Options of the sink ``files``. Options of Spark's writer pass through."""
 
     passthrough: ClassVar[tuple[str, ...]] = (
         "compression",
@@ -58,12 +52,14 @@ class FilesSinkConfig(SinkConfig):
         "encoding",
     )
 
-    #: The folder in which every table has one.
     path: str
-    #: What the files are.
+    """Folder with a subfolder for each table, on any file system that Hadoop supports."""
+
     format: Literal["json", "avro", "parquet"] = "json"
-    #: A catalog in which engines look the tables up. Each batch is a partition there.
+    """File format."""
+
     sync: Sync = None
+    """Catalog in which the tables are registered for query engines. Each batch is a partition."""
 
 
 class FilesSink(Sink):
@@ -102,7 +98,7 @@ class FilesSink(Sink):
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         if as_of is not None:
-            raise ConfigError("files keep no older versions", where="sink files", fix="leave out --as-of")
+            raise ConfigError("the sink files keeps no older versions", where="sink files", fix="leave out --as-of")
         folder = Folder(spark, self._path(table))
         schema = SchemaLog(folder.folder(_SCHEMAS)).get(_SUBJECT)
         if schema is None:
@@ -112,26 +108,26 @@ class FilesSink(Sink):
                 fix="run the pipeline, or correct the name",
             )
         reader = spark.read.schema(schema).format(self.config.format).options(**self._options())
-        # A column may be called as Spark calls what it cannot parse.
+        # A column may have the name of Spark's default column for corrupt records.
         return reader.option("columnNameOfCorruptRecord", _CORRUPT).load(folder.path)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return explain_missing_file(error, self.config.path)
 
     def _register(self, catalog: Catalog, table: Table, spark: SparkSession, name: str) -> None:
-        """Has a catalog know the table with the batch in the folder ``name``."""
+        """Register the table and the batch in the folder ``name`` with a catalog."""
         folder = Folder(spark, self._path(table))
 
         def read_schema() -> StructType:
             schema = SchemaLog(folder.folder(_SCHEMAS)).get(_SUBJECT)
-            assert schema is not None, "it has a batch"
+            assert schema is not None, "the table has a batch"
             return schema
 
-        kept = FilesTable(spark, folder, self.config.format, self._options(), read_schema)
-        catalog.register(table.name, kept.describe, kept.locate([name]), kept.list_partitions)
+        files = FilesTable(spark, folder, self.config.format, self._options(), read_schema)
+        catalog.register(table.name, files.describe, files.locate([name]), files.list_partitions)
 
     def _widen(self, stored: StructType | None, incoming: StructType) -> StructType:
-        """The table's schema with what the batch adds. DataError for a type that the files there could not be read with."""
+        """Widen the table's schema to hold the batch; DataError for a type that existing files cannot be read with."""
         from pyspark.sql.types import StructType
 
         if self.config.format == "avro":
@@ -145,8 +141,8 @@ class FilesSink(Sink):
             for column, wider in zip(stored, schema, strict=False):
                 if not is_same_type(add_missing_fields(column.dataType, wider.dataType), wider.dataType):
                     raise DataError(
-                        f"column {column.name!r} comes as {incoming[column.name].dataType.simpleString()} and the files there have "
-                        f"{column.dataType.simpleString()}, which could not be read together",
+                        f"column {column.name!r} has type {incoming[column.name].dataType.simpleString()} in the batch and "
+                        f"{column.dataType.simpleString()} in existing files, and one schema cannot read both",
                         where="sink files",
                         fix="write to another path, or use `format: json`",
                     )
@@ -161,10 +157,10 @@ class FilesSink(Sink):
 
 
 def _folder_name(folder: Folder, batch: Batch) -> str:
-    """The name of a batch's folder in its table's."""
+    """Return the name of a batch's folder."""
     older = f"{BATCH}={batch.pipeline[:8]}-{batch.id:010d}"
-    # Names once had eight characters of the id: a batch that was written so, and is repeated, replaces that folder.
-    # A replay has the id of its pipeline and more, and is never meant by a name that is cut.
+    # An older format of the name has eight characters of the pipeline's id: a repeated batch replaces such a folder.
+    # The id of a replay contains a slash, and no folder of the older format belongs to it.
     if "/" not in batch.pipeline and folder.folder(older).exists():
         return older
     return f"{BATCH}={quote(batch.pipeline, safe='')}-{batch.id:010d}"

@@ -1,35 +1,41 @@
-"""Engines that read tables (``readers:``): what is known of each and from where, and which names of columns they take."""
+"""Query engines that read tables (``readers:``): which features and column names each of them supports."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DataError, did_you_mean
+from headrace.sdk import DataError
+from headrace.sdk.options import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
+_FACTS = Path(__file__).with_name("readers.toml")
+
 
 class Reads(StrEnum):
-    """What an engine does with something that it finds in a table."""
+    """Behavior of an engine that finds a feature in a table."""
 
     YES = "reads"
     #: A query fails.
     REFUSES = "refuses"
-    #: A query succeeds and shows rows that are gone or old.
+    #: A query succeeds and returns deleted or old rows.
     IGNORES = "ignores"
-    #: One of both.
+    #: A query fails or returns wrong rows; the source does not say which.
     NO = "does not read"
     UNKNOWN = "not known"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where something is known from: an address, or what was tried; and the day of the page, or on which it was read or tried."""
+    """Source of a fact: a web page or a test, with the day of the page or the day on which it was read or tested."""
 
     where: str
     date: str
@@ -40,87 +46,82 @@ class Source:
 
 @dataclass(frozen=True)
 class Support:
-    """What an engine does with something, and where that is known from."""
+    """Support of an engine for a feature, with the source of the fact."""
 
-    reads: Reads
+    reads: Reads = Reads.UNKNOWN
     source: Source | None = None
     note: str = ""
 
     @property
-    def is_contrary(self) -> bool:
-        """Whether it is known that the engine does not show the right rows."""
+    def is_incompatible(self) -> bool:
+        """Whether the engine is known not to return the right rows."""
         return self.reads not in (Reads.YES, Reads.UNKNOWN)
-
-
-#: Nothing was found.
-NOT_KNOWN = Support(Reads.UNKNOWN)
-
-
-def yes(source: Source, note: str = "") -> Support:
-    """That it reads it."""
-    return Support(Reads.YES, source, note)
-
-
-def trial(what: str) -> Source:
-    """That it was tried on tables which these sinks wrote."""
-    return Source(f"tried: {what}", "2026-11-25")
 
 
 @dataclass(frozen=True)
 class NameRule:
-    """The names of columns that an engine takes."""
+    """Rule for the column names that an engine supports."""
 
     pattern: re.Pattern[str]
     sentence: str
-    source: Source
+    source: Source | None
 
 
-#: Of engines that are not here no rule is known to matter: names in other cases or with other characters come out as they are.
-NAME_RULES = {
-    "athena": NameRule(
-        re.compile(r"\w{1,255}", re.ASCII),
-        "letters of English, digits and `_`",
-        Source(
-            "https://github.com/awsdocs/amazon-athena-user-guide/blob/main/doc_source/tables-databases-columns-names.md",
-            "2026-11-25",
-        ),
-    ),
-    "bigquery": NameRule(
-        re.compile(
-            r"(?!_TABLE_|_FILE_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER)[a-z_][a-z0-9_]{0,299}", re.IGNORECASE
-        ),
-        "letters of English, digits and `_`, no digit first, and nothing that begins with _TABLE_, _FILE_, _PARTITION, "
-        "_ROW_TIMESTAMP, __ROOT__ or _COLIDENTIFIER",
-        Source("https://cloud.google.com/bigquery/docs/schemas#column_names", "2026-11-25"),
-    ),
-}
+@cache
+def load_facts() -> Mapping[str, Any]:
+    """Load ``readers.toml``."""
+    return tomllib.loads(_FACTS.read_text(encoding="utf-8"))
+
+
+def read_source(name: str | None) -> Source | None:
+    """Return a source by its name in ``readers.toml``; None without a name."""
+    return None if name is None else Source(**load_facts()["sources"][name])
+
+
+def read_support(fact: Mapping[str, str] | None) -> Support:
+    """Build the support for a feature from its entry in ``readers.toml``; without an entry it is unknown."""
+    return (
+        Support() if fact is None else Support(Reads(fact["reads"]), read_source(fact["source"]), fact.get("note", ""))
+    )
+
+
+@cache
+def load_name_rules() -> Mapping[str, NameRule]:
+    """Load the naming rules by engine. Other engines support names in any case and with any characters."""
+    return {
+        engine: NameRule(re.compile(rule["pattern"]), rule["sentence"], read_source(rule["source"]))
+        for engine, rule in load_facts()["names"].items()
+    }
 
 
 def check_readers(readers: Iterable[str], known: Collection[str], table_format: str) -> None:
-    """ValueError for a reader of which nothing is known."""
+    """Raise ValueError for a reader that headrace does not know."""
     for reader in readers:
         if reader not in known:
             raise ValueError(
-                f"nothing is known of {reader!r} and {table_format} tables; {did_you_mean(reader, known)}; for another engine leave "
-                "it out, and choose what it reads by `table.type`"
+                f"unknown reader {reader!r} of {table_format} tables; {did_you_mean(reader, known)}; for another engine, leave it "
+                "out and set a `table.type` that the engine supports"
             )
 
 
 def check_reader_names(readers: Iterable[str], names: Iterable[str], table: str) -> None:
-    """DataError for a column that one of the readers cannot have by its name."""
-    rules = {reader: NAME_RULES[reader] for reader in readers if reader in NAME_RULES}
+    """Raise DataError for a column name that one of the readers does not support."""
+    readers = tuple(readers)
+    if not readers:
+        return
+    rules = {reader: rule for reader, rule in load_name_rules().items() if reader in readers}
     for name in names:
         for reader, rule in rules.items():
             if not rule.pattern.fullmatch(name):
                 raise DataError(
-                    f"a column is called {name!r}, which {reader} cannot read: a name is {rule.sentence}",
+                    f"{reader} does not support the column name {name!r}: a name consists of {rule.sentence}",
                     where=f"table {table}",
-                    fix=f"give it another name with `rename` under `transforms:`, or take {reader} out of `readers`",
+                    fix=f"rename the column with `rename` under `transforms:`, or remove {reader} from `readers`",
                 )
 
 
 def list_names(data_type: DataType) -> Iterator[str]:
-    """The names of all fields of a type, those inside of others too."""
+    """List the names of all fields of a type, nested fields included."""
     from pyspark.sql import types as T
 
     if isinstance(data_type, T.StructType):
@@ -135,25 +136,25 @@ def list_names(data_type: DataType) -> Iterator[str]:
 
 
 def incompatible_readers(facts: Mapping[str, Support]) -> list[str]:
-    """The readers that are known not to show the right rows."""
-    return [reader for reader, fact in facts.items() if fact.is_contrary]
+    """List the readers that are known not to return the right rows."""
+    return [reader for reader, fact in facts.items() if fact.is_incompatible]
 
 
-def unknown(facts: Mapping[str, Support]) -> list[str]:
-    """The readers of which it is not known whether they do."""
+def unknown_readers(facts: Mapping[str, Support]) -> list[str]:
+    """List the readers whose support is not known."""
     return [reader for reader, fact in facts.items() if fact.reads is Reads.UNKNOWN]
 
 
 def all_read(facts: Mapping[str, Support]) -> bool:
-    """Whether all are known to show the right rows."""
+    """Return whether all readers are known to return the right rows."""
     return all(fact.reads is Reads.YES for fact in facts.values())
 
 
-def tell(facts: Mapping[str, Support], what: str) -> str:
-    """Those that are known not to read it, as a sentence: ``databricks ignores position deletes``."""
-    return join([f"{reader} {facts[reader].reads} {what}" for reader in incompatible_readers(facts)])
+def describe(facts: Mapping[str, Support], feature: str) -> str:
+    """Describe the incompatible readers: ``databricks ignores position deletes``."""
+    return join_names([f"{reader} {facts[reader].reads} {feature}" for reader in incompatible_readers(facts)])
 
 
-def join(words: Iterable[str]) -> str:
-    """Several of them in a sentence."""
-    return " and ".join(words)
+def join_names(names: Iterable[str]) -> str:
+    """Join names or clauses with ``and``."""
+    return " and ".join(names)

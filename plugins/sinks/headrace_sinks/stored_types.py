@@ -1,26 +1,28 @@
-"""Rows against the columns and types that a table has already."""
+"""Conversion of rows to the columns and types of an existing table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError, is_same_type, promote, quote_name
+from headrace.sdk import DataError
+from headrace.sdk.columns import quote_name
+from headrace.sdk.schemas import is_same_type, promote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    #: Whether a format can give a column that has data (the first type) another type; the path is the column's.
+    #: Returns whether a format can widen a column with data from the first type to the second; the path is the column's.
     CanWiden = Callable[[DataType, DataType, tuple[str, ...]], bool]
 
 
 def union_by_name(
     stored: StructType, incoming: StructType, can_widen: CanWiden, path: tuple[str, ...] = ()
 ) -> StructType:
-    """The schema that holds a table's rows and those that come; what is new stands last.
+    """Build the schema that holds the table's rows and the incoming rows. New columns come last.
 
-    DataError for a type that the table's column cannot be widened to; ``path`` is the column that the two are of.
+    DataError for a type that the table's column cannot be widened to. ``path``: the column of nested schemas.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -34,21 +36,21 @@ def union_by_name(
 
 
 def spell_as_stored(rows: DataFrame, stored: StructType) -> DataFrame:
-    """The rows with names of columns and fields in the letters that the table has them in, where case makes no name another."""
+    """Return the rows with the table's spelling of columns and fields, where names are case-insensitive."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     if rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
         return rows
-    wanted = _spell(rows.schema, stored)
-    assert isinstance(wanted, StructType)
-    if wanted == rows.schema:
+    spelled = _spell(rows.schema, stored)
+    assert isinstance(spelled, StructType)
+    if spelled == rows.schema:
         return rows
-    # A struct is cast field by field, whatever they are called.
+    # Spark casts structs by position of their fields and ignores the names.
     return rows.select(
         *[
             F.col(quote_name(old)).cast(new.dataType).alias(new.name)
-            for old, new in zip(rows.columns, wanted, strict=True)
+            for old, new in zip(rows.columns, spelled, strict=True)
         ]
     )
 
@@ -74,8 +76,8 @@ def _widen(stored: DataType, incoming: DataType, can_widen: CanWiden, path: tupl
         return stored
     if wide is None or not can_widen(stored, wide, path):
         raise DataError(
-            f"column {'.'.join(path)!r} comes as {incoming.simpleString()} and the table has {stored.simpleString()}",
-            fix="change the table's type, or cast the column where the events are made",
+            f"column {'.'.join(path)!r} has type {incoming.simpleString()} in the batch and {stored.simpleString()} in the table",
+            fix="change the type of the table's column, or cast the column in the source",
         )
     return wide
 

@@ -20,6 +20,7 @@ from headrace.errors import HeadraceError
 from headrace.runtime.jars.resolution import cache_home
 from headrace_stack import S3, Connect, Kafka, Kinesis, MariaDb, Metastore, Postgres, SchemaRegistry, Server, SqlServer
 from headrace_stack.download import artifact_lock, artifacts
+from headrace_stack.msk import iam_jar
 from headrace_stack.servers.server import is_alive
 
 #: Seconds that `down` waits.
@@ -116,6 +117,12 @@ def fetch() -> None:
 def write_lock() -> None:
     """Resolve artifacts.toml anew with Maven and npm and write artifacts.lock."""
     _exit_on_error(artifact_lock.write_lock)
+
+
+@main.command("compile")
+def compile_classes() -> None:
+    """Rebuild msk/iam.jar from its Java sources; requires a JDK."""
+    _exit_on_error(iam_jar.compile_jar)
 
 
 @main.command(hidden=True)

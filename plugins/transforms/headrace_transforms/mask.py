@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from headrace.sdk import Changes, Config, DataError, Transform, did_you_mean, quote_name, secret_literal
+from headrace.sdk import Changes, Config, DataError, Transform
+from headrace.sdk.columns import quote_name, secret_literal
+from headrace.sdk.options import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -27,15 +29,15 @@ _BLOCK = 64
 class HashConfig(Config):
     """A salted hash: lowercase hexadecimal digest of the salt followed by the value, as Debezium's column.mask.hash.v2."""
 
-    #: Put before every value. Keep it secret: with it, short values can be guessed.
     salt: SecretStr = Field(min_length=1)
+    """Put before every value. Keep it secret: with it, short values can be guessed."""
 
 
 class KeyConfig(Config):
     """A keyed hash: lowercase hexadecimal HMAC (RFC 2104) of the value, as other programs make it with the same key."""
 
-    #: Without it nobody can guess a value. Keep it secret.
     key: SecretStr = Field(min_length=1)
+    """Without it nobody can guess a value. Keep it secret."""
 
 
 class MaskRule(Config):
@@ -44,23 +46,31 @@ class MaskRule(Config):
     A column of the key can only be hashed: everything else would make one row of many.
     """
 
-    #: Salted SHA-256.
     sha256: HashConfig | None = None
-    #: Salted SHA-512.
+    """Salted SHA-256."""
+
     sha512: HashConfig | None = None
-    #: HMAC with SHA-256.
+    """Salted SHA-512."""
+
     hmac_sha256: KeyConfig | None = None
-    #: This many asterisks, also for null, as Debezium's column.mask.with.N.chars.
+    """HMAC with SHA-256."""
+
     characters: int | None = Field(None, ge=0)
-    #: The first so many characters, as Debezium's column.truncate.to.N.chars.
+    """This many asterisks, also for null, as Debezium's column.mask.with.N.chars."""
+
     truncate: int | None = Field(None, ge=0)
-    #: This text instead of the value, as Kafka Connect's MaskField.
+    """The first so many characters, as Debezium's column.truncate.to.N.chars."""
+
     replacement: str | None = None
-    #: Null instead of the value.
+    """This text instead of the value, as Kafka Connect's MaskField."""
+
     nullify: Literal[True] | None = None
-    #: The tables for which the rule is, by the names that ``tables:`` gives them, or globs. Each has to have the column.
-    #: Default: every table that has it.
+    """Null instead of the value."""
+
     only_in: tuple[str, ...] = ()
+    """The tables for which the rule is, by the names that ``tables:`` gives them, or globs. Each has to have the column.
+    Default: every table that has it.
+    """
 
     KINDS: ClassVar[tuple[str, ...]] = (
         "sha256",
@@ -108,8 +118,8 @@ class MaskRule(Config):
 class MaskConfig(Config):
     """Columns to hide."""
 
-    #: Column → rule.
     columns: dict[str, MaskRule] = Field(min_length=1)
+    """Column → rule."""
 
 
 class Mask(Transform):

@@ -6,14 +6,15 @@ from collections.abc import Collection
 
 from pydantic import Field, field_validator
 
-from headrace.sdk import PREFIX, Changes, Config, Transform
+from headrace.sdk import Changes, Config, Transform
+from headrace.sdk.changes import PREFIX
 
 
 class RenameConfig(Config):
     """New names for columns."""
 
-    #: Old name → new name.
     columns: dict[str, str] = Field(min_length=1)
+    """Old name → new name."""
 
     @field_validator("columns")
     @classmethod

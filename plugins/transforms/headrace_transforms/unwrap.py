@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.sdk import (
-    DELETED,
-    ERROR,
-    IMAGES,
-    KEY,
-    PREFIX,
-    Changes,
-    Config,
-    DataError,
-    Transform,
-    match_names,
-    quote_name,
-    select_texts,
-)
+from headrace.sdk import Changes, Config, DataError, Transform
+from headrace.sdk.changes import DELETED, ERROR, IMAGES, KEY, PREFIX
+from headrace.sdk.columns import match_names, quote_name, select_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,16 +46,19 @@ class UnwrapConfig(Config):
 
     explained = _EXPLAINED
 
-    #: What a delete becomes. ``tombstone`` and ``delete-to-tombstone`` remove the row, and so does
-    #: ``rewrite-with-tombstone``, whose rows have a ``__deleted``; ``rewrite`` keeps the row and says so in ``__deleted``;
-    #: ``drop`` leaves deletes out.
     delete_handling: Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"] = Field(
         "tombstone", alias="delete.tombstone.handling.mode"
     )
-    #: Fields of the envelope to add to the row, comma separated: ``op``, ``source.ts_ms``, ``transaction.id:tx``.
+    """What a delete becomes. ``tombstone`` and ``delete-to-tombstone`` remove the row, and so does
+    ``rewrite-with-tombstone``, whose rows have a ``__deleted``; ``rewrite`` keeps the row and says so in ``__deleted``;
+    ``drop`` leaves deletes out.
+    """
+
     add_fields: str = Field("", alias="add.fields")
-    #: What the added fields' names begin with.
+    """Fields of the envelope to add to the row, comma separated: ``op``, ``source.ts_ms``, ``transaction.id:tx``."""
+
     add_fields_prefix: str = Field("__", alias="add.fields.prefix")
+    """What the added fields' names begin with."""
 
     @field_validator("add_fields")
     @classmethod

@@ -78,10 +78,10 @@ def test_every_batch_is_applied_once_in_order(steps: list[str]) -> None:
     while part := backlog.begin():
         applied.append(part)
         backlog.finish(part)
-    assert [place for part in applied for place in part.places.get("orders", [])] == [
+    assert [place for part in applied for place in part.ranges.get("orders", [])] == [
         place for number in added for place in places(number)["orders"]
     ]
-    assert [p for part in applied for p in part.places.get("items", [])] == [b for b in added if b % 3 == 0]
+    assert [p for part in applied for p in part.ranges.get("items", [])] == [b for b in added if b % 3 == 0]
     assert [part.last for part in applied] == sorted(part.last for part in applied)
     assert files.texts == {}
 

@@ -55,7 +55,7 @@ def test_what_a_sink_cannot_keep_is_said_before_spark_starts(headrace: Headrace,
     sample.write_text(SAMPLE.replace("upsert", "append").replace("rewrite", "tombstone"))
     result = headrace("run", "artists.yaml")
     assert result.exit_code == 2
-    assert "it appends, and cannot remove the rows that the database deletes" in result.stderr
+    assert "it appends, so it cannot remove rows that the database deletes" in result.stderr
     assert "starting Spark" not in result.stderr
 
 

@@ -183,6 +183,7 @@ def test_help_schema_and_jars_do_without_them(tmp_path: Path) -> None:
     assert "lost" not in out
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_pipeline_that_uses_none_of_them_runs_as_without(sample: Path) -> None:

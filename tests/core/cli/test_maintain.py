@@ -15,7 +15,7 @@ from tests.support.pipelines import COLUMNS, TABLE, TOPIC
 
 from headrace import Pipeline
 from headrace.cli import startup
-from headrace.engine.batch.maintainer import Maintained
+from headrace.engine.batch.maintenance import Maintained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,11 @@ import pytest
 from tests.core.conftest import Headrace
 
 from headrace import __version__
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import Broken
 from headrace.runtime.jars import ivy
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import Broken, PluginRegistry
 from headrace.sdk.transform import Transform
 
 LINE = ".".join(pyspark.__version__.split(".")[:2])
@@ -134,12 +135,12 @@ def test_a_plugin_that_cannot_be_described(headrace: Headrace, plugins: PluginRe
 
 
 def test_a_distribution_that_cannot_be_loaded(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
-    from headrace.sdk import plugins as registries
+    from headrace.registry import entry_points, plugin_registry
 
     entry_point = EntryPoint("sinks", "acme_that_is_not_there", "headrace")
-    monkeypatch.setattr(registries, "entry_points", lambda group: [entry_point])
+    monkeypatch.setattr(entry_points, "entry_points", lambda group: [entry_point])
     found = PluginRegistry.from_entry_points()
-    monkeypatch.setattr(registries, "registry", lambda: found)
+    monkeypatch.setattr(plugin_registry, "registry", lambda: found)
     assert "not loaded: ModuleNotFoundError: No module named 'acme_that_is_not_there'" in headrace("plugins").output
 
 

@@ -13,8 +13,8 @@ import pytest
 from tests.core.conftest import Headrace
 
 from headrace.errors import ConfigError, DataError, FatalError, HeadraceError, PluginError, RetriableError
+from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry
 
 BUILT_IN = [
     *("run", "check", "status", "show", "tables", "maintain", "dead-letters", "replay", "epoch", "resync"),

@@ -106,6 +106,7 @@ def receive(terminal: int) -> str:
         raise EOFError from None
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     deliver(sample.parent)
@@ -165,6 +166,7 @@ def test_the_second_signal_ends_it_at_once_and_the_next_run_repeats_the_batch(sa
     assert "900 rows in, 900 applied" in out
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_killed_spark_is_said(sample: Path) -> None:
     deliver(sample.parent)
@@ -187,6 +189,7 @@ def javas_of(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_interrupted_before_the_first_batch(sample: Path) -> None:
     process = start(sample.parent, "run", "artists.yaml")
@@ -196,6 +199,7 @@ def test_interrupted_before_the_first_batch(sample: Path) -> None:
     assert finish(process, 130) == ("", "")
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_failing_batch_ends_with_a_sentence(sample: Path) -> None:
     """What Spark logs of it would be hundreds of lines."""

@@ -13,8 +13,8 @@ import pytest
 
 from headrace import ConfigError, Pipeline, PluginError
 from headrace.cluster.distributions import Wanted, find_distributions, find_wanted, list_files
+from headrace.registry.plugin_registry import PluginRegistry, registry
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry, registry
 from headrace_sinks.console import ConsoleSink
 
 FILES = {"files": {"path": "bronze", "format": "json"}}

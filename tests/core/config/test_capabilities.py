@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from tests.support.ranged import LinesSource
 
 from headrace.config.capabilities import CAPABILITIES, list_capabilities
+from headrace.registry.plugin_registry import registry
 from headrace.sdk import Capabilities, Sink, Transform
-from headrace.sdk.plugins import registry
 
 
 class Keeps(Sink):

@@ -15,11 +15,11 @@ from pydantic import PlainValidator
 from tests.core.conftest import SAMPLE, Headrace
 
 from headrace.config.json_schema import pipeline_schema
+from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.auth import Auth, AuthProvider
 from headrace.sdk.changes import Changes
 from headrace.sdk.config import Config
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry
 from headrace.sdk.transform import Transform
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ Change = Callable[[dict[str, Any]], object]
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
 
     made = pipeline_schema(registry())
     Draft202012Validator.check_schema(made)
@@ -117,8 +117,8 @@ def test_an_editor_can_say_what_a_key_is_for(schema: dict[str, Any]) -> None:
 class Login(Config):
     """A way in."""
 
-    #: Who.
     user: str
+    """Who."""
 
 
 class Bearer(AuthProvider):

@@ -80,18 +80,18 @@ class TestFile:
 
     def test_two_plugins_in_one_sink(self) -> None:
         assert error_text(instead("sink: {", "sink: {console: {}, ")) == (
-            "pipeline.yaml:3 sink: one item names one plugin, not 'console', 'iceberg': "
+            "pipeline.yaml:3 sink: name exactly one plugin, not 'console', 'iceberg': "
             "indent a plugin's options below its name, and give every plugin a '-'"
         )
 
     def test_options_that_are_not_below_their_transform(self) -> None:
         text = SHORTEST + "transforms:\n- rename: {}\n- unwrap:\n  add.fields: op\n"
         assert error_text(text).startswith(
-            "pipeline.yaml:7 transforms.1: one item names one plugin, not 'unwrap', 'add.fields'"
+            "pipeline.yaml:7 transforms.1: name exactly one plugin, not 'unwrap', 'add.fields'"
         )
 
     def test_no_plugin_in_an_item(self) -> None:
-        assert "transforms.0: one item names one plugin, not none" in error_text(SHORTEST + "transforms: [{}]\n")
+        assert "transforms.0: name exactly one plugin, not none" in error_text(SHORTEST + "transforms: [{}]\n")
 
     @pytest.mark.parametrize("source", ["{}", "{value: json}", "{files: {}, kafka: {}}"])
     def test_not_one_source(self, source: str) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.dead_letters import file_store
+from headrace.dead_letters.file_store import DeadLetterFiles
+from headrace.dead_letters.rows import DeadLetterBatch
 from headrace.spark.storage import Folder
 
 if TYPE_CHECKING:
@@ -25,6 +26,6 @@ def test_what_a_repeated_batch_brings_was_first_seen_then(
     folder = Folder(session, str(tmp_path))
     for minute in (1, 2):
         rows = session.sql(f"select 'shop.orders' as topic, timestamp'2026-01-31 12:0{minute}:00' as seen")
-        file_store.save(rows, folder, 7, "shop.orders")
+        DeadLetterFiles(folder).save(rows, DeadLetterBatch(7, "shop.orders", "checkpoint", "mark"))
     ((topic, seen),) = session.read.load(f"{tmp_path}/0000000007/shop.orders").collect()
     assert (topic, seen.minute) == ("shop.orders", 1)

@@ -13,13 +13,15 @@ import pytest
 from tests.support.bronze import Bronze
 from tests.support.pipelines import COLUMNS, rows, sink_block
 from tests.support.ranged import LinesSource, append
+from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, HeadraceError, Pipeline, RetriableError
 from headrace.checkpoint.backlog import BacklogEntry
 from headrace.checkpoint.progress_log import ProgressLog
 from headrace.config.settings import Settings
-from headrace.engine.batch import catch_up
+from headrace.engine.batch.backlogs import Backlogs
+from headrace.engine.run import catch_up
 from headrace.errors import RuleError
 from headrace.progress.model import BatchProgress, TableProgress
 from headrace.sdk.reject_reason import RejectReason
@@ -115,7 +117,9 @@ def errors(query: Query) -> list[str]:
 
 
 # A source has its part in what is missed, an error in when it is tried again, and neither in the other's.
-@pytest.mark.parametrize(("shop", "kind"), [("ranged", "full"), ("native", "away")], indirect=["shop"])
+@pytest.mark.parametrize(
+    ("shop", "kind"), nightly_after(1, [("ranged", "full"), ("native", "away")]), indirect=["shop"]
+)
 def test_the_others_go_on_and_it_catches_up_by_itself(shop: Shop, spark: SparkSession, kind: str) -> None:
     shop.broken.write_text(kind)
     with stop_at_end(shop.pipeline().start(spark, "100 milliseconds")) as query:
@@ -147,7 +151,7 @@ def test_a_run_that_ends_says_so_and_a_later_one_brings_what_was_missed(shop: Sh
     shop.add(2)
     shop.pipeline().run(spark)
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1, 2]
-    assert not (shop.folder / "checkpoint/behind").exists() or not list((shop.folder / "checkpoint/behind").iterdir())
+    assert not (shop.folder / "checkpoint/backlog").exists() or not list((shop.folder / "checkpoint/backlog").iterdir())
 
 
 def test_a_batch_that_is_repeated_is_kept_once(shop: Shop, spark: SparkSession) -> None:
@@ -202,10 +206,12 @@ def test_a_batch_that_was_tried_is_tried_again_alone(
 ) -> None:
     monkeypatch.setattr(catch_up, "FIRST_PAUSE_SECONDS", 600.0)
     applied: list[tuple[int, int]] = []
-    tables = catch_up.CatchUp(Folder(spark, str(tmp_path)), lambda _, entry: applied.append((entry.first, entry.last)))
-    tables.set_aside(BAD, 7, {BAD: [7]}, ConfigError("its dead letters could not be kept"), "full")
+    backlogs = Backlogs(Folder(spark, str(tmp_path)))
+    tables = catch_up.CatchUp(backlogs, lambda _, entry: applied.append((entry.first, entry.last)))
+    backlogs.set_aside(BAD, 7, {BAD: [7]}, ConfigError("its dead letters could not be kept"), "full")
+    tables.start(is_delayed=True)
     for batch in (8, 9, 10):
-        tables.defer(BAD, batch, lambda batch=batch: {BAD: [batch]})  # type: ignore[misc]
+        backlogs.defer(BAD, batch, lambda batch=batch: {BAD: [batch]})  # type: ignore[misc]
     assert tables.finish() is None
     assert applied == [(7, 7), (8, 9), (10, 10)]
 
@@ -225,7 +231,7 @@ def test_a_batch_that_nobody_could_read_again_is_not_passed_over(tmp_path: Path,
         shop.pipeline().run(spark)
     shop.lines = Forgetful
     shop.add(1)
-    with pytest.raises(ConfigError, match=f"table {BAD}: waits for what it missed"):
+    with pytest.raises(ConfigError, match=f"table {BAD}: waits for its backlog"):
         shop.pipeline().run(spark)
     shop.broken.unlink()
     shop.lines = LinesSource
@@ -233,6 +239,7 @@ def test_a_batch_that_nobody_could_read_again_is_not_passed_over(tmp_path: Path,
     assert shop.ids(BAD) == shop.ids(GOOD) == [0, 1]
 
 
+@pytest.mark.nightly
 def test_files_that_a_table_still_needs_are_not_removed(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "native", cleanSource="delete")
     shop.broken.write_text("full")
@@ -262,6 +269,7 @@ def test_a_source_forgets_nothing_that_a_table_still_needs(tmp_path: Path, spark
     assert source.committed[-1] == 4
 
 
+@pytest.mark.nightly
 def test_a_table_that_takes_too_long_is_left_behind(tmp_path: Path, spark: SparkSession) -> None:
     shop = Shop(tmp_path, "ranged")
     shop.broken.write_text("hang")
@@ -289,6 +297,7 @@ def test_a_run_stops_when_no_table_is_left(shop: Shop, spark: SparkSession) -> N
     assert shop.ids(BAD) == [0]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("shop", ["native"], indirect=True)
 def test_a_sink_that_is_away_is_waited_for_even_by_the_last_table(shop: Shop, spark: SparkSession) -> None:
     shop.broken.write_text("away")
@@ -316,6 +325,7 @@ def test_what_stops_a_run_stops_it_where_a_table_meets_it_late(tmp_path: Path, s
             query.await_termination(120)
 
 
+@pytest.mark.nightly
 def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: SparkSession) -> None:
     tried: list[BacklogEntry] = []
 
@@ -324,15 +334,18 @@ def test_a_table_is_tried_again_whatever_went_wrong(tmp_path: Path, spark: Spark
         if len(tried) < 3:
             raise ValueError("nobody thought of it")
 
-    tables = catch_up.CatchUp(Folder(spark, str(tmp_path)), apply)
-    tables.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    backlogs = Backlogs(Folder(spark, str(tmp_path)))
+    tables = catch_up.CatchUp(backlogs, apply)
+    backlogs.set_aside(BAD, 7, {BAD: [0]}, ConfigError("at first"), "at first")
+    tables.start(is_delayed=True)
     until(lambda: len(tried) == 2, "the second try")
-    assert "ValueError: nobody thought of it" in str(tables.errors[BAD])
-    until(lambda: not tables.errors, "the table")
+    assert "ValueError: nobody thought of it" in str(backlogs.errors[BAD])
+    until(lambda: not backlogs.errors, "the table")
     assert [part.first for part in tried] == [7, 7, 7]
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_tables_that_catch_up_at_once_are_all_in_the_progress(tmp_path: Path, spark: SparkSession) -> None:
     names = [f"t{number}" for number in range(8)]
     log = ProgressLog(Folder(spark, str(tmp_path)))
@@ -348,6 +361,7 @@ def table(name: str, error: str | None) -> TableProgress:
     return TableProgress(name, "files", rows_in=1, applied=1, late=0, seconds=1.0, error=error)
 
 
+@pytest.mark.nightly
 def test_a_table_of_another_type_is_mended_by_its_owner(tmp_path: Path, spark: SparkSession) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists, works = (bronze.topic(f"moma.public.{n}", key="artist_id", columns=COLUMNS) for n in ("artists", "works"))

@@ -13,10 +13,10 @@ import pytest
 from headrace import Pipeline, pipeline as pipelines
 from headrace.config import loader
 from headrace.errors import DataError, HeadraceError, PluginError
+from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry
 from headrace_sources.dialects.flat import FlatDialect
 from headrace_sources.formats.json.json_format import JsonFormat
 
@@ -148,9 +148,7 @@ def test_one_that_is_named_and_cannot_say_what_it_knows(tmp_path: Path, install:
     install("acme 1.0", Unsure)
     with pytest.raises(HeadraceError) as raised:
         pipeline(tmp_path, dialects={"unsure": {}}).plan.dialect_of(events(*ENVELOPE))
-    assert str(raised.value).startswith(
-        f"topic {TOPIC}: the dialect 'unsure' cannot say whether it knows events: SystemExit"
-    )
+    assert str(raised.value).startswith(f"topic {TOPIC}: the dialect 'unsure' failed to match events: SystemExit")
 
 
 def test_when_no_other_knows_a_shape_the_installed_are_asked(
@@ -165,8 +163,8 @@ def test_when_no_other_knows_a_shape_the_installed_are_asked(
     with pytest.raises(DataError) as raised:
         pipeline(tmp_path).plan.dialect_of(events("id", "name"))
     assert str(raised.value) == (
-        f"topic {TOPIC}: its events are taken by the dialect 'greedy' of acme 1.0 and by the dialect 'greedy2' of other 1.0\n"
-        "  fix: name the one that is meant under `dialects:`"
+        f"topic {TOPIC}: several dialects match its events: the dialect 'greedy' of acme 1.0, the dialect 'greedy2' of other 1.0\n"
+        "  fix: name one of them under `dialects:`"
     )
 
 
@@ -179,6 +177,6 @@ def test_check_says_who_would_take_them_too(tmp_path: Path, spark: SparkSession,
     (tmp_path / "in" / TOPIC / "one.json").write_text(json.dumps(event) + "\n")
     changed = {"tables": [{"source": "*", "key": "id"}]}
     found = {item.found for item in pipeline(tmp_path, **changed).check(spark) if item.what == f"topic {TOPIC}"}
-    said = "the dialect 'greedy' of acme 1.0 takes events like these too, and is not asked; with `dialects: {greedy: {}}` it is"
+    said = "the dialect 'greedy' of acme 1.0 also matches these events, but is not used; to use it, set `dialects: {greedy: {}}`"
     assert said in found
     assert len(found) == 2

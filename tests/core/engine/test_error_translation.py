@@ -13,9 +13,9 @@ from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.errors import DataError, HeadraceError, RetriableError
+from headrace.registry.plugin_registry import PluginRegistry
 from headrace.sdk.changes import Changes
 from headrace.sdk.hookspecs import hookimpl
-from headrace.sdk.plugins import PluginRegistry
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.engine.batch.failure_policy import error_that_stops
+from headrace.engine.run.failure_policy import find_fatal_error
 from headrace.errors import ConfigError, HeadraceError, RetriableError, RuleError
 
 BROKEN, AWAY, RULE = ConfigError("broken"), RetriableError("away"), RuleError("rule")
@@ -36,4 +36,4 @@ BROKEN, AWAY, RULE = ConfigError("broken"), RetriableError("away"), RuleError("r
 def test_the_error_that_stops_the_run(
     errors: dict[str, HeadraceError], set_aside: list[str], healthy: bool, stops: HeadraceError | None
 ) -> None:
-    assert error_that_stops(errors, set_aside, has_healthy_tables=healthy) is stops
+    assert find_fatal_error(errors, set_aside, has_healthy_tables=healthy) is stops

@@ -13,9 +13,11 @@ from tests.support.memory_sink import MemorySink
 
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.batch.maintainer import BATCHES_BETWEEN_LOOKS, Maintained, Maintainer, SteadyClock, maintain
+from headrace.engine.batch.maintenance import Maintained, SteadyClock, maintain
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.run.current_plan import CurrentPlan
+from headrace.engine.run.maintainer import BATCHES_BETWEEN_CHECKS, Maintainer
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import Sink, Table
@@ -68,9 +70,11 @@ class Run:
 
     def __init__(self, spark: SparkSession, *sinks: Sink, enabled: bool = True) -> None:
         self.reported: list[Maintained] = []
-        self.maintainer = Maintainer(plan_of(*sinks, enabled=enabled), Sessions(spark), self.reported.append)
+        self.maintainer = Maintainer(
+            CurrentPlan(plan_of(*sinks, enabled=enabled)), Sessions(spark), self.reported.append
+        )
 
-    def write(self, *tables: str, batches: int = BATCHES_BETWEEN_LOOKS) -> None:
+    def write(self, *tables: str, batches: int = BATCHES_BETWEEN_CHECKS) -> None:
         for _ in range(batches):
             self.maintainer.note_batch(tables)
 
@@ -78,7 +82,7 @@ class Run:
 def test_a_table_is_looked_at_after_some_batches_of_its_own(spark: SparkSession) -> None:
     sink = KeptSink(step(lambda: "9 files into 1"))
     run = Run(spark, sink)
-    run.write("shop.a", "shop.b", batches=BATCHES_BETWEEN_LOOKS - 1)
+    run.write("shop.a", "shop.b", batches=BATCHES_BETWEEN_CHECKS - 1)
     run.write("shop.a", batches=1)
     assert sink.looked.acquire(timeout=30)
     run.maintainer.stop()
@@ -117,7 +121,7 @@ def test_a_batch_waits_for_a_step_that_has_to_be_alone_and_for_no_other(spark: S
     run = Run(spark, KeptSink(step(compact, exclusive=exclusive)))
 
     def apply_batch(table: str) -> None:
-        with run.maintainer.hold(table):
+        with run.maintainer.locks.hold(table):
             order.append(table)
 
     run.write("shop.a")

@@ -264,7 +264,7 @@ def test_stop_while_the_source_is_asked(spark: SparkSession, orders: Orders) -> 
 def test_stop_while_spark_goes_on_to_the_next_batch(
     spark: SparkSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    second, apply, await_commit = threading.Event(), Query._apply, NativeQuery._await_commit
+    second, apply, await_commit = threading.Event(), Query._run_batch, NativeQuery._await_commit
 
     def apply_and_signal(self: Query, frame: DataFrame, batch_id: int) -> None:
         if batch_id == 1:
@@ -275,7 +275,7 @@ def test_stop_while_spark_goes_on_to_the_next_batch(
         assert second.wait(60)
         await_commit(self)
 
-    monkeypatch.setattr(Query, "_apply", apply_and_signal)
+    monkeypatch.setattr(Query, "_run_batch", apply_and_signal)
     monkeypatch.setattr(NativeQuery, "_await_commit", late)
     orders.add(1)
     orders.add(2)
@@ -399,7 +399,7 @@ def test_what_is_applied_is_committed_again_at_the_next_start(spark: SparkSessio
 @both_kinds
 def test_a_checkpoint_serves_one_run_at_a_time(spark: SparkSession, orders: Orders) -> None:
     with stop_at_end(orders.start(spark)):
-        with pytest.raises(ConfigError, match=r"is in use by a run that goes on(.|\n)*fix: "):
+        with pytest.raises(ConfigError, match=r"is in use by another run(.|\n)*fix: "):
             orders.start(spark)
         orders.add(1)
         until(lambda: orders.ids() == [1], "the first run goes on")
@@ -430,7 +430,7 @@ def test_a_damaged_range_is_refused(spark: SparkSession, orders: Orders) -> None
     orders.pipeline().run(spark)
     (orders.checkpoint / "ranged/offsets/.0.crc").unlink(missing_ok=True)
     (orders.checkpoint / "ranged/offsets/0").write_text("{")
-    with pytest.raises(ConfigError, match=r"offsets/0: is damaged"):
+    with pytest.raises(ConfigError, match=r"offsets/0: is corrupt"):
         orders.pipeline().run(spark)
 
 

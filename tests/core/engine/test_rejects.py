@@ -12,7 +12,7 @@ import pytest
 from tests.support.memory_sink import MemorySink
 
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters import file_store
+from headrace.dead_letters.file_store import DeadLetterFiles
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
 from headrace.engine.write.rejects import Rejected, Rejects
@@ -24,7 +24,6 @@ from headrace.sdk.dialect import Dialect
 from headrace.sdk.events import Events
 from headrace.sdk.sink import Batch, Sink, Table, TableMode
 from headrace.spark.sessions import Sessions
-from headrace.spark.storage import Folder
 from headrace.upsert.truncates import TruncateMarker
 from headrace_sources import FilesSource
 
@@ -70,7 +69,7 @@ class Room:
         plan = Plan("shop", source, (self.sink,), str(folder), Routes([]), (Anything(),), settings=self.settings)
         self.checkpoint = Checkpoint(spark, str(folder), "shop")
         self.rejects = Rejects(plan, self.checkpoint, SinkWriter(plan, Sessions(spark)))
-        self.marker = TruncateMarker(Folder(spark, str(folder)).folder("truncated"), "shop.orders")
+        self.marker = TruncateMarker(self.checkpoint.truncate_markers, "shop.orders")
         stored = spark.createDataFrame(
             [(1, "old", False, "0A"), (2, "new", False, "0D")],
             "id int, name string, _headrace_deleted boolean, _headrace_position string",
@@ -106,7 +105,7 @@ class Room:
 
     @property
     def dead_letters(self) -> list[tuple[Any, ...]]:
-        kept = file_store.read(self.spark, self.checkpoint.dead_letters, None)
+        kept = DeadLetterFiles(self.checkpoint.dead_letters).read(self.spark)
         return [] if kept is None else sorted(tuple(row) for row in kept.select("reason", "offset", "value").collect())
 
 

@@ -14,7 +14,7 @@ from tests.support.waiting import stop_at_end, until
 
 from headrace import ConfigError, Pipeline, RetriableError
 from headrace.config.renewal import Renewal
-from headrace.engine.batch import catch_up, credential_rotation
+from headrace.engine.run import catch_up, credential_rotation
 from headrace.errors import LoginError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.sdk.source import Offset
@@ -162,6 +162,7 @@ def test_a_source_that_is_refused_goes_on_where_it_was(house: House, spark: Spar
     assert house.opened == ["first", "second", "third"]
 
 
+@pytest.mark.nightly
 def test_a_salt_stays_as_it_was_when_the_run_began(house: House, spark: SparkSession) -> None:
     with stop_at_end(house.pipeline().start(spark, "50 ms")):
         house.add(1)
@@ -182,8 +183,8 @@ def test_a_table_that_is_refused_has_its_batch_again_with_the_new_login(house: H
         until(lambda: house.both(1, 2), "the second row")
         house.add(3)
         until(lambda: house.both(1, 2, 3), "the third row")
-        assert not (house.folder / "checkpoint/behind").exists() or not list(
-            (house.folder / "checkpoint/behind").iterdir()
+        assert not (house.folder / "checkpoint/backlog").exists() or not list(
+            (house.folder / "checkpoint/backlog").iterdir()
         )
     assert query.exception is None
 
@@ -215,12 +216,13 @@ def test_it_ends_when_the_references_say_the_same_for_long(
     house.source_door.write_text("second")
     with pytest.raises(LoginError) as caught:
         query.await_termination(60)
-    same = "${file:key} gave what was refused when it was asked again"
+    same = "${file:key} resolved to the same rejected credentials again"
     assert str(caught.value) == f"source locked-lines: the lines let nobody in\n  fix: correct the password; {same}"
     assert house.asked > 2
     assert not query.is_active
 
 
+@pytest.mark.nightly
 def test_who_keeps_the_secrets_may_be_away_for_a_while(
     house: House, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +238,7 @@ def test_who_keeps_the_secrets_may_be_away_for_a_while(
         monkeypatch.setattr(credential_rotation, "PATIENCE_SECONDS", 0.2)
         house.keeper_is_away = True
         house.source_door.write_text("third")
-        with pytest.raises(LoginError, match="nothing else could be had: the keeper of secrets is away"):
+        with pytest.raises(LoginError, match="the secrets could not be resolved again: the keeper of secrets is away"):
             query.await_termination(60)
 
 
@@ -252,6 +254,7 @@ def test_a_run_that_is_told_to_end_does_not_wait(house: House, spark: SparkSessi
     assert query.exception is None
 
 
+@pytest.mark.nightly
 def test_a_run_to_an_end_asks_once(house: House, spark: SparkSession) -> None:
     pipeline = house.pipeline()
     house.add(1)
@@ -260,11 +263,12 @@ def test_a_run_to_an_end_asks_once(house: House, spark: SparkSession) -> None:
     assert house.both(1)
     house.rotate("third", house.source_door)
     house.asked = 0
-    with pytest.raises(LoginError, match="gave what was refused"):
+    with pytest.raises(LoginError, match="resolved to the same rejected credentials"):
         pipeline.run(spark)
     assert house.asked == 1
 
 
+@pytest.mark.nightly
 def test_without_references_a_refusal_is_what_it_was(house: House, spark: SparkSession) -> None:
     house.add(1)
     house.source_door.write_text("second")

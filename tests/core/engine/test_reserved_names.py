@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from headrace.config.settings import Settings
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
-from headrace.engine.read.reserved_names import refuse_own_names, refuse_reserved_names
+from headrace.engine.read.reserved_names import reject_own_names, reject_reserved_names
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.errors import DataError
 from headrace.sdk.changes import Changes
@@ -49,8 +49,8 @@ def test_a_table_with_a_column_that_a_sink_has_for_itself_is_refused(sink: Sink,
     with pytest.raises(DataError) as refused:
         decide(name, sink)
     assert str(refused.value) == (
-        f"table shop.orders: a column is called {name!r}, a name that the sink {sink.name!r} has for itself\n"
-        f"  fix: give it another name under `transforms:`, as `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`"
+        f"table shop.orders: the column name {name!r} is reserved by the sink {sink.name!r}\n"
+        f"  fix: rename it under `transforms:`, for example `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`"
     )
 
 
@@ -62,13 +62,13 @@ def test_a_sink_is_asked_for_the_names_that_it_cannot_have() -> None:
 @pytest.mark.parametrize("sink", [HUDI, FilesSink(path="out"), ConsoleSink()])
 def test_what_one_format_has_for_itself_is_a_name_like_any_other_elsewhere(sink: Sink) -> None:
     assert "_deleted" in decide("_deleted", sink).columns
-    refuse_reserved_names(["id", "pos", "file", "deleted_", "hoodie", "_change_type"], "t", [sink])
+    reject_reserved_names(["id", "pos", "file", "deleted_", "hoodie", "_change_type"], "t", [sink])
 
 
 @pytest.mark.parametrize("name", ["_headrace_op", "_headrace_note", "_HEADRACE_POSITION"])
 def test_a_column_of_the_events_that_begins_as_headraces_own_do_is_refused(name: str) -> None:
-    with pytest.raises(DataError, match=f"topic t: a column is called '{name}'") as refused:
-        refuse_own_names(["id", name], "t", envelope=True)
+    with pytest.raises(DataError, match=f"topic t: the column name '{name}' is reserved") as refused:
+        reject_own_names(["id", name], "t", envelope=True)
     assert f"`- rename: {{columns: {{{name}: {name[10:]}}}}}` before `unwrap`" in str(refused.value)
-    with pytest.raises(DataError, match="where the events are made"):
-        refuse_own_names(["id", name], "t", envelope=False)
+    with pytest.raises(DataError, match="in the producer of the events"):
+        reject_own_names(["id", name], "t", envelope=False)

@@ -8,29 +8,29 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headrace.engine.batch.run_state import Phase, RunState
 from headrace.engine.batch.table_pool import PARALLEL_TABLES, TableOutcome, TablePool
 from headrace.engine.plan.routing import Target
+from headrace.engine.run.run_state import Phase, RunState
 from headrace.errors import ConfigError, RetriableError
 
 
 def test_a_run_from_its_start_to_its_end() -> None:
     state = RunState()
-    assert (state.phase, state.has_answered, state.is_applying) == (Phase.STARTING, False, False)
+    assert (state.phase, state.has_responded, state.is_applying) == (Phase.STARTING, False, False)
     state.begin_batch(0)
-    assert (state.is_applying, state.is_own_thread, state.has_answered) == (True, True, False)
-    state.note_answer()
+    assert (state.is_applying, state.is_own_thread, state.has_responded) == (True, True, False)
+    state.note_response()
     state.end_batch()
     assert (state.phase, state.batch, state.is_applying) == (Phase.WAITING, 0, False)
     away = RetriableError("away")
     state.fail(away)
     state.note_source_error(away)
-    assert (state.phase, state.error, state.source_error, state.has_answered) == (Phase.RETRYING, None, away, True)
+    assert (state.phase, state.error, state.source_error, state.has_responded) == (Phase.RETRYING, None, away, True)
     first = ConfigError("first")
     state.fail(first)
     state.fail(ConfigError("second"))
     assert state.error is first
-    state.ask_stop()
+    state.request_stop()
     assert state.phase is Phase.STOPPING
 
 
@@ -57,7 +57,7 @@ def test_tables_are_applied_side_by_side_and_one_that_hangs_is_left_alone() -> N
             freed.wait(30)
         return TableOutcome()
 
-    outcomes = pool.apply([Target("hangs", ()), Target("quick", ())], apply)
+    outcomes = pool.process([Target("hangs", ()), Target("quick", ())], apply)
     assert isinstance(outcomes["hangs"].error, RetriableError)
     assert (outcomes["quick"].error, cancelled) == (None, ["hangs"])
     with pytest.raises(RetriableError, match="its last write has not ended"):
@@ -77,7 +77,7 @@ def test_a_table_that_waits_for_a_thread_has_not_begun() -> None:
     """Its last batch's begin is not this one's."""
     pool = TablePool(lambda _: None, timeout=2.0)
     last = Target("last", ())
-    pool.apply([last], lambda _: TableOutcome())
+    pool.process([last], lambda _: TableOutcome())
     time.sleep(1.5)
     busy = [Target(f"t{n}", ()) for n in range(PARALLEL_TABLES)]
 
@@ -85,7 +85,7 @@ def test_a_table_that_waits_for_a_thread_has_not_begun() -> None:
         time.sleep(1.2 if target in busy else 0)
         return TableOutcome()
 
-    assert pool.apply([last, *busy, Target("behind", ())], apply)["last"].error is None
-    pool.apply([last], lambda _: TableOutcome())
+    assert pool.process([last, *busy, Target("behind", ())], apply)["last"].error is None
+    pool.process([last], lambda _: TableOutcome())
     time.sleep(1.5)
-    assert pool.apply([*busy, last], apply)["last"].error is None
+    assert pool.process([*busy, last], apply)["last"].error is None

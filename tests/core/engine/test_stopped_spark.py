@@ -12,6 +12,7 @@ from tests.support.dist import ROOT, run
 from tests.support.orders import RUNS, Orders
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.one_spark

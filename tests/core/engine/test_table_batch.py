@@ -74,12 +74,12 @@ def test_envelopes_are_appended() -> None:
 
 @pytest.mark.parametrize("mode", ["upsert", "changelog"])
 def test_envelopes_cannot_be_upserted(mode: str) -> None:
-    with pytest.raises(DataError, match=f"mode {mode} needs rows"):
+    with pytest.raises(DataError, match=f"mode {mode} requires rows"):
         decide(changes("after", envelope=True), ConsoleSink(mode=mode))
 
 
 def test_an_upsert_needs_a_key() -> None:
-    with pytest.raises(DataError, match="rows cannot be found again"):
+    with pytest.raises(DataError, match="rows cannot be updated"):
         decide(changes("id", key=None), ConsoleSink(mode="upsert"))
 
 
@@ -113,7 +113,7 @@ def test_a_truncate_empties_only_where_deletes_remove_rows() -> None:
 def test_a_sink_that_cannot_is_refused_before_the_start() -> None:
     with pytest.raises(ConfigError, match="cannot keep one row per key"):
         check_capabilities(plan(files(mode="upsert")))
-    with pytest.raises(ConfigError, match="it appends, and cannot remove the rows"):
+    with pytest.raises(ConfigError, match="it appends, so it cannot remove rows"):
         check_capabilities(plan(files(), transforms=(Unwrap(),)))
     check_capabilities(plan(files(mode="changelog"), transforms=(Unwrap(),)))
 
@@ -121,5 +121,5 @@ def test_a_sink_that_cannot_is_refused_before_the_start() -> None:
 def test_the_marks_of_a_batch() -> None:
     assert (MARKS.truncate, MARKS.dead_letters("shop.orders")) == (
         "checkpoint/truncate",
-        "checkpoint/letters/shop.orders",
+        "checkpoint/dead_letters/shop.orders",
     )

@@ -41,9 +41,9 @@ def test_a_key_that_comes_later_is_refused_until_the_file_says_how_to_go_on(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     run(tmp_path, spark, {"id": 1, "name": "a"}, {"id": 1, "name": "b"})
-    with pytest.raises(DataError, match="was begun in mode changelog") as caught:
+    with pytest.raises(DataError, match="was created in mode changelog") as caught:
         run(tmp_path, spark, {"id": 1, "name": "c"}, key=("id",))
-    assert "asks for mode upsert" in str(caught.value)
+    assert "requires mode upsert" in str(caught.value)
     assert "write `mode: changelog`" in str(caught.value)
     assert names(tmp_path, spark) == ["a", "b"]
     run(tmp_path, spark, {"id": 1, "name": "d"}, key=("id",), mode="changelog")

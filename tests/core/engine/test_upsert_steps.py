@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.checkpoint.layout import CheckpointFolders
 from headrace.engine.write import upsert_steps
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
 from headrace.sdk.sink import Capabilities, Sink, Table, TableMode, WriteResult
@@ -50,7 +51,7 @@ def job(mode: TableMode = "upsert", **changed: Any) -> TablePlan:
 
 @pytest.fixture
 def state(spark: SparkSession, tmp_path: Path) -> TableState:
-    return TableState(Folder(spark, str(tmp_path)), "shop.orders", retention=3600)
+    return TableState(CheckpointFolders(Folder(spark, str(tmp_path))), "shop.orders", retention=3600)
 
 
 def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
@@ -181,8 +182,8 @@ def test_a_tombstone_is_left_of_a_key_of_which_there_is_nothing_else(spark: Spar
     )
     has_tombstones = job(position_parts="")
     latest = upsert_steps.deduplicate(upsert_steps.drop_before_truncate(rows, state), has_tombstones)
-    assert rows_of(upsert_steps.changes_alone(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
-    assert rows_of(upsert_steps.tombstones_alone(latest), "id", "_headrace_position") == [(2, "!211")]
+    assert rows_of(upsert_steps.exclude_tombstones(latest, has_tombstones), "id", "name") == [(1, "a"), (3, "c")]
+    assert rows_of(upsert_steps.select_tombstones(latest), "id", "_headrace_position") == [(2, "!211")]
 
 
 def test_a_tombstone_does_not_say_what_a_value_was_that_a_change_leaves_out(spark: SparkSession) -> None:

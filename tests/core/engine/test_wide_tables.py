@@ -13,8 +13,10 @@ from pyspark.sql import types as T
 
 from headrace.engine.write import upsert_steps
 from headrace.engine.write.table_plan import BatchMarks, TablePlan
-from headrace.sdk import SchemaLog, Subject, project, select_texts
+from headrace.sdk import SchemaLog, Subject
 from headrace.sdk.changes import Changes
+from headrace.sdk.columns import select_texts
+from headrace.sdk.schemas import project
 from headrace.sdk.sink import Table
 from headrace.spark.columns import any_of, quote_name
 from headrace.spark.sessions import Sessions

@@ -21,7 +21,7 @@ from tests.support.world import TABLES, Shape, World
 from tests.support.world_history import History, Step, history
 from tests.support.world_run import Run, make_failing
 
-from headrace.engine.batch import catch_up
+from headrace.engine.run import catch_up
 from headrace.sdk.sink import Sink
 from headrace_sinks.files import FilesSink
 from headrace_sinks.hudi import HudiSink
@@ -121,6 +121,7 @@ def test_in_memory(spark: SparkSession, part: int) -> None:
 
 
 # On a second Spark, what it makes of an upsert is in tests/core/upsert/test_histories.py and in the kit of the sink.
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @again
 def test_iceberg(spark: SparkSession, part: int) -> None:
@@ -129,6 +130,7 @@ def test_iceberg(spark: SparkSession, part: int) -> None:
 
 if not SPARK_4:
 
+    @pytest.mark.nightly
     @again
     def test_hudi(spark: SparkSession, part: int) -> None:
         check(spark, 1, lambda folder, mode: Hudi({"path": f"{folder}/lake", "mode": mode}))

@@ -56,6 +56,7 @@ def make(home: Path, folder: Path, *jars: Path) -> list[str]:
     return archive_options(home, jars, [], folder)
 
 
+@pytest.mark.nightly
 def test_the_fourth_start_creates_the_archive_that_the_fifth_uses(home: Path, jar: Path, folder: Path) -> None:
     options = make(home, folder, jar)
     assert not makes_archive(options)

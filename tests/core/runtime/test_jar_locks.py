@@ -13,13 +13,14 @@ import pytest
 from tests.support.mirrors import Mirror, serve
 
 from headrace.errors import ConfigError
+from headrace.registry.plugin_registry import registry
+from headrace.registry.registration import KINDS
 from headrace.runtime.jars import ivy
 from headrace.runtime.jars.artifacts import Artifact
 from headrace.runtime.jars.jar_locks import Locks, find_locked, read_locks
 from headrace.runtime.jars.resolution import describe_jars, find_cached_jars, resolve_jars
 from headrace.runtime.java.trust_store import write_trust_store
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import KINDS, registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

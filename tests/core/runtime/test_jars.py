@@ -297,6 +297,7 @@ def maven_repository(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 class TestSparksOwnIvy:
     """The real spark-submit with a repository on the local disk."""

@@ -12,8 +12,8 @@ import yaml
 from tests.core.conftest import Headrace
 
 from headrace import __version__
+from headrace.registry.registration import KINDS as REGISTERED
 from headrace.scaffold.project import KINDS, read_project
-from headrace.sdk.plugins import KINDS as REGISTERED
 
 FILES = {
     *(".github/workflows/test.yml", "README.md", "headrace_acme_one.py", "pyproject.toml"),

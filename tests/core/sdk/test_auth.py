@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.support.pages import find_block
 
 from headrace import Pipeline
-from headrace.sdk.plugins import registry
+from headrace.registry.plugin_registry import registry
 from headrace_sources import KafkaSource
 
 BLOCK = find_block("docs/plugins.md", "python", "(AuthProvider)")

@@ -9,8 +9,8 @@ from tests.support.pages import find_block
 
 from headrace import ConfigError, Pipeline, PluginError
 from headrace.engine.plan.error_translation import redacted_errors, translate
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
-from headrace.sdk.plugins import registry
 
 BLOCK = find_block("docs/plugins.md", "python", "(FileSystem)")
 DENIED = RuntimeError("com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden")
@@ -53,8 +53,8 @@ def test_its_options_stand_back() -> None:
 
 def test_it_explains_what_others_met() -> None:
     plan = make("gs://lake/checkpoint").plan
-    assert "Google lets nobody in" in str(translate(DENIED, plan))
-    with pytest.raises(ConfigError, match="Google lets nobody in") as raised, redacted_errors(plan):
+    assert "Google rejected the credentials" in str(translate(DENIED, plan))
+    with pytest.raises(ConfigError, match="Google rejected the credentials") as raised, redacted_errors(plan):
         raise DENIED
     assert raised.value.__cause__ is DENIED
     with pytest.raises(RuntimeError, match="another"), redacted_errors(plan):

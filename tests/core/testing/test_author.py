@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.slow, pytest.mark.one_spark]
 
 CONFTEST = """
 import pytest

@@ -12,15 +12,16 @@ import pytest
 from tests.support.broken_sinks import BROKEN, Modest, UsesTheActiveSession
 from tests.support.kit_run import list_tests
 from tests.support.memory_sink import MemorySink
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.sink import Batch, Sink, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.fault_injection import FaultInjection, InterruptionConformance
 from headrace.testing._internal.histories import HistoryConformance
 from headrace.testing._internal.stream import Stream
-from headrace.testing._internal.tables import Target
 from headrace.testing.plugins import PluginConformance
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target
 from headrace_sinks.files import FilesSink
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def share_out() -> dict[type[Sink], str]:
 SHARED = share_out()
 
 
+@pytest.mark.nightly
 class TestMemory(Memory):
     """A sink that is right passes what is slow, and what none of the others is asked in turn."""
 
@@ -145,7 +147,7 @@ def test_every_test_has_a_sink_that_it_fails() -> None:
     assert list_tests(SinkConformance) - OTHERS == set(BROKEN)
 
 
-@pytest.mark.parametrize("broken", MEANT, ids=lambda sink: sink.__name__)
+@pytest.mark.parametrize("broken", nightly_after(1, MEANT), ids=lambda sink: sink.__name__)
 def test_a_broken_sink_fails_the_tests_that_are_meant_for_it(
     broken: type[Sink], spark: SparkSession, tmp_path: Path
 ) -> None:

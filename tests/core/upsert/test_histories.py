@@ -182,6 +182,7 @@ def test_in_memory(spark: SparkSession, part: int, history: History) -> None:
         check(history, MemorySink(store=uuid.uuid4().hex), spark, Path(folder))
 
 
+@pytest.mark.nightly
 @again
 @examples(1 if SPARK_4 else 2)
 @given(
@@ -204,6 +205,7 @@ def test_iceberg(spark: SparkSession, part: int, history: History, options: dict
 
 if not SPARK_4:
 
+    @pytest.mark.nightly
     @again
     @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
     @examples(1)

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from tests.support.memory_sink import MemorySink
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.sink import Table
+from headrace.spark.storage import Folder
 from headrace.testing._internal.stream import Change, Database, Stream
+from headrace.upsert.key_changes import KeyChanges
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ def test_the_values_are_of_the_stored_row(spark: SparkSession, tmp_path: Path) -
     ]
 
 
+@pytest.mark.nightly
 def test_values_go_along_where_the_cluster_writes_no_success_files(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -108,7 +112,7 @@ def test_what_a_change_tells_counts_more_than_what_was_before(spark: SparkSessio
     assert mine.rows(TABLE) == [{"id": 2, "name": "d", "text": "newest"}]
 
 
-@pytest.mark.parametrize("again", [0, 1])
+@pytest.mark.parametrize("again", nightly_after(1, [0, 1]))
 def test_a_gift_comes_with_older_changes_of_its_key(spark: SparkSession, tmp_path: Path, *, again: int) -> None:
     """Those of a row that had the key before, and was removed: they come once more."""
     database, mine = move_to_a_used_key(keys=(1, 2)), stream(spark, tmp_path)
@@ -134,7 +138,7 @@ def test_a_gift_comes_before_its_row_and_with_the_one_that_is_still_there(spark:
     assert mine.rows(TABLE) == database.rows(TABLE) == [{"id": 2, "name": "a", "text": "large"}]
 
 
-@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("again", nightly_after(1, [False, True]))
 def test_what_was_given_on_too_soon_is_given_again(spark: SparkSession, tmp_path: Path, *, again: bool) -> None:
     """A row is moved on, and its new row is there, before it is known what it was given; ``replay``: and has an older row's text."""
     database, mine = move_to_a_used_key(keys=(1, 2, 3)), stream(spark, tmp_path)
@@ -160,6 +164,7 @@ def test_what_the_stored_row_was_told_later_counts_more_than_a_gift(spark: Spark
     assert mine.rows(TABLE) == [{"id": 3, "name": "c", "text": "newest"}]
 
 
+@pytest.mark.nightly
 def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -174,6 +179,7 @@ def test_a_gift_that_waits_for_its_row_is_given_on_beside_a_row_that_moves_twice
     assert mine.rows(TABLE) == database.rows(TABLE)
 
 
+@pytest.mark.nightly
 @settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
 def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
@@ -189,3 +195,20 @@ def test_from_key_to_key(spark: SparkSession, tmp_path_factory: pytest.TempPathF
             batch = []
     mine.apply(*batch)
     assert mine.rows(TABLE) == database.rows(TABLE)
+
+
+def test_columns_of_a_table_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Also those of the frames that carry the values."""
+    rows = spark.sql(
+        """
+        SELECT key, old, position, _headrace_deleted, _headrace_position,
+               named_struct('position', is_left_out) AS _headrace_unchanged,
+               IF(new IS NULL, NULL, named_struct('key', new)) AS _headrace_new_key, '0B' AS _headrace_moved
+        FROM VALUES (1, 'a', 'large', false, '0A', false, NULL), (1, NULL, NULL, true, '0B', false, 2),
+                    (2, 'b', NULL, false, '0C', true, NULL)
+             AS t(key, old, position, _headrace_deleted, _headrace_position, is_left_out, new)
+        """
+    )
+    with KeyChanges(Folder(spark, str(tmp_path)), 3600).carry_values(rows, ("key",), 0, lambda: None) as carried:
+        found = carried.where("_headrace_partial").select("key", "position").collect()
+    assert [tuple(row) for row in found] == [(2, "large")]

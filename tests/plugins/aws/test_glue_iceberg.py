@@ -19,7 +19,7 @@ from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import list_coordinates, with_parts
 from headrace.sdk.sink import Mode
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def test_upserts_and_new_columns_and_a_batch_that_comes_again(open_catalog: Open
     assert catalog.target("other", name=target.name).rows() == rows
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_two_that_write_one_table_at_once_lose_nothing(
@@ -174,12 +175,12 @@ def refusal(catalog: Catalog, name: str = "kit.people") -> HeadraceError:
         (
             "UnrecognizedClientException",
             "The security token included in the request is invalid.",
-            "AWS lets nobody in with these credentials: The security token included in the request is invalid.",
+            "AWS rejected the credentials: The security token included in the request is invalid.",
         ),
         (
             "InvalidSignatureException",
             "The request signature we calculated does not match the signature you provided.",
-            "look at the access key, its secret and its session token",
+            "check the access key, its secret and its session token",
         ),
     ],
 )
@@ -197,6 +198,7 @@ def test_a_refusal_says_what_to_do(
     assert str(caught.value) == str(error)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_service_that_is_busy_is_asked_again(
     open_catalog: OpenCatalog, refusal_server: Refusing, spark: SparkSession
@@ -209,7 +211,7 @@ def test_a_service_that_is_busy_is_asked_again(
     finally:
         system.clearProperty("aws.maxAttempts")
     assert isinstance(error, RetriableError)
-    assert "AWS is busy: Rate exceeded" in str(error)
+    assert "AWS throttles the requests: Rate exceeded" in str(error)
 
 
 @pytest.mark.one_spark
@@ -218,15 +220,17 @@ def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> Non
     region = system.clearProperty("aws.region")  # of MSK's login
     try:
         nowhere = open_catalog(**{"client.region": None})
-        with pytest.raises(ConfigError, match=r"know no region\n  fix: set AWS_REGION, or `client.region`"):
+        with pytest.raises(
+            ConfigError, match=r"no AWS region is configured\n  fix: set AWS_REGION, or `client.region`"
+        ):
             nowhere.sink.check(nowhere.sessions.of("one"))
     finally:
         if region:
             system.setProperty("aws.region", region)
-    assert "new tables have no place to be at" in str(refusal(open_catalog(warehouse=None), "nowhere.people"))
-    assert "there is no such bucket" in str(refusal(open_catalog(warehouse="s3://none/silver"), "away.people"))
+    assert "new tables have no location" in str(refusal(open_catalog(warehouse=None), "nowhere.people"))
+    assert "no such bucket" in str(refusal(open_catalog(warehouse="s3://none/silver"), "away.people"))
     system.clearProperty("aws.accessKeyId")
-    assert "AWS's clients find no credentials\n  fix: give driver and executors" in str(refusal(open_catalog()))
+    assert "no AWS credentials were found\n  fix: give driver and executors" in str(refusal(open_catalog()))
 
 
 @pytest.mark.one_spark
@@ -234,5 +238,5 @@ def test_what_is_not_said(open_catalog: OpenCatalog, spark: SparkSession) -> Non
 def test_a_name_that_glue_does_not_take(open_catalog: OpenCatalog, name: str) -> None:
     error = refusal(open_catalog(), name)
     assert isinstance(error, ConfigError)
-    assert "the catalog takes no such name: " in str(error)
+    assert "the catalog does not allow this table name: " in str(error)
     assert "in Glue a table is `database.table`" in str(error)

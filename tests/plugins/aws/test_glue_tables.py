@@ -15,7 +15,7 @@ from tests.support.glue import Glue, Refusing, column_types, read_table
 from tests.support.pipelines import COLUMNS, TABLE, TOPIC, pipeline, rows, sink_block
 
 from headrace import ConfigError, Pipeline
-from headrace.testing._internal.tables import VALUES, Target, plain, put, remove
+from headrace.testing.tables import VALUES, Target, plain, put, remove
 from headrace_aws import GlueCatalog
 from headrace_sinks import FilesSink, HudiSink
 from headrace_stack import Metastore
@@ -85,6 +85,7 @@ def test_a_partitioned_hudi_table_is_three_in_glue(
             assert changed.items() <= column_types(one).items()
 
 
+@pytest.mark.nightly
 def test_hudis_own_sync_makes_the_same(spark: SparkSession, glue: Glue, database: str, tmp_path: Path) -> None:
     """Hudi registers in a real Hive metastore, and headrace in Glue: what engines read by is the same."""
     kinds = {"MERGE_ON_READ": BY_COUNTRY, "COPY_ON_WRITE": {}}
@@ -166,6 +167,7 @@ def test_values_of_partitions(
 # Files.
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("file_format", ["json", "avro", "parquet"])
 def test_files_of_all_types(
     spark: SparkSession, glue: Glue, database: str, tmp_path: Path, file_format: str, questions: list[str]
@@ -204,6 +206,7 @@ def test_files_of_all_types(
         assert sorted(row["later"] or "" for row in frame.select("later").collect()) == [""] * 6 + ["x"]
 
 
+@pytest.mark.nightly
 def test_a_table_that_was_dropped_and_one_that_begins_anew(
     spark: SparkSession, glue: Glue, database: str, tmp_path: Path
 ) -> None:

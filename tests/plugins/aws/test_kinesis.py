@@ -7,7 +7,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.dist]
 
 FIRST = "shardId-000000000000"
-
-
-@pytest.fixture(scope="module")
-def kinesis() -> Iterator[Kinesis]:
-    with Kinesis() as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +112,7 @@ def test_debezium_servers_changes_reach_the_table(
     assert rows(pipeline, spark, stream) == {1: "A", 3: "c"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
@@ -131,6 +126,7 @@ def test_flat_rows_are_in_the_order_of_their_shard_and_tombstones_delete(
     assert rows(pipeline, spark, stream) == {2: "again"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_rows_and_changes_of_dms_lie_in_different_shards(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
@@ -240,6 +236,7 @@ def test_a_batch_that_comes_again_is_the_same_records(
     assert len(lines()) == 20 * 4
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spark: SparkSession) -> None:
     writer = Writer(kinesis, stream)
@@ -269,6 +266,7 @@ def test_what_was_kept_is_what_is_read_again(kinesis: Kinesis, stream: str, spar
     assert records == 20 + 3 + 1 + 1
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_another_run_in_the_same_session_sees_what_came_since(
     kinesis: Kinesis, stream: str, spark: SparkSession
@@ -285,6 +283,7 @@ def test_another_run_in_the_same_session_sees_what_came_since(
     assert second.read(spark, start, end).count() == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_records_that_a_producer_put_together_come_apart(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
@@ -302,6 +301,7 @@ def test_records_that_a_producer_put_together_come_apart(
     assert (header["key"], len(header["value"])) == ("kinesis.sequence.number", 56)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_avro(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     fields = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
@@ -317,6 +317,7 @@ def test_avro(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
     assert rows(pipeline, spark, stream) == {1: "a"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "old"))
@@ -333,6 +334,7 @@ def test_where_it_starts(kinesis: Kinesis, stream: str, tmp_path: Path, spark: S
         assert rows(pipeline, spark, stream) == {2: "new", 3: "newest"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_the_lag_is_a_time_and_ends_with_the_backlog(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession
@@ -354,6 +356,7 @@ def test_the_lag_is_a_time_and_ends_with_the_backlog(
     assert (table.lag, table.lag_seconds) == (None, 0.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_an_idle_stream_writes_nothing(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
     kinesis.put(stream, row(1, "a"))
@@ -393,6 +396,7 @@ def test_what_is_wrong_is_said(
     assert "there are no credentials" in refusal(job(kinesis, stream, tmp_path / "login"), spark)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_what_an_executor_is_refused_is_said(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

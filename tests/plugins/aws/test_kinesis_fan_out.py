@@ -42,12 +42,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 AGAIN = 1.0
 
 
-@pytest.fixture(scope="module")
-def kinesis() -> Iterator[Kinesis]:
-    with Kinesis() as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def _login(kinesis: Kinesis, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinesis_source, "_SUBSCRIBE_SECONDS", AGAIN)
@@ -101,6 +95,7 @@ def test_shards_that_split_send_all_they_have(
     assert (consumer["ConsumerName"], consumer["ConsumerStatus"]) == ("etl", "ACTIVE")
 
 
+@pytest.mark.nightly
 def test_a_batch_that_comes_again_is_the_same_records(
     kinesis: Kinesis, sender: Sender, stream: str, spark: SparkSession
 ) -> None:

@@ -44,12 +44,6 @@ DENIED = "User: arn:aws:iam::123456789012:user/etl is not authorized to perform:
 
 
 @pytest.fixture(scope="module")
-def kinesis() -> Iterator[Kinesis]:
-    with Kinesis() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def sts() -> Iterator[Glue]:
     with Glue() as server:
         yield server
@@ -136,6 +130,7 @@ def test_driver_and_executors_read_as_the_role(
     assert SECRET not in repr(source.config) + repr(source._stream) + repr(pipeline)
 
 
+@pytest.mark.nightly
 def test_driver_and_executors_read_as_the_profile(
     kinesis: Kinesis, proxy: Watcher, stream: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -157,6 +152,7 @@ def test_a_profile_may_assume_a_role_itself(kinesis: Kinesis, proxy: Watcher, st
     assert (key.startswith("ASIA"), bool(token)) == (True, True)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("driver", [True, False])
 def test_a_role_that_cannot_be_assumed_is_said_and_not_its_external_id(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, environment: Environment, driver: bool

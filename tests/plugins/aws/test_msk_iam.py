@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from headrace import ConfigError, Pipeline
 from headrace.config.json_schema import pipeline_schema
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates, with_parts
 from headrace.runtime.session.session_check import list_missing_jars
-from headrace.sdk import jaas_config
-from headrace.sdk.plugins import registry
+from headrace.sdk.options import jaas_config
 from headrace_aws import MskIam
 from headrace_sources import KafkaSource
 

@@ -33,6 +33,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from tests.plugins.sources.test_kafka import change, names
 from tests.support import pipelines
+from tests.support.tiers import nightly_after
 from tests.support.waiting import stop_at_end, until, until_tables
 
 from headrace import ConfigError, HeadraceError, Pipeline
@@ -128,7 +129,7 @@ def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", nightly_after(1, MECHANISMS))
 def test_rows_reach_the_table(
     msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str
 ) -> None:
@@ -147,7 +148,7 @@ def test_rows_reach_the_table(
     assert any(f"SASL_SSL, {mechanism}: the login is accepted" in text for text in said)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", nightly_after(1, MECHANISMS))
 def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
     lasting, session = msk.issue_key(), msk.issue_key(seconds=600)
     for key in (
@@ -164,6 +165,7 @@ def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, 
         assert key.secret not in said
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     """By OAUTHBEARER below: all clients of a process log in once, together, and another test's may be open."""
@@ -173,6 +175,7 @@ def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp
     assert "AWS_WEB_IDENTITY_TOKEN_FILE" in said
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     key = msk.issue_key("of a profile")
@@ -248,6 +251,7 @@ def sts(jvm: Jvm, msk: Msk) -> Iterator[Sts]:
     thread.join()
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: Path, mechanism: str) -> None:
@@ -262,6 +266,7 @@ def test_a_role(msk: Msk, topic: str, sts: Sts, spark: SparkSession, tmp_path: P
         assert asked["ExternalId"] == EXTERNAL_ID
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_cluster_by_its_arn(
     msk: Msk, topic: str, sts: Sts, jvm: Jvm, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -283,6 +288,7 @@ def test_a_cluster_by_its_arn(
     assert said["auth msk-iam"] == f"cluster {CLUSTER}, private: {msk.iam.bootstrap_servers}"
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
@@ -293,6 +299,7 @@ def test_a_role_that_cannot_be_assumed_is_followed_by_nobody(
     assert f"auth msk-iam: {ROLE} cannot be assumed: User: arn:aws:iam::123456789012:user/me is not authorized" in said
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_stream_logs_in_again_and_its_role_is_renewed(
@@ -313,6 +320,7 @@ def test_a_stream_logs_in_again_and_its_role_is_renewed(
     assert query.exception is None
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_credentials_that_run_out_while_a_stream_runs(
@@ -332,6 +340,7 @@ def test_credentials_that_run_out_while_a_stream_runs(
     assert names(pipeline, spark, topic) == {1: "a", 2: "b"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp_path: Path) -> None:
     jvm.use(msk.issue_key("stranger"))
@@ -344,6 +353,7 @@ def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: Spa
     assert "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them" in said
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.slow
 def test_the_program_and_an_executor_of_its_own(msk: Msk, topic: str, tmp_path: Path) -> None:

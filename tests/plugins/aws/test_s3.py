@@ -32,8 +32,7 @@ from headrace_stack.servers.kafka import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["headrace_stack.fixtures"]
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.slow]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark, pytest.mark.slow]
 
 #: Records, of each batch, and the offset of one that nobody can read.
 RECORDS, BATCH, BROKEN = 10, 5, 6

@@ -12,7 +12,7 @@ from tests.support.s3_records import TOPIC, Orders, Record, cut_as_connector, or
 
 from headrace import DataError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import VALUES, Target, plain, put
+from headrace.testing.tables import VALUES, Target, plain, put
 from headrace_sinks.s3 import s3_sink as sink_module
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.support.s3_records import TOPIC, Orders, Record, order
 
 from headrace import DataError, RetriableError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import plain
+from headrace.testing.tables import plain
 from headrace_aws.glue import glue_client
 from headrace_sinks.s3.s3_sink import S3Sink
 
@@ -85,6 +85,7 @@ def test_a_topic_is_a_table_whose_partitions_are_folders(
     assert rows_of(orders, table, "id", "note")[-2:] == [(5, "x"), (6, "y")]
 
 
+@pytest.mark.nightly
 def test_hours_are_partitions(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket(**{"partitioner": "hourly", "timestamp.extractor": "Record", "flush.size": 3})
     orders.write(order(0, time=DAY), order(1, time=DAY + HOUR), order(2, time=DAY))
@@ -94,6 +95,7 @@ def test_hours_are_partitions(bucket: OpenBucket, glue: Glue, database: str) -> 
     assert rows_of(orders, table, "id", "day", "hour") == [(0, "18", "00"), (1, "18", "01"), (2, "18", "00")]
 
 
+@pytest.mark.nightly
 def test_what_a_field_says_is_a_text_of_the_path(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket(
         "id int, name string, number int",
@@ -108,6 +110,7 @@ def test_what_a_field_says_is_a_text_of_the_path(bucket: OpenBucket, glue: Glue,
     assert rows_of(orders, table, "id", "name", "number") == [(0, "a/b", "0"), (1, "null", "1"), (2, "c", "2")]
 
 
+@pytest.mark.nightly
 def test_a_pattern_of_times_names_them(bucket: OpenBucket, glue: Glue, database: str) -> None:
     pattern = {"path.format": "'dt'=YYYY-MM-dd/'of'='h'HH", "partition.duration.ms": HOUR}
     orders = bucket(**{"partitioner": "time-based", "timestamp.extractor": "Record", **pattern})
@@ -115,6 +118,7 @@ def test_a_pattern_of_times_names_them(bucket: OpenBucket, glue: Glue, database:
     assert glue.partitions(database, NAME).keys() == {("2015-07-18", "h00")}
 
 
+@pytest.mark.nightly
 def test_what_the_clock_writes_is_registered(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket(**{"rotate.schedule.interval.ms": 1})
     orders.write(order(0))
@@ -146,6 +150,7 @@ def test_what_glue_refused_is_registered_later(
     assert glue.partitions(database, NAME).keys() == {("0",), ("1",)}
 
 
+@pytest.mark.nightly
 def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) -> None:
     orders = bucket()
     orders.write(order(0), order(1), order(0, partition=1), order(1, partition=1))
@@ -155,6 +160,7 @@ def test_a_run_that_begins_looks(bucket: OpenBucket, glue: Glue, database: str) 
     assert glue.partitions(database, NAME).keys() == {("0",)}
 
 
+@pytest.mark.nightly
 def test_columns_of_another_pipeline_or_of_a_replay_are_added(bucket: OpenBucket, glue: Glue, database: str) -> None:
     one, other = bucket("id int, name string, note string"), bucket(pipeline="checkpoint/replay-1")
     one.write(Record(0, {"id": 0, "name": "a", "note": "x"}), Record(1, {"id": 1, "name": "a", "note": "y"}))

@@ -11,7 +11,7 @@ import pytest
 from headrace.testing.sinks import SinkConformance
 from headrace_sinks.s3.s3_sink import S3Sink
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.nightly, pytest.mark.spark]
 
 
 class TestAvro(SinkConformance):

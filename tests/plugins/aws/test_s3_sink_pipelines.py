@@ -10,6 +10,7 @@ import fastavro
 import pytest
 from tests.support.record_log import LogRecord, RecordLog, append
 from tests.support.s3_records import read_object, read_objects
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, Pipeline
 from headrace_sinks.s3.s3_sink import S3Sink
@@ -81,7 +82,7 @@ def types_of(schema: Any) -> Any:
     return schema["type"] if isinstance(schema, dict) else schema
 
 
-@pytest.mark.parametrize("shape", ["flat", "envelope"])
+@pytest.mark.parametrize("shape", nightly_after(1, ["flat", "envelope"]))
 def test_the_connectors_own_objects_are_made_again(shape: str, tmp_path: Path, spark: SparkSession) -> None:
     files = sorted((REAL / shape / "topics").rglob("*.avro"))
     topics = {file.parents[1].name: 0 for file in files}
@@ -146,6 +147,7 @@ def test_a_key_that_is_not_there_is_told(tmp_path: Path, spark: SparkSession) ->
         pipeline(tmp_path, **{"store.kafka.keys": True}).run(spark)
 
 
+@pytest.mark.nightly
 def test_values_as_they_came(tmp_path: Path, spark: SparkSession) -> None:
     values = [b'{"id": 1,  "name": "a"}', b'{"name": null, "id": 2}', '{"id": 3, "name": "ž"}'.encode()]
     append(tmp_path / "log.jsonl", [LogRecord(TOPIC, n, b'{"k": %d}' % n, v) for n, v in enumerate(values)])
@@ -158,7 +160,7 @@ def test_values_as_they_came(tmp_path: Path, spark: SparkSession) -> None:
     assert [bytes(row["value"]) for row in rows] == values
 
 
-@pytest.mark.parametrize("flatten", [False, True], ids=["envelopes", "rows"])
+@pytest.mark.parametrize("flatten", nightly_after(1, [False, True]), ids=["envelopes", "rows"])
 def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten: bool) -> None:
     mask = Mask(columns={"name": {"replacement": "***"}})
     transforms = [*([Unwrap({"delete.tombstone.handling.mode": "rewrite"})] if flatten else []), mask]
@@ -175,14 +177,14 @@ def test_what_is_masked_lies_nowhere(people: Path, spark: SparkSession, flatten:
 @pytest.mark.parametrize(
     ("options", "transforms", "text"),
     [
-        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "headers as they came"),
+        ({"store.kafka.headers": True}, [Mask(columns={"name": {"nullify": True}})], "raw keys or headers"),
         (
             {"store.kafka.keys": True, "keys.format": "bytes"},
             [Mask(columns={"name": {"nullify": True}})],
-            "what hides values does not reach into them",
+            "which masks do not change",
         ),
-        ({"format": "bytes"}, [Unwrap({"delete.tombstone.handling.mode": "drop"})], "transforms do not reach"),
-        ({}, [Unwrap()], "cannot remove the rows that the database deletes"),
+        ({"format": "bytes"}, [Unwrap({"delete.tombstone.handling.mode": "drop"})], "which transforms do not change"),
+        ({}, [Unwrap()], "cannot remove rows that the database deletes"),
     ],
 )
 def test_what_transforms_do_not_reach_is_refused(
@@ -196,10 +198,11 @@ def test_what_transforms_do_not_reach_is_refused(
 def test_records_of_files_are_refused(tmp_path: Path, spark: SparkSession, format: str) -> None:  # noqa: A002
     sink = S3Sink({"path": str(tmp_path / "bucket"), "flush.size": 1, "format": format})
     source = FilesSource(path=str(REAL / "flat"), format="avro")
-    with pytest.raises(ConfigError, match="the source 'files' reads files, whose records have none"):
+    with pytest.raises(ConfigError, match="the source 'files' reads files, whose records have no offsets"):
         Pipeline("bronze", source, [sink], str(tmp_path / "checkpoint")).check(spark)
 
 
+@pytest.mark.nightly
 def test_a_topic_that_is_idle_is_written_by_the_clock(people: Path, spark: SparkSession) -> None:
     run = pipeline(people, **{"flush.size": 100, "rotate.schedule.interval.ms": 500})
     query = run.start(spark, "1 second")

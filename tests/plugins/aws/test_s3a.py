@@ -30,14 +30,14 @@ from headrace.cli.main import cli
 from headrace.cluster.session import complete_submitted_conf
 from headrace.config.addresses import find_file_systems
 from headrace.engine.commands.replay import replay
+from headrace.registry.plugin_registry import registry
 from headrace.runtime.jars.jar_locks import find_locked, read_locks
 from headrace.runtime.session.session_builder import complete_session_conf, list_coordinates
 from headrace.sdk.maintenance import MaintenancePolicy
-from headrace.sdk.plugins import registry
 from headrace.spark.sessions import Sessions
 from headrace.spark.storage import Folder
 from headrace.spark.stream_files import FILE_MANAGER, FOR_DISKS, FOR_STORES, choose_file_manager
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_aws.s3a.s3a_file_system import S3A
 from headrace_sinks.iceberg import IcebergSink
 from headrace_stack import S3
@@ -66,12 +66,6 @@ EXPIRED = Fault(400, "ExpiredToken", "The provided token has expired.")
 ROLE = "arn:aws:iam::123456789012:role/lake-writer"
 FOLDER = str(Path(__file__).parents[2] / "data/msk_demo/envelope")
 _names = count(1)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with S3() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -174,12 +168,13 @@ def test_source_table_dead_letters_and_checkpoint_are_on_s3(
         list(replay(pipeline.plan, spark))
     proxy.fail(RESET, times=0)
     (replayed,) = replay(pipeline.plan, spark)
-    assert (replayed.letters, replayed.again) == (1, 1)
+    assert (replayed.replayed, replayed.failed_again) == (1, 1)
     letters = pipeline.read_dead_letters(spark)
     assert letters is not None
     assert letters.count() == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
 def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
@@ -210,7 +205,7 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
     refusal = target.refusal(lambda: maintain(later))
     assert isinstance(refusal, ConfigError)
     assert f"s3a://kept/{key}" in str(refusal)
-    assert "allow deletes in its folder" in str(refusal)
+    assert "allow this user to delete files in the table's folder" in str(refusal)
     proxy.fail(RESET, times=0)
     assert key in s3.keys("kept")
     assert maintain(later) == {"remove-orphans": "1 files"}
@@ -218,6 +213,7 @@ def test_a_table_on_s3_is_kept_quick_and_what_may_not_be_deleted_is_said(
     assert rows() == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
 @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
@@ -234,6 +230,7 @@ def test_a_batch_opens_few_versions_of_a_table(
     assert [row["name"] for row in target.rows()] == ["n2"]
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
 def test_streams_whose_checkpoints_are_in_two_places_start_one_after_the_other(
@@ -276,6 +273,7 @@ def refusal(spark: SparkSession, address: str) -> HeadraceError:
 spark_tests = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.dist
 def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3Proxy) -> None:
@@ -301,6 +299,7 @@ def test_a_role_is_assumed_for_one_bucket(spark: SparkSession, s3: S3, proxy: S3
 # AWS's SDK 1, which Spark 3.5 has, asks STS by TLS alone, and nobody can tell it where that is.
 if not pipelines.HAS_HUDI:
 
+    @pytest.mark.nightly
     @pytest.mark.spark
     @pytest.mark.dist
     def test_a_web_identity_is_a_role(spark: SparkSession, s3: S3, proxy: S3Proxy, tmp_path: Path) -> None:
@@ -336,6 +335,7 @@ class TestFaults:
         assert spark.read.parquet(f"{bucket}/t").count() == 10
         assert proxy.faults_sent == 5
 
+    @pytest.mark.nightly
     def test_a_clock_that_is_wrong_is_allowed_for_where_s3_says_so(
         self, spark: SparkSession, proxy: S3Proxy, bucket: str
     ) -> None:
@@ -356,6 +356,7 @@ class TestFaults:
         folder.write("note", "new")
         assert (folder.read("note"), folder.names(hidden=True)) == ("new", ["note"])
 
+    @pytest.mark.nightly
     def test_a_store_that_lists_late_is_said(self, spark: SparkSession, proxy: S3Proxy, bucket: str) -> None:
         pipeline = make(f"{bucket}/c", FOLDER, sinks=[{"iceberg": {"warehouse": f"{bucket}/lake"}}])
         proxy.lists_late_by = 60
@@ -366,6 +367,7 @@ class TestFaults:
         items = {item.what: item for item in pipeline.check(spark, connect=True)}
         assert items["checkpoint"].found == f"{bucket}/c: writable"
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["merged", "by key"])
     def test_iceberg_asks_for_no_listing(
         self, spark: SparkSession, proxy: S3Proxy, bucket: str, readers: list[str]
@@ -383,6 +385,7 @@ class TestFaults:
             step.run()
         assert {row["id"]: row["name"] for row in target.rows()} == {3: "n3"}
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize(
         ("fault", "methods", "kind", "said"),
         [
@@ -447,12 +450,14 @@ class TestRefusals:
         address = open_bucket(spark, s3, "classless", aws_credentials_provider="com.example.Mine")
         assert "there is no such class of credentials: com.example.Mine" in str(refusal(spark, f"{address}/c"))
 
+    @pytest.mark.nightly
     def test_a_source_that_may_not_be_read(self, spark: SparkSession, s3: S3, tmp_path: Path) -> None:
         s3.create_bucket("closed")
         address = open_bucket(spark, s3, "closed", secret_key="guessed")
         with pytest.raises(ConfigError, match=r"^s3a://closed/bronze: S3 refuses \(403\)"):
             make(str(tmp_path / "c"), f"{address}/bronze").check(spark)
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize("command", ["status", "show", "dead-letters", "replay"])
     def test_every_command_says_it(
         self, spark: SparkSession, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str

@@ -16,8 +16,8 @@ from tests.support.local_server import LocalServer
 
 from headrace import ConfigError, Pipeline
 from headrace.config.references import Resolver
-from headrace.sdk.plugins import registry
-from headrace.sdk.secrets import KEPT_SECONDS, forget_answers
+from headrace.registry.plugin_registry import registry
+from headrace.sdk.secrets import CACHE_SECONDS, clear_cache
 
 HIDDEN = "canary-4711"
 
@@ -25,7 +25,7 @@ HIDDEN = "canary-4711"
 @pytest.fixture(autouse=True)
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Credentials and a region, and nothing of this machine's own."""
-    forget_answers()
+    clear_cache()
     for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
@@ -82,7 +82,7 @@ def test_a_secret_is_asked_for_once_in_five_minutes(stored: str, monkeypatch: py
     assert resolve("${secretManager:plain}") == HIDDEN
     boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
     assert resolve("${secretManager:plain}") == HIDDEN
-    later = time.monotonic() + KEPT_SECONDS + 1
+    later = time.monotonic() + CACHE_SECONDS + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert resolve("${secretManager:plain}") == "rotated"
 
@@ -92,7 +92,7 @@ def test_a_pipeline_whose_login_was_refused_does_not_wait_for_it(stored: str, tm
     built = Pipeline.from_dict({**console, "source": {"files": {"path": "${secretManager:plain}", "format": "json"}}})
     boto3.client("secretsmanager", region_name="eu-west-1").put_secret_value(SecretId="plain", SecretString="rotated")
     assert resolve("${secretManager:plain}") == HIDDEN
-    assert built.plan.renew(None)  # type: ignore[arg-type]  # a session is for sources that plan ranges
+    assert built.current_plan.rotate(built.plan, None)  # type: ignore[arg-type]  # a session is for sources that plan ranges
     assert built.plan.source.config.path == "rotated"
 
 

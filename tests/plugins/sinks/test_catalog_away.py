@@ -16,7 +16,7 @@ from headrace_stack import Metastore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 CATALOG = "catalog_away"
 ARP = {"artist_id": 1, "name": "Arp", "nationality": "German"}
@@ -52,7 +52,7 @@ def test_the_run_goes_on_where_it_was(tmp_path: Path, spark: SparkSession, monke
             # Every table fails then, and it has but one.
             until(lambda: [t for b in query.recent_progress for t in b.tables if t.error], "the trouble")
             (failed,) = {t.error for b in query.recent_progress for t in b.tables if t.error}
-            assert f"table {TABLE}, sink iceberg: a server that it needs is away: " in str(failed)
+            assert f"table {TABLE}, sink iceberg: a required server is unreachable: " in str(failed)
             metastore.start()
             until_tables(query, lambda: (rows(job, spark), [{**ARP, "name": "Hans Arp"}]), "the row")
         assert query.exception is None

@@ -7,7 +7,7 @@ import pytest
 from headrace import ConfigError
 from headrace.sdk.sink import Table
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.console import ConsoleSink
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import write_lines
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
-from headrace_sinks.iceberg import marked_commit as commit
+from headrace_sinks.iceberg import table_handle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,11 +43,11 @@ def ids(pipeline: Pipeline, spark: SparkSession) -> list[str]:
     return sorted(row["id"] for row in pipeline.read("shop.orders", spark=spark).collect())
 
 
-@pytest.mark.parametrize("kind", pipelines.TABLE_SINKS)
+@pytest.mark.parametrize("kind", nightly_after(1, pipelines.TABLE_SINKS))
 def test_all_partitions_and_topics_are_kept_where_rows_are_appended(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(commit, "MARK_SEARCH_DEPTH", 0)  # as when so many others committed that no mark is found
+    monkeypatch.setattr(table_handle, "MARK_SEARCH_DEPTH", 0)  # as when so many others committed that no mark is found
     pipeline = job(tmp_path, kind)
     deliver(tmp_path, 0, TOPICS[0])
     pipeline.run(spark)

@@ -12,12 +12,13 @@ import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze
 from tests.support.kit import for_another_type
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, RetriableError
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink, hudi_timeline
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ PEOPLE = "id int, name string"
 TYPES = ("MERGE_ON_READ", "COPY_ON_WRITE")
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=nightly_after(1, TYPES))
 def table_type(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -64,6 +65,7 @@ class TestMergeOnRead(SinkConformance):
         return {"path": str(folder)}
 
 
+@pytest.mark.nightly
 @for_another_type
 class TestCopyOnWrite(SinkConformance):
     plugin_class = HudiSink
@@ -168,7 +170,7 @@ def test_types_that_contradict_the_tables_are_refused_and_the_rows_stay(tmp_path
     for name, (kind, incoming, _, new) in zip(columns, CONTRADICTIONS, strict=True):
         error = table.refusal(partial(table.write, f"id int, {name} {incoming}", put(2, 1, new), put(2, 3, new)))
         assert isinstance(error, DataError)
-        assert f"column '{name}{'.element' * ('array' in kind)}{'.a' * ('struct' in kind)}' comes as" in str(error)
+        assert f"column '{name}{'.element' * ('array' in kind)}{'.a' * ('struct' in kind)}' has type" in str(error)
         assert timeline(tmp_path, table) == commits
     assert table.rows() == before
 
@@ -214,7 +216,7 @@ def test_check_refuses_it_and_nothing_is_written(tmp_path: Path, spark: SparkSes
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize("index", [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", nightly_after(1, [None, "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"]))
 def test_whatever_finds_a_tables_rows_its_input_is_read_once(
     tmp_path: Path, clones: Sessions, index: str | None
 ) -> None:
@@ -236,7 +238,7 @@ def test_whatever_finds_a_tables_rows_its_input_is_read_once(
     assert {row["city"] for row in table.rows()} == {"town 2"}
 
 
-@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", nightly_after(1, ["GLOBAL_BLOOM", "RECORD_INDEX"]))
 def test_rows_move_between_partitions_and_are_deleted_with_an_index_of_the_whole_table(
     tmp_path: Path, clones: Sessions, index: str
 ) -> None:
@@ -275,7 +277,7 @@ def test_a_key_of_empty_text(tmp_path: Path, clones: Sessions) -> None:
     table = target(tmp_path, clones)
     error = table.refusal(lambda: table.write("id string, name string", put(1, "", "a")))
     assert isinstance(error, DataError)
-    assert "key is empty text" in str(error)
+    assert "rows with an empty key" in str(error)
 
 
 @pytest.mark.parametrize("name", ["HoodieWriteConflictException", "HoodieLockException"])

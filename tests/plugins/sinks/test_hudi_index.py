@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from tests.support.hudi import services_of
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_index import Index
 from headrace_sinks.hudi.hudi_timeline import open_table
@@ -74,27 +75,36 @@ def towns(tmp_path: Path, clones: Sessions) -> Towns:
 
 @pytest.mark.parametrize(
     ("made", "edits"),
-    [
-        (
-            {BUCKETS: "8"},
-            [
-                ({BUCKETS: "16"}, "its rows lie in 8 buckets, and would not be found in 16 buckets"),
-                ({}, "its rows lie in 8 buckets, and would not be found in 4 buckets"),
-                ({BUCKETS: "8", HASHED: "id"}, "its rows lie in 8 buckets, and would not be found in 8 buckets of id"),
-                (GROWING, "its rows lie in 8 buckets, and would not be found in buckets that grow"),
-                (IN_CITIES, "it is partitioned by no column, and city is asked for"),
-            ],
-        ),
-        (GROWING, [({}, "its rows lie in buckets that grow, and would not be found in 4 buckets")]),
-        ({KIND: "SIMPLE"}, [({}, "its rows lie in files of the index SIMPLE, and would not be found in 4 buckets")]),
-        (
-            IN_CITIES,
-            [
-                ({}, "it is partitioned by city, and no column is asked for"),
-                ({PARTITION: "town"}, "it is partitioned by city, and town is asked for"),
-            ],
-        ),
-    ],
+    nightly_after(
+        1,
+        [
+            (
+                {BUCKETS: "8"},
+                [
+                    ({BUCKETS: "16"}, "its rows lie in 8 buckets, and would not be found in 16 buckets"),
+                    ({}, "its rows lie in 8 buckets, and would not be found in 4 buckets"),
+                    (
+                        {BUCKETS: "8", HASHED: "id"},
+                        "its rows lie in 8 buckets, and would not be found in 8 buckets of id",
+                    ),
+                    (GROWING, "its rows lie in 8 buckets, and would not be found in buckets that grow"),
+                    (IN_CITIES, "it is partitioned by no column, and city is asked for"),
+                ],
+            ),
+            (GROWING, [({}, "its rows lie in buckets that grow, and would not be found in 4 buckets")]),
+            (
+                {KIND: "SIMPLE"},
+                [({}, "its rows lie in files of the index SIMPLE, and would not be found in 4 buckets")],
+            ),
+            (
+                IN_CITIES,
+                [
+                    ({}, "it is partitioned by city, and no column is asked for"),
+                    ({PARTITION: "town"}, "it is partitioned by city, and town is asked for"),
+                ],
+            ),
+        ],
+    ),
     ids=["buckets", "growing", "no buckets", "partitions"],
 )
 def test_an_edit_after_which_rows_would_not_be_found_is_refused(
@@ -111,12 +121,14 @@ def test_an_edit_after_which_rows_would_not_be_found_is_refused(
     towns.assert_right()
 
 
+@pytest.mark.nightly
 def test_what_another_pipeline_wrote_counts(towns: Towns) -> None:
     towns.write({BUCKETS: "4"})
     towns.target.pipeline, towns.target.batch = "another", -1
     assert "its rows lie in 4 buckets" in towns.refusal({BUCKETS: "16"})
 
 
+@pytest.mark.nightly
 def test_buckets_that_another_index_wrote_to_are_none_any_more(towns: Towns) -> None:
     towns.write({})
     towns.write({KIND: "SIMPLE"})
@@ -128,12 +140,15 @@ def test_buckets_that_another_index_wrote_to_are_none_any_more(towns: Towns) -> 
 
 @pytest.mark.parametrize(
     "steps",
-    [
-        [{TYPE: "MERGE_ON_READ"}, {TYPE: "COPY_ON_WRITE"}],
-        [{TYPE: "COPY_ON_WRITE"}, {TYPE: "MERGE_ON_READ"}],
-        [{}, {METADATA: "true"}, {}],
-        [{**GROWING, BUCKETS: "4"}, {**GROWING, BUCKETS: "8"}],
-    ],
+    nightly_after(
+        1,
+        [
+            [{TYPE: "MERGE_ON_READ"}, {TYPE: "COPY_ON_WRITE"}],
+            [{TYPE: "COPY_ON_WRITE"}, {TYPE: "MERGE_ON_READ"}],
+            [{}, {METADATA: "true"}, {}],
+            [{**GROWING, BUCKETS: "4"}, {**GROWING, BUCKETS: "8"}],
+        ],
+    ),
     ids=["copy on write", "merge on read", "metadata", "growing"],
 )
 def test_an_edit_that_is_of_new_tables_or_of_no_matter_leaves_the_rows_right(
@@ -146,6 +161,7 @@ def test_an_edit_that_is_of_new_tables_or_of_no_matter_leaves_the_rows_right(
     assert str(table.getTableType()) == steps[0].get(TYPE, "MERGE_ON_READ")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("edited", "complaint"),
     [
@@ -159,14 +175,15 @@ def test_an_edit_that_is_of_new_tables_or_of_no_matter_leaves_the_rows_right(
 def test_an_edit_that_hudi_refuses_is_told_in_a_sentence(towns: Towns, edited: Options, complaint: str) -> None:
     towns.write({})
     said = towns.refusal(edited)
-    assert "the table was made with other options: " in said
+    assert "the table was created with other options: " in said
     assert complaint in said
-    assert "write them as they were" in said
+    assert "restore the previous values" in said
 
 
 # Somebody else
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("table_type", "buckets"), [("MERGE_ON_READ", "4"), ("COPY_ON_WRITE", "1")])
 def test_buckets_that_somebody_clustered_are_searched_for_rows_when_told_so(
     towns: Towns, table_type: str, buckets: str
@@ -203,6 +220,7 @@ def cluster_as_a_stranger(target: Target) -> None:
         client.close()
 
 
+@pytest.mark.nightly
 def test_a_table_that_somebody_wrote_with_another_index_is_told_in_a_sentence(towns: Towns) -> None:
     towns.write({})
     services, rows = services_of(towns.target), towns.target.frame(TOWNS, put(1, 1, "c1", "t", 1))
@@ -224,7 +242,7 @@ def test_files_that_somebody_clusters_while_a_batch_is_written_are_told_in_a_sen
     stack = "java.lang.NumberFormatException: For input string: ef1f02b8\n\tat org.apache.hudi.index.bucket.BucketIdentifier."
     error = HudiSink(path="lake").explain(RuntimeError(f"{stack}bucketIdFromFileId"))
     assert isinstance(error, ConfigError)
-    assert "the table has files that are no buckets" in str(error)
+    assert "the table has files that are not buckets" in str(error)
 
 
 def test_a_file_is_a_bucket_whose_number_there_is() -> None:

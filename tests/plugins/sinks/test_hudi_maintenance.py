@@ -19,7 +19,7 @@ from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
 from headrace.sdk.sink import Batch
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_table_services import _HEARTBEAT, _list_planned
 from headrace_sinks.hudi.hudi_timeline import next_instant, open_table
@@ -99,6 +99,7 @@ def test_log_files_become_one_file_and_the_rows_stay(target: MaintainedTarget) -
     assert target.names() == {0: "old", 1: "newer", 3: "n3", 4: "old", 10: "n3"}
 
 
+@pytest.mark.nightly
 def test_a_batch_compacts_only_where_no_run_maintains_the_table(tmp_path: Path, target: MaintainedTarget) -> None:
     for at in range(6):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
@@ -117,6 +118,7 @@ def test_nothing_is_due_of_few_log_files_or_of_no_table(target: MaintainedTarget
     assert target.maintain(MaintenancePolicy(history_seconds=3600, files=32)) == []
 
 
+@pytest.mark.nightly
 def test_a_reader_that_began_before_reads_its_version_to_the_end(target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"))
@@ -130,6 +132,7 @@ def test_a_reader_that_began_before_reads_its_version_to_the_end(target: Maintai
     assert target.names() == {0: "n5", 1: "newer"}
 
 
+@pytest.mark.nightly
 def test_a_service_for_which_somebody_set_an_option_stays_with_hudi(tmp_path: Path, clones: Sessions) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": 2, "hoodie.clean.commits.retained": 3}
     target = make(tmp_path, clones, **options)
@@ -178,6 +181,7 @@ def count_files(folder: Path) -> int:
     return sum(file.suffix == ".parquet" or ".log." in file.name for file in folder.glob("kit/*/*"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "options",
     [
@@ -234,6 +238,7 @@ def test_archived_commits_are_versions_like_others(
         target.names(versions[4])
 
 
+@pytest.mark.nightly
 def test_nothing_is_archived_while_there_is_a_savepoint(
     tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +261,7 @@ def test_nothing_is_archived_while_there_is_a_savepoint(
     assert target.write_again(PEOPLE, put(9, 9, "not read")).skipped
 
 
+@pytest.mark.nightly
 def test_commits_of_log_files_that_are_not_compacted_are_not_archived(
     tmp_path: Path, target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +303,7 @@ def plan_clean(target: MaintainedTarget) -> None:
         assert client.scheduleTableService(hudi.common.util.Option.empty(), clean).isPresent()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("die", "policy", "done"),
     [
@@ -327,6 +334,7 @@ def test_what_a_process_left_that_was_killed_is_done_by_the_next(
     assert target.names() == {**rows, 1: "n8"}
 
 
+@pytest.mark.nightly
 def test_a_compaction_is_left_to_the_process_that_does_it(target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
@@ -334,6 +342,7 @@ def test_a_compaction_is_left_to_the_process_that_does_it(target: MaintainedTarg
     assert target.maintain() == []
 
 
+@pytest.mark.nightly
 def test_a_compaction_that_fails_is_done_by_the_next(tmp_path: Path, target: MaintainedTarget) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, 1, f"n{at}"))
@@ -350,6 +359,7 @@ def test_a_compaction_that_fails_is_done_by_the_next(tmp_path: Path, target: Mai
     assert target.names() == {1: "n2", 2: "b"}
 
 
+@pytest.mark.nightly
 def test_with_the_table_of_metadata_no_commit_is_beside_another(tmp_path: Path, clones: Sessions) -> None:
     target = make(tmp_path, clones, **{"hoodie.metadata.enable": True})
     alone = []
@@ -362,6 +372,7 @@ def test_with_the_table_of_metadata_no_commit_is_beside_another(tmp_path: Path, 
     assert target.names() == {1: "n2", 10: "new", 11: "new", 12: "new"}
 
 
+@pytest.mark.nightly
 def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
     target: MaintainedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +395,7 @@ def test_a_batch_that_another_process_ends_while_a_compaction_is_planned(
     assert target.measure().delete_files == 2
 
 
+@pytest.mark.nightly
 def test_batches_and_the_maintenance_of_another_process_at_once(
     target: MaintainedTarget, clones: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

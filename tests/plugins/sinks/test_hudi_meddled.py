@@ -13,7 +13,7 @@ from tests.support.hudi import services_of
 from headrace.errors import ConfigError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 from headrace_sinks.hudi.hudi_timeline import open_table
 
@@ -147,6 +147,7 @@ LOGS = [plan_compaction, compact]
 ANY = [clean, begin_a_commit, remove_scratch, delete_nothing, capture_changes, forget_checksum, savepoint]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
@@ -173,12 +174,13 @@ def test_what_somebody_changes_leaves_the_rows_right(
     assert target.write_again(PEOPLE, put(99, 99, "not read")).skipped
 
 
+@pytest.mark.nightly
 def test_a_batch_waits_for_a_clustering_that_somebody_planned_and_says_so(tmp_path: Path, clones: Sessions) -> None:
     target = make(tmp_path, clones, PARTITIONED)
     plan_clustering(target)
     refusal = target.refusal(lambda: target.write(PEOPLE, put(2, 0, "second")))
     assert isinstance(refusal, RetriableError)
-    assert "somebody planned to cluster the table" in str(refusal)
+    assert "another process planned a clustering of the table" in str(refusal)
     assert rows(target) == {0: "old", 1: "old", 2: "old", 3: "old"}
     do_clustering(target)
     target.write(PEOPLE, put(2, 0, "second"))

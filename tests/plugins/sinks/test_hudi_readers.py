@@ -12,7 +12,7 @@ from hudi import HudiTableBuilder
 from headrace import ConfigError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.hudi import HudiSink
 
 if TYPE_CHECKING:
@@ -90,15 +90,15 @@ def test_hudi_rs_reads_what_spark_reads(
     [
         (
             "trino",
-            "it is a MERGE_ON_READ table, and trino ignores log files; the type of a table that is there does not change",
-            "write it anew in another `path`, or take trino out of `readers`",
+            "the table is MERGE_ON_READ, and trino ignores log files; the type of an existing table does not change",
+            "rewrite the table in another `path`, or remove trino from `readers`",
         ),
         (
             "starrocks",
-            "it has table version 9, and starrocks reads up to 6",
+            "the table has table version 9, and starrocks reads up to 6",
             (
-                "CALL downgrade_table(table => 'shop.people', to_version => 'SIX'), or write it anew in another `path`; or take "
-                "starrocks out of `readers`"
+                "CALL downgrade_table(table => 'shop.people', to_version => 'SIX'), or rewrite the table in another `path`; or "
+                "remove starrocks from `readers`"
             ),
         ),
     ],

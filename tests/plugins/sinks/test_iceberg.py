@@ -17,10 +17,10 @@ from headrace.runtime.session.session_check import check_session
 from headrace.sdk.sink import Batch, Table, WriteResult
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.meantime import in_the_meantime
-from headrace.testing._internal.tables import Target, put, remove
 from headrace.testing.sinks import SinkConformance
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.iceberg_catalog import catalog_of_folder, load_table
+from headrace_sinks.iceberg.iceberg_catalog import configure_folder_catalog, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +38,7 @@ class TestMergeOnRead(SinkConformance):
         return {"warehouse": str(folder)}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_type
 class TestDeletesByKey(SinkConformance):
@@ -48,6 +49,7 @@ class TestDeletesByKey(SinkConformance):
         return {"warehouse": str(folder), "readers": ["spark"]}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @for_another_type
 class TestCopyOnWrite(SinkConformance):
@@ -106,7 +108,7 @@ def test_a_batch_is_applied_once_when_maintenance_has_expired_its_snapshot(
 ) -> None:
     target.write(PEOPLE, put(1, 1, "a"), mode=mode)
     target.write(PEOPLE, put(2, 2, "b"), put(3, 3, "c"), mode=mode)
-    name = f"{catalog_of_folder(target.session, str(tmp_path))}.{target.name}"
+    name = f"{configure_folder_catalog(target.session, str(tmp_path))}.{target.name}"
     target.session.sql(f"INSERT INTO {name} VALUES (9, 'by hand', '9')")
     load_table(target.session, name).expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
     assert len(summaries(tmp_path, target)) == 1
@@ -230,14 +232,14 @@ def test_a_column_of_the_wrong_type_for_its_partition(tmp_path: Path, clones: Se
     table = Target(IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["days(name)"]}}), clones.of("one"))
     error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
-    assert "cannot be partitioned so: Invalid source type string for transform: day" in str(error)
+    assert "does not support the type of its column: Invalid source type string for transform: day" in str(error)
 
 
 @pytest.mark.parametrize(
     "field", ["weeks(made)", "bucket(id)", "bucket(0, id)", "days(1, made)", "days(made", "made)", "days()", ""]
 )
 def test_what_is_no_partition_field(tmp_path: Path, field: str) -> None:
-    with pytest.raises(ValidationError, match="is no partition field; there are column, years"):
+    with pytest.raises(ValidationError, match="is not a partition field; use column, years"):
         IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": [field]}})
 
 
@@ -253,7 +255,7 @@ def test_columns_are_widened(target: Target) -> None:
     assert [row["s"]["x"] for row in target.rows()] == [1, 2**40, 3]
     error = target.refusal(lambda: target.write("id bigint, s struct<x: string>", put(4, 4, ("x",))))
     assert isinstance(error, DataError)
-    assert "'s.x' comes as string and the table has bigint" in str(error)
+    assert "'s.x' has type string in the batch and bigint in the table" in str(error)
 
 
 def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> None:
@@ -264,7 +266,7 @@ def test_a_columns_name_in_other_letters_is_the_same_column(target: Target) -> N
 
 def test_a_table_that_somebody_else_made(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(1, 1, "a"))
-    session, catalog = target.session, catalog_of_folder(target.session, f"file:{tmp_path}")
+    session, catalog = target.session, configure_folder_catalog(target.session, f"file:{tmp_path}")
     session.sql(f"CREATE TABLE {catalog}.kit.theirs (id INT, name STRING) USING iceberg")
     session.sql(f"INSERT INTO {catalog}.kit.theirs VALUES (1, 'a'), (2, 'b')")
     theirs = Target(target.sink, session, name="kit.theirs")
@@ -359,7 +361,7 @@ def test_sparks_own_catalog_is_wrapped() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"warehouse": "a", "catalog": "b"}])
 def test_either_a_warehouse_or_a_catalog(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="either a `warehouse:` folder or a `catalog:`"):
+    with pytest.raises(ValidationError, match=r"set either `warehouse:` .a folder. or `catalog:`"):
         IcebergSink(options)
 
 

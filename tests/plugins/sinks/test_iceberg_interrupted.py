@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.support.iceberg import java_table, name_of
+from tests.support.iceberg import java_table, load_handle
+from tests.support.tiers import nightly_after
 
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH
 from headrace.spark.sessions import Sessions
 from headrace.testing._internal.faults import Calls, Fault, LostError
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.orphans import ORPHANS_PROPERTY
@@ -74,7 +75,8 @@ def leave_files(shop: Shop) -> None:
     java = java_table(shop.target)
     java.updateProperties().set(ORPHANS_PROPERTY, "0").commit()
     with active(shop.target.session):
-        stage_files(shop.target.session, name_of(shop.target), java, shop.target.session.table(name_of(shop.target)))
+        handle = load_handle(shop.target)
+        stage_files(handle, handle.read())
 
 
 def find_step(shop: Shop, name: str, upkeep: MaintenancePolicy) -> MaintenanceStep:
@@ -84,14 +86,23 @@ def find_step(shop: Shop, name: str, upkeep: MaintenancePolicy) -> MaintenanceSt
 
 @pytest.mark.parametrize(
     ("name", "age", "upkeep", "readers", "largest"),
-    [
-        ("compact", write_small_files, MaintenancePolicy(3600, 2), (), None),
-        ("compact", write_small_files, MaintenancePolicy(3600, 2), ("spark",), None),
-        ("convert-deletes", write_small_files, MaintenancePolicy(3600, 2), ("spark",), 1),
-        ("rewrite-deletes", remove_rows, MaintenancePolicy(3600, 2), (), 1),
-        ("expire", add_versions, MaintenancePolicy(0, 1000), (), None),
-        ("remove-orphans", leave_files, MaintenancePolicy(3600, 1000, clock=lambda: time.time() + 4 * DAY), (), None),
-    ],
+    nightly_after(
+        1,
+        [
+            ("compact", write_small_files, MaintenancePolicy(3600, 2), (), None),
+            ("compact", write_small_files, MaintenancePolicy(3600, 2), ("spark",), None),
+            ("convert-deletes", write_small_files, MaintenancePolicy(3600, 2), ("spark",), 1),
+            ("rewrite-deletes", remove_rows, MaintenancePolicy(3600, 2), (), 1),
+            ("expire", add_versions, MaintenancePolicy(0, 1000), (), None),
+            (
+                "remove-orphans",
+                leave_files,
+                MaintenancePolicy(3600, 1000, clock=lambda: time.time() + 4 * DAY),
+                (),
+                None,
+            ),
+        ],
+    ),
 )
 def test_a_step_that_is_cut_off(
     tmp_path: Path,

@@ -17,9 +17,9 @@ from headrace.errors import HeadraceError, RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep
 from headrace.sdk.sink import MARK_SEARCH_DEPTH, Batch
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
-from headrace_sinks.iceberg.compaction import MOST_BYTES, TINY_BYTES, count_small_files, select_small_files
+from headrace_sinks.iceberg.compaction import MAX_BYTES, TINY_BYTES, count_small_files, select_small_files
 from headrace_sinks.iceberg.iceberg_maintenance import METADATA_PROPERTIES
 
 pytestmark = pytest.mark.spark
@@ -65,6 +65,7 @@ def test_small_files_become_one_and_the_rows_stay(target: Target) -> None:
     assert maintain(target) == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_small_files_become_one_in_each_partition(tmp_path: Path, clones: Sessions) -> None:
     sink = IcebergSink({"warehouse": str(tmp_path), "partition.by": {"*": ["name"]}})
@@ -96,6 +97,7 @@ def test_a_batch_that_comes_again_after_maintenance_is_known(target: Target) -> 
     assert rows(target)[2] == "newer"
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_reader_that_began_before_reads_its_version_to_the_end(target: Target) -> None:
     for at in range(3):
@@ -118,6 +120,7 @@ def test_nothing_is_due_of_few_files_or_of_no_table(target: Target) -> None:
     assert maintain(target, MaintenancePolicy(history_seconds=3600, files=32)) == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_deletes_of_a_file_that_is_not_small_are_rewritten(
     tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
@@ -153,6 +156,7 @@ def test_versions_older_than_the_history_are_gone_but_for_the_newest_and_the_tag
     assert [row.name for row in as_tagged.collect()] == ["first"]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_no_version_is_dropped_where_files_are_not_the_tables_own(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
@@ -163,6 +167,7 @@ def test_no_version_is_dropped_where_files_are_not_the_tables_own(target: Target
     assert maintain(target, NO_HISTORY) == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("readers", [(), ("spark",)])
 def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
@@ -173,7 +178,7 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
     for first in (0, 10, 20):  # each a file of ten rows
         target.apply(target.frame(PEOPLE, *[put(first, first + at, "old") for at in range(10)]).coalesce(1))
     monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance._LARGE_BYTES", 1)
-    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MOST_BYTES", 2000)
+    monkeypatch.setattr("headrace_sinks.iceberg.iceberg_maintenance.MAX_BYTES", 2000)
     target.write(PEOPLE, *[remove(30, number, "") for number in (0, 1, 2, 10, 11, 12, 13, 20)])
     policy = MaintenancePolicy(history_seconds=3600, files=2)
     if readers:
@@ -189,10 +194,11 @@ def test_large_files_of_which_many_rows_are_gone_are_written_anew_one_by_one(
             kept[20] = f"n{count}"
         assert step.run() == f"{count} of 10 rows kept"
         assert rows(target) == kept
-    assert [what.split(", ")[1] for what in found] == ["40% of its rows are gone", "30% of its rows are gone"]
+    assert [what.split(", ")[1] for what in found] == ["40% of its rows are deleted", "30% of its rows are deleted"]
     assert [step.name for step in plan(target, policy) if step.name == "compact"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: Target, tmp_path: Path) -> None:
     target.write(PEOPLE, put(0, 1, "a"))
@@ -210,6 +216,7 @@ def test_metadata_files_go_with_commits_unless_somebody_said_otherwise(target: T
     assert len(files) == 3
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_however_many_commits_there_were_a_reader_opens_few_manifests(target: Target) -> None:
     counts = []
@@ -221,6 +228,7 @@ def test_however_many_commits_there_were_a_reader_opens_few_manifests(target: Ta
     assert rows(target) == {1: "n11"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_batch_that_comes_before_a_step_that_was_found_is_in_it(target: Target) -> None:
     for at in range(3):
@@ -231,6 +239,7 @@ def test_a_batch_that_comes_before_a_step_that_was_found_is_in_it(target: Target
     assert rows(target) == {0: "n0", 1: "newer"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_batches_and_the_maintenance_of_another_process_at_once(target: Target, clones: Sessions) -> None:
     other = Target(target.sink, clones.of("other"), name=target.name)
@@ -269,7 +278,7 @@ def _explain(target: Target, error: Exception) -> HeadraceError:
 def test_compaction_ends_and_is_worth_it(found: list[int]) -> None:
     sizes, merges = sorted(found), 0
     while (count := count_small_files(sizes, 10**8)) > 1:
-        assert sum(sizes[:count]) <= MOST_BYTES
+        assert sum(sizes[:count]) <= MAX_BYTES
         assert all(size <= max(sum(sizes[:i]), TINY_BYTES) for i, size in enumerate(sizes[:count]))
         sizes, merges = sorted([sum(sizes[:count]), *sizes[count:]]), merges + 1
         assert merges <= len(found)
@@ -283,7 +292,7 @@ def test_compaction_of_partitions_ends_and_is_worth_it(found: list[list[int]]) -
     while (small := select_small_files(partitions, 10**8)).files:
         assert small.surplus >= 1
         fewest = min(sizes[1] for sizes in partitions if count_small_files(sizes, 10**8))
-        assert small.bytes <= MOST_BYTES or small.largest == fewest
+        assert small.bytes <= MAX_BYTES or small.largest == fewest
         merged = [[size for size in sizes if size <= small.largest] for sizes in partitions]
         assert (small.files, small.partitions) == (
             sum(len(sizes) for sizes in merged if len(sizes) > 1),

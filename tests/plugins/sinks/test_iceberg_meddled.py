@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.iceberg import java_table, name_of
+from tests.support.tiers import nightly_after
 
 from headrace.errors import RetriableError
 from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
@@ -74,19 +75,22 @@ def rewrite_all(target: Target) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        set_properties(format__version="3"),
-        set_properties(write_format_default="orc"),
-        set_properties(write_delete_granularity="partition"),
-        set_properties(write_merge_mode="copy-on-write", write_delete_mode="copy-on-write"),
-        move_data,
-        set_properties(write_parquet__compression__codec="gzip"),
-        set_properties(commit_retry_num__retries="0"),
-        add_partition,
-        roll_back,
-        delete_nothing,
-        rewrite_all,
-    ],
+    nightly_after(
+        1,
+        [
+            set_properties(format__version="3"),
+            set_properties(write_format_default="orc"),
+            set_properties(write_delete_granularity="partition"),
+            set_properties(write_merge_mode="copy-on-write", write_delete_mode="copy-on-write"),
+            move_data,
+            set_properties(write_parquet__compression__codec="gzip"),
+            set_properties(commit_retry_num__retries="0"),
+            add_partition,
+            roll_back,
+            delete_nothing,
+            rewrite_all,
+        ],
+    ),
 )
 def test_what_somebody_changes_leaves_the_rows_right(target: Target, change: Callable[[Target], None]) -> None:
     change(target)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.support.iceberg import java_table, name_of
+from tests.support.iceberg import java_table, load_handle, name_of
 from tests.support.waiting import until
 
 from headrace.errors import RetriableError
@@ -19,11 +19,11 @@ from headrace.sdk.maintenance import MaintenancePolicy
 from headrace.sdk.sink import Batch
 from headrace.spark.observation import Observation
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks.iceberg import IcebergSink, position_deletes
 from headrace_sinks.iceberg.iceberg_catalog import active
 from headrace_sinks.iceberg.marked_commit import commit_files, commit_with_mark
-from headrace_sinks.iceberg.row_delta import HIGHEST, MOST_ROWS
+from headrace_sinks.iceberg.row_delta import HIGHEST_POSITION, MAX_ROWS
 from headrace_sinks.iceberg.staging import stage_files
 
 pytestmark = pytest.mark.spark
@@ -83,7 +83,7 @@ def test_a_batch_that_may_be_late_is_compared_with_what_is_stored(target: Target
     target.write(PEOPLE, put(7, 3, "after a delete that is not remembered here"), put(4, 2, "late"))
     assert rows(target) == {1: "not above the highest", 2: "fifth", 3: "after a delete that is not remembered here"}
     assert files(target)["keys"] == 1
-    assert java_table(target).currentSnapshot().summary()[HIGHEST] == f"{9:010d}"
+    assert java_table(target).currentSnapshot().summary()[HIGHEST_POSITION] == f"{9:010d}"
     target.write(PEOPLE, put(10, 2, "tenth"))
     assert files(target)["keys"] == 2
 
@@ -106,6 +106,7 @@ def test_what_is_counted_is_counted_while_the_rows_are_read(
     assert rows(target) == {0: "old", 1: "new", 2: "new" if table_is_large else "old", 3: "old"}
 
 
+@pytest.mark.nightly
 def test_what_spark_does_not_deliver_is_asked(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     target.write(PEOPLE, *[put(1, number, "old") for number in range(4)])
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_ROWS", 1)
@@ -116,6 +117,7 @@ def test_what_spark_does_not_deliver_is_asked(target: Target, monkeypatch: pytes
     assert files(target)["positions"] == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_rows_of_somebody_else_are_looked_at(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
@@ -129,6 +131,7 @@ def test_rows_of_somebody_else_are_looked_at(target: Target) -> None:
     assert files(target)["keys"] == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize(
     ("schema", "options"),
@@ -152,6 +155,7 @@ def test_tables_that_cannot_have_deletes_by_key_are_merged(
     assert "keys" not in files(target)
 
 
+@pytest.mark.nightly
 def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
     tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +177,7 @@ def test_rows_of_a_wide_table_are_found_by_their_keys_alone(
     assert rows(target) == {0: "old", 2: "second", 3: "old", 4: "back", 5: "old"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_table_that_had_partitions_once(tmp_path: Path, clones: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_sinks.iceberg.row_delta._MANY_COLUMNS", 3)
@@ -188,6 +193,7 @@ def test_a_table_that_had_partitions_once(tmp_path: Path, clones: Sessions, monk
     assert rows(target) == {1: "fourth", 2: "first", 3: "fourth"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_table_that_somebody_made_and_that_has_no_rows_yet(target: Target) -> None:
     target.write(PEOPLE, put(0, 1, "first"))
@@ -203,8 +209,8 @@ def test_a_table_that_somebody_made_and_that_has_no_rows_yet(target: Target) -> 
 
 @pytest.mark.one_spark
 def test_large_batches_are_merged(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MOST_ROWS > 10_000
-    monkeypatch.setattr("headrace_sinks.iceberg.row_delta.MOST_ROWS", 2)
+    assert MAX_ROWS > 10_000
+    monkeypatch.setattr("headrace_sinks.iceberg.row_delta.MAX_ROWS", 2)
     target.write(PEOPLE, *[put(0, number, "old") for number in range(4)])
     target.write(PEOPLE, put(1, 1, "after a large one"))
     target.write(PEOPLE, *[put(2, number, "new") for number in range(3)])
@@ -260,6 +266,7 @@ def test_deletes_by_key_become_positions(target: Target, large_files: None) -> N
     assert maintain(target) == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("path", ["by place", "conversion"])
 def test_a_store_that_lists_files_late_brings_no_row_back(
@@ -270,8 +277,8 @@ def test_a_store_that_lists_files_late_brings_no_row_back(
     target.write(PEOPLE, put(4, 1, "first"), put(4, 2, "first"))
     target.write(PEOPLE, put(5, 1, "second"))
     before = rows(target)
-    listed = position_deletes._list_deletes
-    monkeypatch.setattr(position_deletes, "_list_deletes", lambda *where: list(listed(*where))[1:])
+    listed = position_deletes._list_written_deletes
+    monkeypatch.setattr(position_deletes, "_list_written_deletes", lambda *where: list(listed(*where))[1:])
     if path == "conversion":
         (step,) = target.sink.plan_maintenance(target.session, target.table, ALL)
         refusal = target.refusal(step.run)
@@ -279,7 +286,7 @@ def test_a_store_that_lists_files_late_brings_no_row_back(
         refusal = target.refusal(lambda: target.write(PEOPLE, put(3, 3, "third")))  # not above the highest
     assert isinstance(refusal, RetriableError)
     assert rows(target) == before
-    monkeypatch.setattr(position_deletes, "_list_deletes", listed)
+    monkeypatch.setattr(position_deletes, "_list_written_deletes", listed)
     target.write(PEOPLE, put(3, 3, "third"))
     maintain(target)
     assert rows(target) == before | {3: "third"}
@@ -305,6 +312,7 @@ def test_a_batch_between_the_scan_and_the_commit_of_deletes_stays(
     assert files(target)["keys"] == 1
 
 
+@pytest.mark.nightly
 def test_a_compaction_that_batches_overtake_does_not_fail(target: Target, clones: Sessions) -> None:
     other = Target(target.sink, clones.of("other"), name=target.name)
     target.write(PEOPLE, *[put(0, number, "old") for number in range(10)])
@@ -330,13 +338,15 @@ def test_a_compaction_that_batches_overtake_does_not_fail(target: Target, clones
     assert rows(target) == {**dict.fromkeys(range(10), "old"), **newest}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(3):
         target.write(PEOPLE, put(at, at, f"n{at}"), put(at, 7, f"n{at}"))
     (step, *_) = target.sink.plan_maintenance(target.session, target.table, ALL)
     assert (step.name, step.exclusive) == ("compact", False)
-    java = java_table(target)
+    handle = load_handle(target)
+    java = handle.java
     # What Iceberg's action does, with a batch in the middle.
     start, scan = java.currentSnapshot(), java.newScan().planFiles().iterator()
     old = []
@@ -344,7 +354,7 @@ def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, mo
         old.append(scan.next().file())
     with active(target.session):
         kept = target.sink.read_back(target.session, target.table).localCheckpoint()
-        new = stage_files(target.session, name_of(target), java, kept)
+        new = stage_files(handle, kept)
     target.write(PEOPLE, put(9, 7, "newer"), remove(9, 0, ""))
     rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId()).dataSequenceNumber(start.sequenceNumber())
     for file in old:
@@ -355,6 +365,7 @@ def test_files_are_compacted_beside_batches(target: Target, clones: Sessions, mo
     assert rows(target) == {1: "n1", 2: "n2", 7: "newer"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_threads_that_commit_leave_none_in_java(target: Target) -> None:
     session, jvm = target.session, cast("Any", target.session)._jvm

@@ -14,7 +14,7 @@ from headrace_sinks import HudiSink, IcebergSink
 from headrace_sinks.hudi import hudi_readers
 from headrace_sinks.hudi.hudi_table_services import list_inline_options
 from headrace_sinks.iceberg import iceberg_readers
-from headrace_sinks.reader_support import NAME_RULES, Reads, Support, check_reader_names, list_names
+from headrace_sinks.reader_support import Reads, Support, check_reader_names, list_names, load_name_rules
 
 #: The readers of whom all is known to be right, and those who do not see rows removed.
 KNOWING, IGNORANT = ["spark", "duckdb"], ["spark", "databricks"]
@@ -29,7 +29,7 @@ def hudi(**options: Any) -> HudiSink:
 
 
 def mode(sink: IcebergSink) -> str:
-    properties = sink._choice.properties()
+    properties = sink._table_options.properties()
     assert len({properties[f"write.{action}.mode"] for action in ("merge", "update", "delete")}) == 1
     return f"{properties['format-version']} {properties['write.merge.mode']}"
 
@@ -68,8 +68,8 @@ def test_new_iceberg_tables_are_such_that_all_readers_read_them(options: dict[st
 @pytest.mark.parametrize("option", ["table.type", "write.merge.mode", "write.delete.mode"])
 def test_merge_on_read_is_refused_for_a_reader_that_would_show_deleted_rows(option: str) -> None:
     assert refusal(iceberg(readers=IGNORANT, **{option: "merge-on-read"})) == (
-        f"sink iceberg, {option}: databricks ignores position deletes, which merge-on-read writes\n"
-        "  fix: write copy-on-write, or leave it out; or take databricks out of `readers`"
+        f"sink iceberg, {option}: merge-on-read writes position deletes, but databricks ignores position deletes\n"
+        "  fix: use copy-on-write or remove the option, or remove databricks from `readers`"
     )
 
 
@@ -77,27 +77,27 @@ def test_merge_on_read_is_refused_for_a_reader_that_would_show_deleted_rows(opti
 def test_a_format_version_that_a_reader_does_not_read_is_refused(table_type: str) -> None:
     options = {"format-version": 3, "table.type": table_type}
     assert refusal(iceberg(readers=["spark", "clickhouse", "daft"], **options)) == (
-        "sink iceberg, format-version: clickhouse refuses deletion vectors and daft refuses deletion vectors, which tables of "
-        "format version 3 have\n  fix: leave it out, or take clickhouse and daft out of `readers`"
+        "sink iceberg, format-version: tables of format version 3 have deletion vectors, but clickhouse refuses "
+        "deletion vectors and daft refuses deletion vectors\n  fix: remove the option, or remove clickhouse and daft from `readers`"
     )
 
 
 def test_merge_on_read_is_refused_in_a_format_version_that_has_no_deletes() -> None:
     assert refusal(iceberg(**{"format-version": 1, "table.type": "merge-on-read"})).startswith(
-        "sink iceberg, table.type: tables of format version 1 have no deletes, which merge-on-read writes\n  fix: write copy-on-write"
+        "sink iceberg, table.type: merge-on-read writes delete files, which format version 1 does not support\n  fix: use copy-on-write"
     )
 
 
 def test_a_format_version_of_which_nothing_is_known_is_refused() -> None:
-    assert "headrace does not know which readers read format version 4" in refusal(
+    assert "it is not known which readers support format version 4" in refusal(
         iceberg(readers=["spark"], **{"format-version": 4})
     )
 
 
 def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ValidationError, match=r"nothing is known of 'trinoo' and Iceberg tables; .*trino"):
+    with pytest.raises(ValidationError, match=r"unknown reader 'trinoo' of Iceberg tables; .*trino"):
         iceberg(readers=["trinoo"])
-    with pytest.raises(ValidationError, match="nothing is known of 'duckdb' and Hudi tables"):
+    with pytest.raises(ValidationError, match="unknown reader 'duckdb' of Hudi tables"):
         hudi(readers=["duckdb"])
 
 
@@ -111,7 +111,7 @@ def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> N
             {"readers": IGNORANT},
             [
                 (
-                    "new tables are copy-on-write, so a batch writes each file anew in which a row changes: databricks ignores "
+                    "new tables are copy-on-write, so a batch rewrites every file that has a changed row: databricks ignores "
                     "position deletes"
                 )
             ],
@@ -120,21 +120,21 @@ def test_a_reader_of_whom_nothing_is_known_is_refused_with_those_that_are() -> N
             {"readers": ["spark", "trino", "hive"], "format-version": 3},
             [
                 (
-                    "it is not known whether trino and hive can read deletion vectors, which merge-on-read writes: try it before you "
-                    "rely on it"
+                    "merge-on-read writes deletion vectors, and it is not known whether trino and hive can read them: test it before "
+                    "you rely on it"
                 )
             ],
         ),
         (
             {"readers": ["spark"], "write.format.default": "orc"},
-            ["what is known of readers is known of Parquet files, and write.format.default is orc"],
+            ["the support of readers is known for Parquet files only, and write.format.default is orc"],
         ),
         (
             {"readers": ["athena", "redshift"]},
             [
                 (
-                    "athena and redshift can find tables in AWS Glue's catalog alone, and `warehouse` is a folder that is in no catalog: "
-                    "name a `catalog` of `type: glue` in place of it"
+                    "athena and redshift can find tables only in the catalog of AWS Glue, and `warehouse` is a folder without a catalog: "
+                    "set a `catalog` of `type: glue` instead"
                 )
             ],
         ),
@@ -190,15 +190,15 @@ def test_new_hudi_tables_are_such_that_all_readers_read_them(
 @pytest.mark.parametrize("option", ["table.type", "hoodie.datasource.write.table.type"])
 def test_merge_on_read_is_refused_for_a_reader_of_base_files_alone(option: str) -> None:
     assert refusal(hudi(readers=["spark", "trino"], **{option: "MERGE_ON_READ"})) == (
-        f"sink hudi, {option}: trino ignores log files, to which merge-on-read writes changes\n"
-        "  fix: write COPY_ON_WRITE, or leave it out; or take trino out of `readers`"
+        f"sink hudi, {option}: merge-on-read writes changes to log files, but trino ignores log files\n"
+        "  fix: use COPY_ON_WRITE or remove the option, or remove trino from `readers`"
     )
 
 
 def test_log_files_are_refused_in_a_table_version_whose_compaction_would_lose_them() -> None:
     assert refusal(hudi(readers=["spark", "starrocks"], **{"table.type": "MERGE_ON_READ"})) == (
-        "sink hudi, table.type: readers want a table version before 8, in which log files may not be compacted while others are "
-        "written\n  fix: write COPY_ON_WRITE, or leave it out"
+        "sink hudi, table.type: readers require a table version before 8, in which log files must not be written during a "
+        "compaction\n  fix: use COPY_ON_WRITE, or remove the option"
     )
 
 
@@ -215,21 +215,21 @@ def test_an_old_table_version_is_compacted_in_batches_and_not_beside_them(option
             {"readers": ["athena"], "hoodie.write.table.version": 9},
             (
                 "sink hudi, hoodie.write.table.version: athena reads tables up to version 6\n"
-                "  fix: leave it out, or take athena out of `readers`"
+                "  fix: remove the option, or remove athena from `readers`"
             ),
         ),
         (
             {"readers": ["spark", "redshift"]},
             (
-                "sink hudi, readers: redshift reads tables up to version 4, and Hudi 1.2 writes none older than 6\n"
-                "  fix: take redshift out, or give it tables of the sink `iceberg`"
+                "sink hudi, readers: redshift reads tables up to version 4, and Hudi 1.2 writes version 6 or newer\n"
+                "  fix: remove redshift, or write its tables with the sink `iceberg`"
             ),
         ),
         (
             {"readers": ["daft"]},
             (
                 "sink hudi, readers: daft refuses the tables that Hudi 1.2 writes\n"
-                "  fix: take daft out, or give it tables of the sink `iceberg`"
+                "  fix: remove daft, or write its tables with the sink `iceberg`"
             ),
         ),
     ],
@@ -247,12 +247,12 @@ def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[st
             {"readers": ["athena", "impala"]},
             [
                 (
-                    "new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: impala ignores log files, "
-                    "and readers want a table version before 8, and it is not known whether athena can read log files"
+                    "new tables are COPY_ON_WRITE, so a batch rewrites every file that has a changed row: impala ignores log files, "
+                    "and readers require a table version before 8, and it is not known whether athena can read log files"
                 ),
                 (
-                    "it is not known whether impala can read table version 6: try it; `hoodie.write.table.version: 6` is what Hudi 0.14 "
-                    "and 0.15 wrote"
+                    "it is not known whether impala can read table version 6: test it; `hoodie.write.table.version: 6` is the version "
+                    "of Hudi 0.14 and 0.15"
                 ),
             ],
         ),
@@ -260,7 +260,7 @@ def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[st
             {"readers": ["bigquery"], "table.type": "MERGE_ON_READ", "hoodie.write.table.version": 8},
             [
                 (
-                    "it is not known whether bigquery can read log files, to which merge-on-read writes changes: try it before you "
+                    "merge-on-read writes changes to log files, and it is not known whether bigquery can read them: test it before you "
                     "rely on it"
                 )
             ],
@@ -269,7 +269,7 @@ def test_a_table_version_that_a_reader_does_not_read_is_refused(options: dict[st
             {"readers": ["starrocks"]},
             [
                 (
-                    "new tables are COPY_ON_WRITE, so a batch writes each file anew in which a row changes: readers want a table "
+                    "new tables are COPY_ON_WRITE, so a batch rewrites every file that has a changed row: readers require a table "
                     "version before 8"
                 )
             ],
@@ -290,14 +290,14 @@ def test_a_column_that_a_reader_cannot_have_by_its_name_is_refused(sink: Sink, n
     with pytest.raises(DataError) as refused:
         sink.check_columns(Table("shop.orders"), ["id", name])
     assert str(refused.value) == (
-        f"table shop.orders: a column is called {name!r}, which athena cannot read: a name is letters of English, digits and `_`\n"
-        "  fix: give it another name with `rename` under `transforms:`, or take athena out of `readers`"
+        f"table shop.orders: athena does not support the column name {name!r}: a name consists of letters of English, digits and `_`\n"
+        "  fix: rename the column with `rename` under `transforms:`, or remove athena from `readers`"
     )
 
 
 @pytest.mark.parametrize("name", ["1st", "_TABLE_of", "_partition", "x" * 301])
 def test_names_that_bigquery_has_for_itself(name: str) -> None:
-    with pytest.raises(DataError, match="which bigquery cannot read"):
+    with pytest.raises(DataError, match="bigquery does not support the column name"):
         check_reader_names(["bigquery"], [name], "t")
     check_reader_names(["spark", "trino", "pyiceberg"], [name], "t")
 
@@ -309,7 +309,7 @@ def test_names_inside_of_others_are_looked_at_too() -> None:
 
 
 def test_all_that_is_headraces_own_has_a_name_that_every_reader_takes() -> None:
-    check_reader_names(NAME_RULES, ["_headrace_position", "_hoodie_is_deleted", "__op"], "t")
+    check_reader_names(load_name_rules(), ["_headrace_position", "_hoodie_is_deleted", "__op"], "t")
 
 
 # The tables of what is known
@@ -317,7 +317,7 @@ def test_all_that_is_headraces_own_has_a_name_that_every_reader_takes() -> None:
 
 def facts() -> list[tuple[str, Support]]:
     found = []
-    for table in (iceberg_readers.READERS, hudi_readers.READERS):
+    for table in (iceberg_readers.load_readers(), hudi_readers.load_readers()):
         for name, reader in table.items():
             found += [(f"{name} {key}", value) for key, value in vars(reader).items() if isinstance(value, Support)]
     return found

@@ -11,7 +11,7 @@ from tests.support import pipelines
 from headrace import ConfigError
 from headrace.sdk import Sink
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import Target, put, remove
+from headrace.testing.tables import Target, put, remove
 from headrace_sinks import FilesSink, HudiSink, IcebergSink
 
 pytestmark = pytest.mark.spark
@@ -83,7 +83,7 @@ def test_a_table_without_the_column_that_it_is_to_be_partitioned_by(
     error = table.refusal(lambda: table.write(PEOPLE, put(1, 1, "a")))
     assert isinstance(error, ConfigError)
     assert error.where == WHERE[name]
-    assert f"the table {table.name!r} has no column 'city' to be partitioned by; it has id, name" in str(error)
+    assert f"table {table.name!r} has no column 'city' to partition by; its columns are id, name" in str(error)
     # What only removes rows need not have it.
     table.write("id int", remove(2, 1))
     table.write("id int, city string", put(3, 2, "x"))

@@ -12,6 +12,7 @@ import pytest
 from tests.support import pipelines
 from tests.support.memory_sink import MemorySink
 from tests.support.ranged import LinesSource
+from tests.support.tiers import nightly_after
 
 from headrace import HeadraceError, Pipeline
 from headrace.progress.model import TableProgress
@@ -101,7 +102,7 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     return Shop(spark, tmp_path, [MemorySink(store=str(tmp_path))])
 
 
-@pytest.mark.parametrize("kind", pipelines.TABLE_SINKS)
+@pytest.mark.parametrize("kind", nightly_after(1, pipelines.TABLE_SINKS))
 def test_a_tombstone_is_what_is_left_of_a_delete(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     (config,) = pipelines.sink_block(kind, tmp_path, **BY_CITY[kind]).values()
     shop = Shop(spark, tmp_path, [SINKS[kind](config)])
@@ -153,6 +154,7 @@ def test_a_tombstone_that_is_read_again_leaves_the_row_that_was_made_anew(shop: 
         assert shop.names() == {1: "anew"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", [1, 2])  # one that is skipped is not read, and what it has is not counted
 def test_a_batch_that_was_interrupted_before_its_tombstones_is_repeated(
     spark: SparkSession, tmp_path: Path, count: int
@@ -169,6 +171,7 @@ def test_a_batch_that_was_interrupted_before_its_tombstones_is_repeated(
     assert shop.names() == {2: "B"}
 
 
+@pytest.mark.nightly
 def test_where_a_deleted_row_stays_a_tombstone_removes_none(shop: Shop) -> None:
     shop.options["transforms"] = [Unwrap({"delete.tombstone.handling.mode": "rewrite"})]
     shop.apply(change("c", 1, "a", lsn=10))
@@ -187,6 +190,7 @@ def test_a_changelog_beside_the_table_has_no_tombstones(spark: SparkSession, tmp
     assert [row["id"] for row in table.read_back(spark, Table(TABLE)).collect()] == [2]
 
 
+@pytest.mark.nightly
 def test_envelopes_that_stay_envelopes_have_no_tombstones(shop: Shop) -> None:
     shop.options["transforms"] = []
     shop.apply(change("c", 1, "a", lsn=10), tombstone(1))
@@ -194,6 +198,7 @@ def test_envelopes_that_stay_envelopes_have_no_tombstones(shop: Shop) -> None:
     assert [row["op"] for row in sink.read_back(shop.spark, Table(TABLE)).collect()] == ["c"]
 
 
+@pytest.mark.nightly
 def test_of_a_table_with_two_topics_nobody_knows_whose_row_a_tombstone_means(shop: Shop) -> None:
     shop.apply(change("c", 1, "a", lsn=10), topic="north")
     shop.apply(change("c", 2, "b", lsn=11), topic="south")

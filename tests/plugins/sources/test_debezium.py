@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import functions as F, types as T
@@ -22,19 +23,149 @@ pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 POSTGRES = "connector string, sequence string, lsn bigint"
 #: Every connector's source block has a `sequence`, most of them always null.
 MYSQL = "connector string, sequence string, file string, pos bigint, row int"
+LSN = "connector string, lsn bigint"
+#: Of a connector whose order headrace does not know.
+UNKNOWN = "connector string, scn string"
 SQLSERVER = "connector string, sequence string, commit_lsn string, change_lsn string, event_serial_no bigint"
 
 
-def order(spark: SparkSession, schema: str, *blocks: tuple[Any, ...], places: list[int] | None = None) -> list[int]:
-    """The numbers of the blocks in the order of their positions; by default the later a block the earlier its place."""
-    places = places or [len(blocks) - i for i in range(len(blocks))]
-    rows = [(i, ("x", *block), place) for i, (block, place) in enumerate(zip(blocks, places, strict=True))]
-    frame = spark.createDataFrame(rows, f"n int, source struct<{schema}>, place int")
-    names = frame.schema["source"].dataType.names  # type: ignore[attr-defined]
-    where = source_position(names, F.col("source").getField, sortable(F.col("place")))
-    found = sorted((row["position"], row["n"]) for row in frame.select("n", where.alias("position")).collect())
-    assert len({position for position, _ in found}) == len(blocks)
-    return [number for _, number in found]
+class Order(NamedTuple):
+    """Source blocks in the order of their positions; by default the later a block, the earlier its place."""
+
+    schema: str
+    blocks: Sequence[tuple[Any, ...]]
+    places: Sequence[int] = ()
+    expected: Sequence[int] = ()
+
+
+def encode_lsn(n: int) -> str:
+    return f"{n:08x}:{n:08x}:{n:04x}"
+
+
+ORDERS = {
+    "PostgreSQL, by commit, then by event, not by LSN": Order(
+        POSTGRES,
+        [
+            ('[null,"900"]', 900),  # the snapshot: before any commit that its slot saw
+            ('["1000","1000"]', 1000),
+            ('["1000","1400"]', 1400),
+            ('["1500","1200"]', 1200),  # committed later, begun earlier: its own LSN is lower
+            ('["10000","9"]', 9),  # more digits, not more text
+        ],
+    ),
+    "PostgreSQL, half a sequence": Order(
+        POSTGRES,
+        [
+            (None, 5),  # an old connector has none
+            ("[null,null]", 6),
+            ('[null, "7"]', None),
+            ('["100",null]', 7),
+            ('["100","8"]', None),  # an incremental snapshot has no LSN
+            ('["100", "9"]', 9),
+        ],
+    ),
+    "PostgreSQL, the snapshot of a new slot is newer than the stream of an older slot": Order(
+        POSTGRES,
+        [
+            ('[null,"900"]', 900),  # the first slot: its snapshot, its first transaction, and others
+            ('[null,"950"]', 950),
+            ('["1000","1400"]', 1400),
+            ('["1500","1500"]', 1500),
+            ('[null,"9000"]', 9000),  # the second slot: the same
+            ('[null,"9008"]', 9008),
+            ('["9100","9050"]', 9050),
+            ('["9200","9200"]', None),  # an incremental snapshot
+        ],
+    ),
+    # Old connectors send none. Of one key, LSNs rise: a row is locked until its transaction commits.
+    "PostgreSQL, with and without a sequence in one topic": Order(
+        POSTGRES,
+        [(None, 900), (None, 1000), ('["1100","1200"]', 1200), ('[null,"9000"]', 9000), ('["9100","9050"]', 9050)],
+    ),
+    "PostgreSQL, without a sequence": Order(LSN, [(9,), (10,), (100,), (2**62,), (-1,)]),
+    "MySQL, by numbers, not by text": Order(
+        MYSQL,
+        [
+            (None, "binlog.000009", 4, 0),
+            (None, "binlog.000010", 4, 0),
+            (None, "binlog.000010", 900, 0),
+            (None, "binlog.000010", 1000, 0),
+            (None, "binlog.000010", 1000, 9),
+            (None, "binlog.000010", 1000, 10),
+            (None, "binlog.999999", 5000, 0),
+            (None, "binlog.1000000", 4, 0),  # the number has grown by a digit
+        ],
+    ),
+    "MySQL, by number, whatever the file is called": Order(
+        MYSQL, [(None, "mysql-bin-2.000001", 9, 0), (None, "mysql-bin-1.000002", 4, 0)]
+    ),
+    "SQL Server": Order(
+        SQLSERVER,
+        [
+            (None, encode_lsn(9), None, None),  # a snapshot's row has no change LSN
+            (None, encode_lsn(9), encode_lsn(5), 1),
+            (None, encode_lsn(9), encode_lsn(5), 2),  # a change of the primary key: delete, then insert
+            (None, encode_lsn(9), encode_lsn(5), 10),
+            (None, encode_lsn(9), encode_lsn(6), 1),
+            (None, encode_lsn(10), encode_lsn(2), 1),
+            (None, encode_lsn(255), encode_lsn(1), None),
+        ],
+    ),
+    # What the database does not order, the place does.
+    **{
+        f"by place, {schema}": Order(schema, [block] * 3, places=(300, 20, 100), expected=(1, 2, 0))
+        for schema, block in (
+            (POSTGRES, ('["5","6"]', 6)),
+            (MYSQL, (None, "binlog.000001", 4, 0)),
+            (SQLSERVER, (None, "a", "b", 1)),
+            (UNKNOWN, ("17",)),
+        )
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def positions(spark: SparkSession) -> dict[str, dict[int, str]]:
+    """Case → number of the block → position, of all cases in one plan: a case has one column of several."""
+    schemas = sorted({case.schema for case in ORDERS.values()})
+    rows = []
+    for name, case in ORDERS.items():
+        places = case.places or range(len(case.blocks), 0, -1)
+        for n, (block, place) in enumerate(zip(case.blocks, places, strict=True)):
+            rows.append((name, n, place, *(("x", *block) if schema == case.schema else None for schema in schemas)))
+    sources = ", ".join(f"source{i} struct<{schema}>" for i, schema in enumerate(schemas))
+    frame = spark.createDataFrame(rows, f"name string, n int, place int, {sources}")
+    columns = [
+        source_position(
+            frame.schema[f"source{i}"].dataType.names,  # type: ignore[attr-defined]
+            F.col(f"source{i}").getField,
+            sortable(F.col("place")),
+        ).alias(f"position{i}")
+        for i in range(len(schemas))
+    ]
+    found: dict[str, dict[int, str]] = {name: {} for name in ORDERS}
+    for row in frame.select("name", "n", *columns).collect():
+        found[row["name"]][row["n"]] = row[f"position{schemas.index(ORDERS[row['name']].schema)}"]
+    return found
+
+
+#: Tables have these positions: none of them may change.
+TEXTS = {
+    ('["255","256"]', 256): "02FF3100@",
+    ('["255",null]', None): "02FF0@",
+    ('["255",null]', 16): "02FF210@",
+    ("[null,null]", None): "000@",
+    ('[null,"256"]', 256): "031003100@",
+    ("[null,null]", 256): "031003100@",
+    (None, 256): "031003100@",
+}
+
+
+@pytest.fixture(scope="module")
+def texts(spark: SparkSession) -> dict[tuple[Any, ...], str]:
+    frame = spark.createDataFrame(list(TEXTS), "sequence string, lsn bigint")
+    column = source_position(frame.columns, F.col, F.lit("@"))
+    return {tuple(row)[:2]: row["position"] for row in frame.select("*", column.alias("position")).collect()}
 
 
 def struct(**fields: T.DataType) -> T.StructType:
@@ -52,121 +183,15 @@ def the_only(found: dict[str, Changes]) -> Changes:
 
 
 class TestPositions:
-    def test_postgres_by_commit_then_by_event_not_by_lsn(self, spark: SparkSession) -> None:
-        assert order(
-            spark,
-            POSTGRES,
-            ('[null,"900"]', 900),  # the snapshot: before any commit that its slot saw
-            ('["1000","1000"]', 1000),
-            ('["1000","1400"]', 1400),
-            ('["1500","1200"]', 1200),  # committed later, begun earlier: its own LSN is lower
-            ('["10000","9"]', 9),  # more digits, not more text
-        ) == [0, 1, 2, 3, 4]
+    @pytest.mark.parametrize("name", ORDERS)
+    def test_blocks_lie_in_the_order_of_the_database(self, positions: dict[str, dict[int, str]], name: str) -> None:
+        case, found = ORDERS[name], positions[name]
+        assert len(set(found.values())) == len(case.blocks)
+        assert sorted(found, key=found.__getitem__) == list(case.expected or range(len(case.blocks)))
 
-    def test_postgres_half_a_sequence(self, spark: SparkSession) -> None:
-        assert order(
-            spark,
-            POSTGRES,
-            (None, 5),  # an old connector has none
-            ("[null,null]", 6),
-            ('[null, "7"]', None),
-            ('["100",null]', 7),
-            ('["100","8"]', None),  # an incremental snapshot has no LSN
-            ('["100", "9"]', 9),
-        ) == [0, 1, 2, 3, 4, 5]
-
-    def test_postgres_a_new_slots_snapshot_is_newer_than_what_an_older_slot_streamed(self, spark: SparkSession) -> None:
-        assert order(
-            spark,
-            POSTGRES,
-            ('[null,"900"]', 900),  # the first slot: its snapshot, its first transaction, and others
-            ('[null,"950"]', 950),
-            ('["1000","1400"]', 1400),
-            ('["1500","1500"]', 1500),
-            ('[null,"9000"]', 9000),  # the second slot: the same
-            ('[null,"9008"]', 9008),
-            ('["9100","9050"]', 9050),
-            ('["9200","9200"]', None),  # an incremental snapshot
-        ) == list(range(8))
-
-    def test_postgres_with_and_without_a_sequence_in_one_topic(self, spark: SparkSession) -> None:
-        # Old connectors send none. Of one key, LSNs rise: a row is locked until its transaction commits.
-        assert order(
-            spark,
-            POSTGRES,
-            (None, 900),
-            (None, 1000),
-            ('["1100","1200"]', 1200),
-            ('[null,"9000"]', 9000),
-            ('["9100","9050"]', 9050),
-        ) == list(range(5))
-
-    @pytest.mark.parametrize(
-        ("block", "position"),
-        [
-            (('["255","256"]', 256), "02FF3100@"),  # tables have these: none of them may change
-            (('["255",null]', None), "02FF0@"),
-            (('["255",null]', 16), "02FF210@"),
-            (("[null,null]", None), "000@"),
-            (('[null,"256"]', 256), "031003100@"),
-            (("[null,null]", 256), "031003100@"),
-            ((None, 256), "031003100@"),
-        ],
-    )
-    def test_postgres_as_text(self, spark: SparkSession, block: tuple[Any, ...], position: str) -> None:
-        frame = spark.createDataFrame([block], "sequence string, lsn bigint")
-        column = source_position(frame.columns, F.col, F.lit("@"))
-        assert [row[0] for row in frame.select(column).collect()] == [position]
-
-    def test_postgres_without_a_sequence(self, spark: SparkSession) -> None:
-        assert order(spark, "connector string, lsn bigint", (9,), (10,), (100,), (2**62,), (-1,)) == [0, 1, 2, 3, 4]
-
-    def test_mysql_by_numbers_not_by_text(self, spark: SparkSession) -> None:
-        assert order(
-            spark,
-            MYSQL,
-            (None, "binlog.000009", 4, 0),
-            (None, "binlog.000010", 4, 0),
-            (None, "binlog.000010", 900, 0),
-            (None, "binlog.000010", 1000, 0),
-            (None, "binlog.000010", 1000, 9),
-            (None, "binlog.000010", 1000, 10),
-            (None, "binlog.999999", 5000, 0),
-            (None, "binlog.1000000", 4, 0),  # the number has grown by a digit
-        ) == list(range(8))
-
-    def test_mysql_whatever_the_file_is_called(self, spark: SparkSession) -> None:
-        assert order(spark, MYSQL, (None, "mysql-bin-2.000001", 9, 0), (None, "mysql-bin-1.000002", 4, 0)) == [0, 1]
-
-    def test_sqlserver(self, spark: SparkSession) -> None:
-        def lsn(n: int) -> str:
-            return f"{n:08x}:{n:08x}:{n:04x}"
-
-        assert order(
-            spark,
-            SQLSERVER,
-            (None, lsn(9), None, None),  # a snapshot's row has no change LSN
-            (None, lsn(9), lsn(5), 1),
-            (None, lsn(9), lsn(5), 2),  # a change of the primary key: delete, then insert
-            (None, lsn(9), lsn(5), 10),
-            (None, lsn(9), lsn(6), 1),
-            (None, lsn(10), lsn(2), 1),
-            (None, lsn(255), lsn(1), None),
-        ) == list(range(7))
-
-    @pytest.mark.parametrize(
-        ("schema", "block"),
-        [
-            (POSTGRES, ('["5","6"]', 6)),
-            (MYSQL, (None, "binlog.000001", 4, 0)),
-            (SQLSERVER, (None, "a", "b", 1)),
-            ("connector string, scn string", ("17",)),  # a connector whose order headrace does not know
-        ],
-    )
-    def test_what_the_database_does_not_order_the_place_does(
-        self, spark: SparkSession, schema: str, block: tuple[Any, ...]
-    ) -> None:
-        assert order(spark, schema, block, block, block, places=[300, 20, 100]) == [1, 2, 0]
+    @pytest.mark.parametrize("block", TEXTS, ids=str)
+    def test_postgres_as_text(self, texts: dict[tuple[Any, ...], str], block: tuple[Any, ...]) -> None:
+        assert texts[block] == TEXTS[block]
 
     def test_real_events_lie_in_the_order_of_their_offsets(self, spark: SparkSession) -> None:
         found = changes_of(spark, samples("pg_envelope"), keyed=False)

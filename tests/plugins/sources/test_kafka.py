@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -16,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 from tests.plugins.sources.test_avro_records import ROW, PlayedRegistry, body, encode, fake_registry
 from tests.support import pipelines
+from tests.support.tiers import nightly_after
 from tests.support.waiting import until
 
 from headrace import ConfigError, DataError, HeadraceError, Pipeline, RetriableError
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.dist]
 
 __all__ = ["fake_registry"]
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    with Kafka(sasl=True) as server:
-        yield server
 
 
 @pytest.fixture
@@ -116,6 +111,7 @@ def test_changes_reach_the_table_and_the_next_run_goes_on(
     assert names(pipeline, spark, topic) == {1: "A", 3: "c"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_delete_of_which_compaction_left_the_tombstone(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -169,6 +165,7 @@ def test_a_topic_that_appears_later_joins_a_running_pipeline(
     assert names(pipeline, spark, "shop.two") == {7: "later"}
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_quiet_topic_waits_for_no_backlog_of_another(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -190,6 +187,7 @@ def test_a_quiet_topic_waits_for_no_backlog_of_another(
     assert (len(names(pipeline, spark, hot)), len(names(pipeline, spark, quiet))) == (400, 20)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -206,6 +204,7 @@ def test_a_pipeline_whose_checkpoint_went_reads_everything_again(
     assert (len(names(pipeline, spark, one)), len(names(pipeline, spark, two))) == (5, 30)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_two_tables_of_one_batch_read_their_own_topics(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -218,6 +217,7 @@ def test_two_tables_of_one_batch_read_their_own_topics(
     assert [(t.table, t.rows_in) for t in batches[0].tables] == [(f"{prefix}.one", 1), (f"{prefix}.two", 1)]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_table_that_fails_is_given_what_it_missed(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -256,6 +256,7 @@ def test_where_a_stream_starts(
     assert list(names(pipeline, spark, topic)) == [*seen, 9]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
 def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, option: str) -> None:
@@ -268,6 +269,7 @@ def test_a_stream_starts_at_a_time(kafka: Kafka, prefix: str, tmp_path: Path, sp
     assert list(names(pipeline, spark, topic)) == [2000, 3000]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_assigned_partitions(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
@@ -369,6 +371,7 @@ HISTORIES = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_tables_of_one_topic_have_keys_of_their_own(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -395,6 +398,7 @@ def test_tables_of_one_topic_have_keys_of_their_own(
     assert pipelines.rows(pipeline, spark, "shop.items", key="number") == [{"order_id": 1, "number": 1, "text": "X"}]
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_topics_that_hold_no_rows_become_no_tables(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
@@ -425,6 +429,7 @@ def test_topics_that_hold_no_rows_become_no_tables(
     assert batches[0].left_out == dict.fromkeys(batches[0].notices, 1)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_history_of_schemas_is_json_among_topics_of_avro(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
@@ -447,6 +452,7 @@ def test_a_history_of_schemas_is_json_among_topics_of_avro(
     assert found[f"topic {server}.schema-history"] == "changes of schemas: no table"
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_schema_that_no_registry_has(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, fake_registry: PlayedRegistry
@@ -471,7 +477,7 @@ def test_a_schema_that_no_registry_has(
     pipeline.run(spark)
     assert names(pipeline, spark, topic) == {1: "a", 3: "a", 4: "a"}
     fake_registry.answers["/schemas/ids/9"] = {"schema": json.dumps(ROW)}
-    assert [done.again for done in replay(pipeline.plan, spark)] == [0, 0]
+    assert [done.failed_again for done in replay(pipeline.plan, spark)] == [0, 0]
     assert names(pipeline, spark, topic) == {1: "a", 2: "b", 3: "a", 4: "a"}
 
 
@@ -485,6 +491,7 @@ def json_of(kind: str, value: Any, number: int) -> bytes:
     return _bytes({"schema": {"type": "struct", "fields": fields}, "payload": {"id": number, "name": value}})
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 @pytest.mark.parametrize("wire", ["avro", "json"])
 def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
@@ -517,6 +524,7 @@ def test_a_type_that_changes_stops_its_table_or_makes_dead_letters(
     ] * 2
 
 
+@pytest.mark.nightly
 def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "a", lsn=number) for number in range(5)])
@@ -528,6 +536,7 @@ def test_records_that_wait_are_counted(kafka: Kafka, prefix: str, tmp_path: Path
 # Before a run
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
@@ -535,7 +544,7 @@ def test_a_column_that_no_topic_has_yet(kafka: Kafka, prefix: str, tmp_path: Pat
     source = {"subscribePattern": f"{prefix}[.].*"}
     pipeline = job(kafka, tmp_path, source, transforms=[{"unwrap": {}}, mask])
     for _ in range(2):
-        with pytest.raises(ConfigError, match="there is no column 'email' in any table"):
+        with pytest.raises(ConfigError, match="no table has the column 'email'"):
             pipeline.run(spark)
     row = {"id": 1, "email": "a@example.com"}
     envelope = {"before": None, "after": row, "source": {"connector": "postgresql", "ts_ms": 1, "lsn": 2}, "op": "c"}
@@ -585,6 +594,7 @@ def test_what_a_pipeline_would_not_find(kafka: Kafka, prefix: str, tmp_path: Pat
 # What goes wrong
 
 
+@pytest.mark.nightly
 def test_a_topic_that_was_made_anew(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, *[change("c", number, "old", lsn=number) for number in range(5)])
@@ -617,6 +627,7 @@ def test_a_broker_that_is_not_there(tmp_path: Path, spark: SparkSession) -> None
     assert "Exception" not in str(caught.value)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_a_broker_that_is_not_there_is_said_soon(tmp_path: Path, spark: SparkSession) -> None:
     source = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
@@ -648,7 +659,7 @@ def sasl(kafka: Kafka, password: str, mechanism: str = "SCRAM-SHA-512") -> dict[
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize("mechanism", _LOGINS)
+@pytest.mark.parametrize("mechanism", nightly_after(1, _LOGINS))
 def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(topic, change("c", 1, "a", lsn=1))
@@ -658,7 +669,7 @@ def test_sasl_over_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSe
 
 
 @pytest.mark.one_spark
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+@pytest.mark.parametrize("mechanism", nightly_after(1, ["SCRAM-SHA-512", "PLAIN"]))
 def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, mechanism: str) -> None:
     kafka.produce(f"{prefix}.orders", change("c", 1, "a", lsn=1))
     source = {"subscribe": f"{prefix}.orders", **sasl(kafka, "not-the-password", mechanism)}
@@ -668,6 +679,7 @@ def test_a_wrong_password(kafka: Kafka, prefix: str, tmp_path: Path, spark: Spar
     assert "not-the-password" not in str(caught.value)
 
 
+@pytest.mark.nightly
 @pytest.mark.one_spark
 def test_plaintext_to_a_port_of_tls(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     source = {

@@ -16,7 +16,7 @@ from headrace_stack.servers.kafka import Kafka
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 TOPIC = "shop.public.orders"
 #: An outage is noticed within seconds.

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from tests.support import pipelines
 from tests.support.waiting import until
 
 from headrace import ConfigError, Pipeline
-from headrace.engine.batch import credential_rotation
+from headrace.engine.run import credential_rotation
 from headrace_stack.servers.kafka import Kafka
 
 if TYPE_CHECKING:
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    with Kafka(sasl=True) as server:
-        yield server
 
 
 class Login:
@@ -131,6 +124,7 @@ def test_the_program_goes_on_with_the_new_password_and_says_none(login: Login, s
     assert not [path for path in told for password in login.passwords if password.encode() in path.read_bytes()]
 
 
+@pytest.mark.nightly
 def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     login: Login, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +136,7 @@ def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     with pytest.raises(ConfigError, match="the broker refused the login") as caught:
         query.await_termination(120)
     assert caught.value.exit_code == 2
-    assert f"{login.reference} gave what was refused when it was asked again" in str(caught.value.fix)
+    assert f"{login.reference} resolved to the same rejected credentials again" in str(caught.value.fix)
     assert not [password for password in login.passwords if password in str(caught.value)]
     assert login.ids(spark) == [1]
     # What the file says by then counts for the next run, also of a pipeline that was built before.
@@ -151,6 +145,7 @@ def test_a_password_that_stays_wrong_ends_the_run_and_its_reference_is_named(
     assert login.ids(spark) == [1, 2]
 
 
+@pytest.mark.nightly
 def test_a_pipeline_is_run_again_hours_after_it_was_built(login: Login, spark: SparkSession) -> None:
     pipeline = Pipeline.from_dict(login.config())
     pipeline.run(spark)
@@ -160,6 +155,7 @@ def test_a_pipeline_is_run_again_hours_after_it_was_built(login: Login, spark: S
     assert login.ids(spark) == [1, 2]
 
 
+@pytest.mark.nightly
 def test_without_a_reference_nobody_is_asked(login: Login, spark: SparkSession) -> None:
     pipeline = Pipeline.from_dict(login.config(password=login.passwords[0]))
     query = pipeline.start(spark, "200 ms")

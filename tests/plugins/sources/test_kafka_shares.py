@@ -159,9 +159,9 @@ def test_one_topic_alone_costs_no_file_and_old_files_go() -> None:
     for _ in range(5):
         stream.plan()
         stream.shares.ranges(stream.batch)
-    assert stream.folder.folder("ahead").names() == []
+    assert stream.folder.folder("offset_overrides").names() == []
     for _ in range(KEPT_BATCHES + 50):
         stream.produce({"hot": [5], "quiet": [5]})
         stream.plan()
         stream.shares.ranges(stream.batch)
-    assert len(stream.folder.folder("ahead").names()) == KEPT_BATCHES
+    assert len(stream.folder.folder("offset_overrides").names()) == KEPT_BATCHES

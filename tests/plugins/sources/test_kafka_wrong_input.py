@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import pytest
 import yaml
 from tests.plugins.sources.test_kafka import change, job, names, prefix
 from tests.support import pipelines
+from tests.support.tiers import nightly_after
 
 from headrace import ConfigError, DataError, Pipeline
 from headrace.dead_letters.table_store import DeadLetterTable
@@ -31,12 +31,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.dist, pytest.mark.one_spark]
 
 __all__ = ["prefix"]
 MB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    with Kafka(config={"message.max.bytes": str(60 * MB), "replica.fetch.max.bytes": str(60 * MB)}) as server:
-        yield server
 
 
 def reasons(pipeline: Pipeline, spark: SparkSession) -> list[str]:
@@ -105,7 +99,7 @@ def changelog(kafka: Kafka, topic: str, folder: Path, kept: dict[str, str], pric
     return job(kafka, folder, {"subscribe": topic}, tables=[rule], sinks=[sink], **kept)
 
 
-@pytest.mark.parametrize("kept", [{}, IN_TABLE])
+@pytest.mark.parametrize("kept", nightly_after(1, [{}, IN_TABLE]))
 def test_dead_letters_are_replayed_in_their_order_and_once(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, kept: dict[str, str]
 ) -> None:
@@ -136,7 +130,8 @@ def test_dead_letters_are_replayed_in_their_order_and_once(
     assert [bytes(row["value"]) for row in wide.read("dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
-@pytest.mark.parametrize("kept", [{}, IN_TABLE])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kept", nightly_after(1, [{}, IN_TABLE]))
 def test_a_replay_that_was_cut_short_goes_on(
     kafka: Kafka,
     prefix: str,
@@ -157,12 +152,13 @@ def test_a_replay_that_was_cut_short_goes_on(
         with pytest.raises(BaseException, match="killed"):
             list(replay(wide.plan, spark))
     assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
-    assert [done.letters for done in replay(wide.plan, spark)] == [1]
+    assert [done.replayed for done in replay(wide.plan, spark)] == [1]
     assert sorted(row["id"] for row in wide.read(topic, spark=spark).collect()) == [1, 2]
     with pytest.raises(ConfigError, match="there are no dead letters"):
         wide.read("dead_letters", spark=spark)
 
 
+@pytest.mark.nightly
 def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +176,7 @@ def test_a_replay_that_was_cut_short_before_the_letters_left_their_table(
     assert [bytes(row["value"]) for row in wide.read("ops.dead_letters", spark=spark).collect()] == [b"{cut"]
 
 
+@pytest.mark.nightly
 def test_bodies_of_other_formats(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     good = change("c", 1, "a", lsn=1)
@@ -199,6 +196,7 @@ def event(source: dict[str, Any], number: int) -> Record:
     return Record(json.dumps(value).encode(), key=json.dumps({"id": number}).encode())
 
 
+@pytest.mark.nightly
 def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     kafka.produce(
@@ -212,6 +210,7 @@ def test_two_databases_in_one_topic(kafka: Kafka, prefix: str, tmp_path: Path, s
     assert not (tmp_path / "lake/iceberg" / prefix.replace(".", "/")).exists()
 
 
+@pytest.mark.nightly
 def test_an_unknown_connector_is_applied_in_the_topics_order(
     kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -224,6 +223,7 @@ def test_an_unknown_connector_is_applied_in_the_topics_order(
     assert names(pipeline, spark, topic) == {1: "b"}
 
 
+@pytest.mark.nightly
 def test_a_message_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     """In a process of its own, with the memory that a user has: this one is full of what other tests left."""
     topic = f"{prefix}.orders"
@@ -247,6 +247,7 @@ def test_a_message_of_fifty_megabytes(kafka: Kafka, prefix: str, tmp_path: Path,
     assert (letter["reason"], letter["offset"], len(letter["value"])) == ("too-large", 1, KEPT_BYTES)
 
 
+@pytest.mark.nightly
 def test_a_database_whose_clock_is_ahead(kafka: Kafka, prefix: str, tmp_path: Path, spark: SparkSession) -> None:
     topic = f"{prefix}.orders"
     ahead = {"connector": "postgresql", "ts_ms": 4_102_444_800_000, "lsn": 5}

@@ -132,12 +132,14 @@ def test_records_are_read_with_a_clients_certificate(session: SparkSession, url:
     assert list(whole.connect(session)) == [(f"registry {url}", "answers, 1 subjects")]
 
 
+@pytest.mark.nightly
 def test_a_certificate_and_its_key_in_one_file(session: SparkSession, url: str, pem: Path) -> None:
     both = pem / "both.pem"
     both.write_text((pem / "client.pem").read_text() + (pem / "client.key").read_text())
     assert records(session, avro(url, pem, "registry_client.pem", "both.pem")) == [(1, "a")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("files", "says", "fix"),
     [
@@ -191,6 +193,7 @@ def test_what_does_not_fit(
     assert fix in str(caught.value)
 
 
+@pytest.mark.nightly
 def test_a_registry_that_hangs_up(session: SparkSession, pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that does not want this client, and does not say so."""
     monkeypatch.setattr(registry_client, "PAUSES", ())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support import pipelines
 from tests.support.bronze import Bronze, write_lines
+from tests.support.tiers import nightly_after
 
 from headrace import Pipeline
 from headrace_sources.dialects.unavailable_values import PLACEHOLDER, placeholder_tests
@@ -67,7 +68,7 @@ def test_numbers_and_times_have_none(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("placeholder", [PLACEHOLDER, "<left out>"])
-@pytest.mark.parametrize("sink", [*pipelines.TABLE_SINKS, "files"])
+@pytest.mark.parametrize("sink", nightly_after(1, [*pipelines.TABLE_SINKS, "files"]))
 def test_it_never_comes_into_a_table(tmp_path: Path, spark: SparkSession, sink: str, placeholder: str) -> None:
     bronze = Bronze(tmp_path / "bronze")
     artists = bronze.topic(pipelines.TOPIC, key="artist_id", columns=pipelines.COLUMNS, full=False)

@@ -102,7 +102,7 @@ class TestUnknownColumns:
         with pytest.raises(ConfigError) as raised:
             seen.check_names()
         assert str(raised.value) == (
-            "transform rename: there is no column 'nationalty' in any table\n  fix: did you mean 'nationality'?"
+            "transform rename: no table has the column 'nationalty'\n  fix: did you mean 'nationality'?"
         )
 
     def test_a_name_of_one_table_is_enough(self, spark: SparkSession) -> None:

@@ -69,8 +69,8 @@ def _write_lock(package: str) -> None:
 
 
 def _list_installed_plugins() -> list[type[Plugin]]:
-    from headrace.sdk.plugin_checks import BASES
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
+    from headrace.registry.validation import BASES
 
     return [plugin for kind in BASES for _, plugin in registry().all(kind)]
 

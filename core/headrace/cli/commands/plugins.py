@@ -13,7 +13,8 @@ from headrace.cli.formatting import UNKNOWN, escape_controls, format_json
 from headrace.errors import PluginError
 
 if TYPE_CHECKING:
-    from headrace.sdk.plugins import PluginRegistry, Registration
+    from headrace.registry.plugin_registry import PluginRegistry
+    from headrace.registry.registration import Registration
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def plugins(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
     With NAME: the plugins of that name, with their options.
     """
     from headrace.config.references import PROVIDERS
-    from headrace.sdk.plugins import DISABLE, as_plugin_error, registry
+    from headrace.registry.plugin_errors import as_plugin_error
+    from headrace.registry.plugin_registry import DISABLE, registry
 
     known = registry()
     program = ctx.find_root().command
@@ -81,7 +83,8 @@ def _refuse(name: str, known: PluginRegistry) -> NoReturn:
 
 def _list_plugins(known: PluginRegistry, reserved: Mapping[str, Collection[str]]) -> Iterator[_ListedPlugin]:
     """``reserved``: kind → the names that headrace has without registering them."""
-    from headrace.sdk.plugins import DISABLE, describe_error
+    from headrace.registry.plugin_errors import describe_error
+    from headrace.registry.plugin_registry import DISABLE
 
     for item in known.registrations():
         version, reason, capabilities = None, None, list[str]()
@@ -102,8 +105,8 @@ def _try_out(known: PluginRegistry, item: Registration, reserved: Collection[str
     """API version and capabilities of a plugin that can be imported, built and described; PluginError for one that cannot."""
     from headrace.config.capabilities import list_capabilities
     from headrace.config.json_schema import plugin_schema
-    from headrace.sdk.plugin_checks import BASES
-    from headrace.sdk.plugins import as_plugin_error, try_construction
+    from headrace.registry.plugin_errors import as_plugin_error
+    from headrace.registry.validation import BASES, try_construction
 
     if item.name in reserved:
         raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")

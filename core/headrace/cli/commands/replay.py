@@ -17,18 +17,17 @@ def replay(file: str, *, reason: str | None, table: str | None) -> None:
     They come into their tables in the order of their positions, and never twice. Stop the pipeline first.
     """
     from headrace.cli.startup import open_session
-    from headrace.engine.commands.replay import replay as replay_dead_letters
 
     nothing = True
     with open_session(file, "replaying") as (pipeline, spark):
-        for done in replay_dead_letters(pipeline.plan, spark, reason=reason, table=table):
+        for done in pipeline.replay(reason=reason, table=table, spark=spark):
             nothing = False
-            again = f", {format_count(done.again)} still dead" if done.again else ""
+            again = f", {format_count(done.failed_again)} still dead" if done.failed_again else ""
             table_name = escape_controls(done.table)
-            if done.letters:
-                click.echo(f"{table_name}: {count_noun(done.letters, 'dead letter')} replayed{again}")
-            if done.gone:
-                stay = f"{count_noun(done.gone, 'dead letter')} left as they are"
+            if done.replayed:
+                click.echo(f"{table_name}: {count_noun(done.replayed, 'dead letter')} replayed{again}")
+            if done.missing:
+                stay = f"{count_noun(done.missing, 'dead letter')} left as they are"
                 click.echo(
                     f"{table_name}: {stay}: the files that they came from are gone, or have fewer records", err=True
                 )

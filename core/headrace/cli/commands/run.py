@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from headrace.cli.run_log import TextLines
     from headrace.cli.run_totals import Totals
     from headrace.cli.signals import Stop
-    from headrace.engine.batch.maintainer import Maintained
-    from headrace.engine.run.query import Query
-    from headrace.pipeline import Pipeline
+    from headrace.pipeline import Maintained, Pipeline, Query
     from headrace.progress.model import BatchProgress
 
 #: Seconds between two looks at the query and at signals.
@@ -124,7 +122,7 @@ def _watch(query: Query, view: Screen | TextLines, stop: Stop) -> None:
     """Returns when the run has ended; raises why it failed."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    from headrace.engine.plan.error_translation import SparkDiedError, spark_died
+    from headrace.pipeline import SparkDiedError, spark_died
 
     stopper: threading.Thread | None = None
     away: str | None = None

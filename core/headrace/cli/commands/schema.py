@@ -14,6 +14,6 @@ def schema() -> None:
     With the options of all installed plugins, for editors that complete and check YAML by it.
     """
     from headrace.config.json_schema import pipeline_schema
-    from headrace.sdk.plugins import registry
+    from headrace.registry.plugin_registry import registry
 
     click.echo(json.dumps(pipeline_schema(registry()), indent=2, ensure_ascii=False))

@@ -45,33 +45,40 @@ def show(
 
     TABLE is a target table, or dead_letters: the records that could not be applied. Without it: which tables there are.
     """
+    if table is None or versions:
+        _show_history(file, table, sink)
+        return
     from headrace.cli.startup import open_session
-    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
+    from headrace.pipeline import DEAD_LETTERS
 
-    batches: list[BatchProgress] = []
-    frame: DataFrame | None = None
     rows: list[list[Any]] = []
     with open_session(file, "reading") as (pipeline, spark):
-        if table is None or versions:
-            batches = _read_progress(pipeline, spark)
-        else:
-            frame = _read_table(pipeline, spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
-            rows = collect_rows(pipeline, frame, limit + 1) if frame else []
-    if table is None:
-        _print_tables(batches, file)
-    elif versions:
-        _print_versions(batches, table, sink)
-    elif frame is None:
+        frame = _read_table(pipeline, spark, table, as_of=as_of, sink=sink, own_columns=own_columns)
+        if frame is not None:
+            rows = collect_rows(pipeline, frame, limit + 1)
+    if frame is None:
         click.echo("there are no dead letters", err=True)
     else:
         print_frame(frame, rows, limit, form or ("record" if table == DEAD_LETTERS else "table"))
+
+
+def _show_history(file: str, table: str | None, sink: str | None) -> None:
+    """Print the tables of the last batches, or the versions of one table."""
+    from headrace.cli.startup import open_checkpoint
+
+    with open_checkpoint(file) as (pipeline, spark):
+        batches = pipeline.history(spark)
+    if table is None:
+        _print_tables(batches, file)
+    else:
+        _print_versions(batches, table, sink)
 
 
 def _read_table(
     pipeline: Pipeline, spark: SparkSession, table: str, *, as_of: str | None, sink: str | None, own_columns: bool
 ) -> DataFrame | None:
     """The table; None for dead letters when there are none."""
-    from headrace.dead_letters.file_store import TABLE as DEAD_LETTERS
+    from headrace.pipeline import DEAD_LETTERS
     from headrace.suggestions import did_you_mean
 
     if table == DEAD_LETTERS:
@@ -79,17 +86,10 @@ def _read_table(
     try:
         return pipeline.read(table, as_of=as_of, sink=sink, own_columns=own_columns, spark=spark)
     except ConfigError as error:
-        known = [t.table for batch in _read_progress(pipeline, spark) for t in batch.tables]
+        known = [t.table for batch in pipeline.history(spark) for t in batch.tables]
         if known and table not in known:
             error.fix = did_you_mean(table, known)
         raise
-
-
-def _read_progress(pipeline: Pipeline, spark: SparkSession) -> list[BatchProgress]:
-    from headrace.checkpoint.progress_log import ProgressLog
-    from headrace.spark.storage import Folder
-
-    return ProgressLog(Folder(spark, pipeline.checkpoint).folder("progress")).all()
 
 
 def _print_tables(batches: list[BatchProgress], file: str) -> None:

@@ -12,9 +12,6 @@ import click
 from headrace.cli.formatting import UNKNOWN, count_noun, format_count, format_duration, format_json, format_lag
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from headrace.pipeline import Pipeline
     from headrace.progress.rates import TableStatus
     from headrace.progress.summary import Summary
 
@@ -27,33 +24,17 @@ def status(file: str, *, form: str) -> None:
 
     From what the last 100 batches left in the checkpoint. It may be asked while the pipeline runs.
     """
-    from headrace.cli.startup import open_session
+    from headrace.cli.startup import open_checkpoint
 
-    with open_session(file, "reading") as (pipeline, spark):
-        tables, summary = _read(pipeline, spark)
+    with open_checkpoint(file) as (pipeline, spark):
+        found = pipeline.status(spark)
     if form == "json":
-        for table in tables:
+        for table in found.tables:
             click.echo(format_json(asdict(table)))
-    elif tables:
-        _print(tables, summary, file)
+    elif found.tables:
+        _print(found.tables, found.summary, file)
     else:
         click.echo(f"no table was written yet: headrace run {file}", err=True)
-
-
-def _read(pipeline: Pipeline, spark: SparkSession) -> tuple[list[TableStatus], Summary]:
-    from headrace.checkpoint.progress_log import ProgressLog
-    from headrace.engine.batch.catch_up import read_failures
-    from headrace.progress.rates import measure_tables
-    from headrace.progress.summary import Summary
-    from headrace.spark.storage import Folder
-
-    checkpoint = Folder(spark, pipeline.checkpoint)
-    batches = ProgressLog(checkpoint.folder("progress")).all()
-    # What waits for a table outlives the batches whose progress is kept.
-    backlogs = read_failures(checkpoint.folder("behind"))
-    failures = {(table, sink.name): failure for table, failure in backlogs.items() for sink in pipeline.sinks}
-    tables = sorted(measure_tables(batches, failures), key=lambda status: (status.table, status.sink))
-    return tables, Summary.of(pipeline.name, batches)
 
 
 def _print(tables: Sequence[TableStatus], summary: Summary, file: str) -> None:

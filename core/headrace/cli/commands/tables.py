@@ -12,7 +12,7 @@ import click
 from headrace.cli.formatting import UNKNOWN, format_count, format_json
 
 if TYPE_CHECKING:
-    from headrace.engine.batch.maintainer import MeasuredTable
+    from headrace.pipeline import MeasuredTable
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Tables whose order is no longer what it was: positions from before and from now on cannot be compared."""
+"""Detection of tables whose order changes: their earlier and later positions cannot be compared."""
 
 from __future__ import annotations
 
@@ -17,52 +17,56 @@ if TYPE_CHECKING:
 
 
 class OrderWatch:
-    """Notices that a table's order changes, and gives the table an epoch of its own from that batch on."""
+    """Detector of order changes. It gives a table a new epoch from that batch on."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        self._plan, self._epochs, self._orders = plan, checkpoint.epochs, checkpoint.orders
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._epochs, self._orders = checkpoint.epochs, checkpoint.orders
 
-    def check(self, context: SourceContext, targets: Sequence[Target], batch: int) -> dict[str, str]:
-        """Table → what is to be said of it. Comes before anything of the batch is applied; the same batch may come again."""
-        made_of = {events.topic: self._order_of(events) for target in targets for events, _ in target.sources}
-        origins = self._read_origins(context, [topic for topic, order in made_of.items() if order == PLACE_ORDER])
-        orders = {topic: Order(order, origins.get(topic, "")) for topic, order in made_of.items() if order}
+    def check(self, plan: Plan, context: SourceContext, targets: Sequence[Target], batch: int) -> dict[str, str]:
+        """Return table → note about its new order.
+
+        Called before anything of the batch is written; a batch may be repeated.
+        """
+        order_by_topic = {events.topic: _order_of(plan, events) for target in targets for events, _ in target.sources}
+        origins = self._read_origins(
+            plan, context, [topic for topic, order in order_by_topic.items() if order == PLACE_ORDER]
+        )
+        orders = {topic: Order(order, origins.get(topic, "")) for topic, order in order_by_topic.items() if order}
         for target in targets:
             changes = [text for topic in target.topics if (text := self._describe_change(topic, orders.get(topic)))]
             if changes:
                 self._epochs.add(batch, "; ".join(changes), target.name)
         self._orders.put(orders)
         return {
-            epoch.table: f"{epoch.reason}. From this batch on (epoch {epoch.number}) every change is newer than all before"
+            epoch.table: f"{epoch.reason}. From this batch on (epoch {epoch.number}) every change is newer than all earlier ones"
             for epoch in self._epochs.all
             if epoch.table and epoch.from_batch == batch
         }
 
-    def _order_of(self, events: Events) -> str:
-        """An empty text for a topic that cannot be read: its table says so itself."""
-        try:
-            return self._plan.dialect_of(events).order(events)
-        except Exception:  # noqa: BLE001
-            return ""
-
-    def _read_origins(self, context: SourceContext, topics: Collection[str]) -> dict[str, str]:
-        """Not worth a failure: a source that is away says so when it is read."""
+    def _read_origins(self, plan: Plan, context: SourceContext, topics: Collection[str]) -> dict[str, str]:
+        """Return where offsets start. An error is ignored: the next read of the source reports it."""
         if not topics:
             return {}
         try:
-            return dict(self._plan.source.offset_epoch(context, sorted(topics)))
+            return dict(plan.source.offset_epoch(context, sorted(topics)))
         except Exception:  # noqa: BLE001
             return {topic: known.origin for topic in topics if (known := self._orders.get(topic))}
 
     def _describe_change(self, topic: str, order: Order | None) -> str | None:
-        """What is other than it was; None for a topic that is as it was, or new."""
+        """Describe how a topic's order has changed; None for an unchanged or new topic."""
         known = self._orders.get(topic)
         if known is None or order is None or known == order:
             return None
-        if known.made_of != order.made_of:
-            return f"topic {topic} was ordered by {known.made_of} and is now ordered by {order.made_of}"
+        if known.ordered_by != order.ordered_by:
+            return f"topic {topic} was ordered by {known.ordered_by} and is now ordered by {order.ordered_by}"
         if known.origin and order.origin:
-            return (
-                f"topic {topic} is ordered by {PLACE_ORDER}, and places begin anew: {known.origin}; now {order.origin}"
-            )
+            return f"topic {topic} is ordered by {PLACE_ORDER}, and offsets restart: {known.origin}; now {order.origin}"
         return None
+
+
+def _order_of(plan: Plan, events: Events) -> str:
+    """Return what orders a topic; an empty string if it cannot be read, which its table reports."""
+    try:
+        return plan.dialect_of(events).order(events)
+    except Exception:  # noqa: BLE001
+        return ""

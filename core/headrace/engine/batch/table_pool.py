@@ -1,4 +1,4 @@
-"""Tables side by side, and what came of each."""
+"""Parallel processing of tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headrace.errors import HeadraceError, RetriableError
 from headrace.progress.model import TableProgress
 from headrace.sdk.format import UnknownSchemaError
 
-#: Tables of one batch that are applied at the same time.
+#: Tables of one batch that are processed at the same time.
 PARALLEL_TABLES = 8
 
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """What came of a table's part of a batch. ``seconds``: what it took; ``error``: why it failed."""
+    """Result of processing one table. ``seconds``: its duration; ``error``: why it failed."""
 
     progress: tuple[TableProgress, ...] = ()
     error: HeadraceError | None = None
@@ -31,39 +31,39 @@ class TableOutcome:
 
 
 class TablePool:
-    """Applies tables side by side, and no longer waits for one that takes too long."""
+    """Pool that processes tables in parallel, and stops waiting for a table that takes too long."""
 
     def __init__(self, cancel: Callable[[str], None], timeout: float) -> None:
-        """``cancel``: ends a table's Spark jobs; ``timeout``: seconds that a table may take."""
+        """``cancel``: cancels a table's Spark jobs; ``timeout``: seconds that a table may take."""
         self._cancel, self._timeout = cancel, timeout
         self._lock = threading.Lock()
-        #: When a table's part began, and those that were not waited for.
-        self._began: dict[str, float] = {}
-        self._hung: dict[str, Future[TableOutcome]] = {}
+        #: Start time of each table, and tables that are no longer waited for.
+        self._start_times: dict[str, float] = {}
+        self._timed_out: dict[str, Future[TableOutcome]] = {}
 
-    def apply(
-        self, targets: Sequence[Target], apply_table: Callable[[Target], TableOutcome]
+    def process(
+        self, targets: Sequence[Target], process_table: Callable[[Target], TableOutcome]
     ) -> dict[str, TableOutcome]:
-        """What came of each table. ``apply_table`` raises nothing."""
-        with self._lock:  # one that has to wait for a thread has not begun
+        """Process each table and return the outcomes. ``process_table`` raises nothing."""
+        with self._lock:  # A table that waits for a thread has not started.
             for target in targets:
-                self._began.pop(target.name, None)
+                self._start_times.pop(target.name, None)
         pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="headrace-table")
-        parts = {target.name: pool.submit(self._begin, target, apply_table) for target in targets}
+        parts = {target.name: pool.submit(self._start, target, process_table) for target in targets}
         pool.shutdown(wait=False)
         return {name: self._wait(name, part) for name, part in parts.items()}
 
     def check_free(self, table: str) -> None:
-        """RetriableError while a table's part that was not waited for has not ended."""
+        """Raise RetriableError while a write of the table that timed out has not ended."""
         with self._lock:
-            part = self._hung.get(table)
+            part = self._timed_out.get(table)
         if part is not None and not part.done():
             raise RetriableError("its last write has not ended yet", where=f"table {table}")
 
-    def _begin(self, target: Target, apply_table: Callable[[Target], TableOutcome]) -> TableOutcome:
+    def _start(self, target: Target, process_table: Callable[[Target], TableOutcome]) -> TableOutcome:
         with self._lock:
-            self._began[target.name] = time.monotonic()
-        return apply_table(target)
+            self._start_times[target.name] = time.monotonic()
+        return process_table(target)
 
     def _wait(self, table: str, part: Future[TableOutcome]) -> TableOutcome:
         while True:
@@ -71,14 +71,14 @@ class TablePool:
                 return part.result(timeout=1.0)
             except TimeoutError:
                 with self._lock:
-                    began = self._began.get(table)
-                    if began is None or time.monotonic() - began < self._timeout:
+                    start = self._start_times.get(table)
+                    if start is None or time.monotonic() - start < self._timeout:
                         continue
-                    self._hung[table] = part
+                    self._timed_out[table] = part
             self._cancel(table)
             error = RetriableError(
                 f"was not written within {self._timeout:g} seconds",
                 where=f"table {table}",
-                fix="look what its sink waits for; a longer `table.timeout` gives it more time",
+                fix="check what its sink waits for, or raise `table.timeout`",
             )
             return TableOutcome(error=error, seconds=self._timeout)

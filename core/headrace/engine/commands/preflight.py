@@ -1,4 +1,4 @@
-"""What a pipeline finds before it runs: its plugins, the topics and columns, and whether everything answers."""
+"""Checks before a run: plugins, topics and columns, and connections."""
 
 from __future__ import annotations
 
@@ -26,67 +26,67 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckItem:
-    """One thing that ``check`` looked at and what it found; ``error`` where that stands in the way of a run."""
+    """One check and its result; ``error`` if it prevents a run."""
 
     what: str
     found: str
     error: HeadraceError | None = None
 
     def redact(self, clean: Callable[[str], str]) -> CheckItem:
-        """The same as ``clean`` leaves its texts."""
+        """Return the item with ``clean`` applied to its texts."""
         return CheckItem(clean(self.what), clean(self.found), self.error and self.error.redact(clean))
 
 
 def list_plugins(plan: Plan) -> CheckItem:
-    """The plugins that the pipeline names."""
+    """Return the plugins of the pipeline."""
     names = dict.fromkeys(p.name for p in plan.plugins if not isinstance(p, Dialect))
     return CheckItem("plugins", ", ".join(names))
 
 
 def try_connections(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
-    """What every plugin finds at the other end, and then what a few records of each topic would become."""
+    """Connect every plugin, then plan the tables of a few records of each topic."""
     broken = False
     try:
         yield CheckItem("checkpoint", Folder(session, plan.checkpoint).probe())
-    except Exception as raised:  # noqa: BLE001 - the others are tried as well
-        yield _failure(raised, plan, "checkpoint")
+    except Exception as raised:  # noqa: BLE001 - the other plugins are checked as well
+        yield _make_failed_item(raised, plan, "checkpoint")
     for plugin in plan.plugins:
         try:
             for what, found in plugin.connect(session):
                 yield CheckItem(what, found)
         except Exception as raised:  # noqa: BLE001
             broken = True
-            yield _failure(raised, plan, plugin.name)
+            yield _make_failed_item(raised, plan, plugin.name)
     if broken or not plan.source.yields_records:
         return
     yield from _try_samples(plan, session)
 
 
 def _try_samples(plan: Plan, session: SparkSession) -> Iterator[CheckItem]:
-    """What a few records of each topic would become."""
-    context = _context(plan, session)
+    """Plan the tables of a few records of each topic."""
+    context = _make_context(plan, session)
     reader, samples = ChangeReader(plan), dict[str, Records]()
     try:
         samples.update(plan.source.sample_records(context))
     except Exception as raised:  # noqa: BLE001
-        yield _failure(raised, plan, f"source {plan.source.name}")
+        yield _make_failed_item(raised, plan, f"source {plan.source.name}")
     for topic, records in samples.items():
         try:
             events = reader.decode(context, {topic: records})
-            for one in events:
-                yield from _topic(plan, session, one, SeenColumns())
+            for topic_events in events:
+                yield from _check_topic(plan, session, topic_events, SeenColumns())
             if not events:
                 kind = plan.value_format.name if plan.value_format else ""
-                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or are not {kind}")
+                yield CheckItem(f"topic {topic}", f"its newest records are deletes, or not valid {kind}")
         except Exception as raised:  # noqa: BLE001
-            yield _failure(raised, plan, f"topic {topic}")
+            yield _make_failed_item(raised, plan, f"topic {topic}")
 
 
 def find_names(plan: Plan, session: SparkSession) -> bool:
-    """Whether the columns that transforms name were looked for and found; ConfigError when one is in no topic there is.
+    """Return whether the columns that transforms name could be checked; ConfigError if no topic has one of them.
 
-    Looked for at every start, in what the topics hold now: the first batch may lack a topic that comes a moment later, and
-    it stays as it is when it is applied again.
+    They are checked at every start, in what the topics hold now: the first batch may lack a topic that gets its first record a
+    moment later, and a repeated batch stays the same.
     """
     has_names = any(transform.reads() for transform in plan.transforms)
     if not has_names or plan_columns(plan, session):
@@ -96,12 +96,12 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
     seen = SeenColumns()
     reader = ChangeReader(plan)
     try:
-        context = _context(plan, session)
+        context = _make_context(plan, session)
         for topic, records in plan.source.sample_records(context).items():
             for events in reader.decode(context, {topic: records}, apart=True):
-                if events.error is not None:  # its table says so itself, and might have had the columns
+                if events.error is not None:  # Its table reports it, and might have the columns.
                     return False
-                _topic(plan, session, events, seen)
+                _check_topic(plan, session, events, seen)
             if seen.has_all(plan.transforms):
                 break
     except Exception as error:
@@ -112,50 +112,48 @@ def find_names(plan: Plan, session: SparkSession) -> bool:
 
 
 def plan_columns(plan: Plan, session: SparkSession) -> list[CheckItem]:
-    """Reads schemas where the source can show them, and plans every topic's changes without reading data."""
+    """Plan every topic's changes from the schemas that the source can show, without reading data."""
     seen = SeenColumns()
     try:
-        context = _context(plan, session)
+        context = _make_context(plan, session)
         topics = ChangeReader(plan).split(context, plan.source.known_schemas(context))
-        items = [item for events in topics for item in _topic(plan, session, events, seen)]
+        items = [item for events in topics for item in _check_topic(plan, session, events, seen)]
     except Exception as error:
         raise translate(error, plan) from error
     seen.check_names()
     return items
 
 
-def _context(plan: Plan, session: SparkSession) -> SourceContext:
+def _make_context(plan: Plan, session: SparkSession) -> SourceContext:
     limit = plan.settings.max_message_bytes
     return SourceContext(session, plan.open_schema_log(session), max_message_bytes=limit)
 
 
-def _topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
-    """What becomes of a topic, and what is hidden of its table."""
+def _check_topic(plan: Plan, session: SparkSession, events: Events, seen: SeenColumns) -> list[CheckItem]:
+    """Return the table of a topic, and its masks."""
     name = f"topic {events.topic}"
     if what := plan.metadata_topic(events.topic, events.schema):
         return [CheckItem(name, f"{what}: no table")]
     route = plan.routes.of(events.topic, events.part)
     if route is None:
-        return [CheckItem(name, "no rule of `tables:` names it: left out")]
+        return [CheckItem(name, "no rule of `tables:` matches it: left out")]
     changes = ChangeReader(plan).read_changes(session, events, route, seen=seen)
     try:
         batch = TablePlan.decide(plan, route.table, changes, BatchMarks("check", 0))
         for sink in plan.sinks:
             sink.check_stored(session, batch.table)
-    except HeadraceError as error:  # its table fails, and the others go on
+    except HeadraceError as error:  # The table fails, and the others continue.
         return [CheckItem(name, error.what, error)]
     key = ", ".join(changes.key_columns) or "none: every change is a row, with its `__op`"
     items = [CheckItem(name, f"table {route.table}, key {key}, columns {', '.join(changes.row_columns)}")]
     for what, dialect in find_fallback_dialects(plan.fallback_dialects, events.schema).items():
         if plan.dialect_of(events) is not dialect:
-            found = (
-                f"{what} takes events like these too, and is not asked; with `dialects: {{{dialect.name}: {{}}}}` it is"
-            )
+            found = f"{what} also matches these events, but is not used; to use it, set `dialects: {{{dialect.name}: {{}}}}`"
             items.append(CheckItem(name, found))
     masks = seen.masks.get(events.topic)
     return [*items, CheckItem(f"masks of {name}", f"table {route.table}: {masks}")] if masks else items
 
 
-def _failure(raised: Exception, plan: Plan, what: str) -> CheckItem:
+def _make_failed_item(raised: Exception, plan: Plan, what: str) -> CheckItem:
     error = translate(raised, plan).at(what)
     return CheckItem(what, error.what, error)

@@ -1,4 +1,7 @@
-"""A table is made equal to a snapshot: what was not in it, and is older, goes, as before a truncate at the place where it began."""
+"""Resync: a table is made equal to a snapshot.
+
+Older rows that are not in it are removed, like before a truncate at its start.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headrace.checkpoint.backlog import read_failures
 from headrace.checkpoint.layout import Checkpoint
-from headrace.dead_letters import file_store
-from headrace.engine.batch.catch_up import read_failures
+from headrace.dead_letters.store import open_stores, read_all
 from headrace.engine.plan.error_translation import translate
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.write.sink_writer import SinkWriter
@@ -18,7 +21,7 @@ from headrace.sdk.sink import Sink, Table
 from headrace.spark.sessions import Sessions
 from headrace.suggestions import did_you_mean
 from headrace.upsert.snapshots import Snapshot
-from headrace.upsert.table_state import SNAPSHOTS, TableStates
+from headrace.upsert.table_state import TableStates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Resync:
-    """What a resync did to a sink's table.
+    """Result of a resync for a sink's table.
 
-    ``batch``: the first that had rows of the snapshot; ``seen``: when, UTC, ISO 8601; ``removed``: rows that are gone.
+    ``batch``: the first with rows of the snapshot; ``seen``: when, UTC, ISO 8601; ``removed``: number of removed rows.
     """
 
     table: str
@@ -41,18 +44,18 @@ class Resync:
 
 
 def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) -> list[Resync]:
-    """Removes the rows that are older than a table's newest snapshot, from every sink that upserts. No run may go on meanwhile.
+    """Remove the rows that are older than a table's newest snapshot from every upsert sink.
 
-    ``now``: even if the snapshot has not come to its end, or has dead letters. ConfigError when nobody can say what may go.
-    What was removed does not come back; the same again removes nothing.
+    The pipeline must not run meanwhile. ``now``: also if the snapshot has not ended, or has dead letters. ConfigError if it is
+    unknown which rows to remove. Late changes do not restore removed rows; repeating it removes nothing.
     """
     checkpoint = Checkpoint(spark, plan.checkpoint, plan.name)
-    state = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds).of(table)
+    state = TableStates(checkpoint, plan.settings.delete_retention_seconds).of(table)
     if not plan.removes_rows:
         raise ConfigError(
-            "keeps the rows that the database deletes, so that none may go",
+            "keeps rows that the database deletes, so no rows can be removed",
             where=f"table {table}",
-            fix="leave out `delete.tombstone.handling.mode` of `unwrap`",
+            fix="remove `delete.tombstone.handling.mode` from `unwrap`",
         )
     snapshot = state.snapshot.value
     if snapshot is None:
@@ -60,7 +63,7 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     _check_whole(checkpoint, table, snapshot)
     if not now:
         _check_applied(plan, spark, checkpoint, table, snapshot)
-    job = TablePlan(
+    table_plan = TablePlan(
         table=Table(table, snapshot.key),
         marks=BatchMarks(f"{checkpoint.id}/resync", checkpoint.next_batch),
         modes={},
@@ -69,20 +72,22 @@ def resync(plan: Plan, spark: SparkSession, table: str, *, now: bool = False) ->
     )
     state.truncate.advance(snapshot.position)
     try:
-        return _remove_older(job, state.truncate, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
+        return _remove_older(table_plan, state.truncate, SinkWriter(plan, Sessions(spark, plan.sql_conf)), snapshot)
     except Exception as error:
         raise translate(error, plan) from error
 
 
-def _remove_older(job: TablePlan, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot) -> list[Resync]:
+def _remove_older(
+    table_plan: TablePlan, marker: TruncateMarker, writer: SinkWriter, snapshot: Snapshot
+) -> list[Resync]:
     removed = []
-    for sink in job.truncated_sinks:
-        stored = writer.read_stored(sink, job.table)
-        removed.append(0 if stored is None else marker.deletes_for(stored, job.table.key).count())
-    writer.truncate(job, marker)
+    for sink in table_plan.truncated_sinks:
+        stored = writer.read_stored(sink, table_plan.table)
+        removed.append(0 if stored is None else marker.deletes_for(stored, table_plan.table.key).count())
+    writer.truncate(table_plan, marker)
     return [
-        Resync(job.table.name, sink.name, snapshot.batch, snapshot.seen, count)
-        for sink, count in zip(job.truncated_sinks, removed, strict=True)
+        Resync(table_plan.table.name, sink.name, snapshot.batch, snapshot.seen, count)
+        for sink, count in zip(table_plan.truncated_sinks, removed, strict=True)
     ]
 
 
@@ -91,47 +96,47 @@ def _upserts(sink: Sink) -> bool:
 
 
 def _no_snapshot(checkpoint: Checkpoint, table: str) -> ConfigError:
-    known = [unquote(name) for name in checkpoint.folder.folder(SNAPSHOTS).names()]
-    fix = "let the connector take a new snapshot of it, and the pipeline apply that"
+    known = [unquote(name) for name in checkpoint.snapshots.names()]
+    fix = "take a new snapshot of it with the connector, and let the pipeline apply that"
     return ConfigError(
-        "no row of a snapshot of it was applied",
+        "no row of a snapshot was applied",
         where=f"table {table}",
         fix=f"{fix}; {did_you_mean(table, known)}" if known else fix,
     )
 
 
 def _check_whole(checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
-    """ConfigError where a snapshot does not say what belongs in the table."""
+    """Raise ConfigError if a snapshot does not define the content of the table."""
     if len(snapshot.topics) > 1:
         raise ConfigError(
-            f"{len(snapshot.topics)} topics feed it, and a snapshot of one says nothing of the others: "
+            f"{len(snapshot.topics)} topics feed it, and a snapshot of one does not cover the others: "
             f"{', '.join(snapshot.topics)}",
             where=f"table {table}",
-            fix="give them a `target:` each",
+            fix="give each its own `target:`",
         )
-    if table in read_failures(checkpoint.folder.folder("behind")):
+    if table in read_failures(checkpoint.backlog):
         raise ConfigError(
-            "is set aside, and has not got all that was sent",
+            "is set aside and still has a backlog",
             where=f"table {table}",
             fix="let it catch up: `headrace run`",
         )
 
 
 def _check_applied(plan: Plan, spark: SparkSession, checkpoint: Checkpoint, table: str, snapshot: Snapshot) -> None:
-    """ConfigError where rows of the snapshot are not in the table yet."""
+    """Raise ConfigError if rows of the snapshot are not in the table yet."""
     if not snapshot.has_ended:
         raise ConfigError(
-            f"its snapshot, which began in batch {snapshot.batch}, has not come to its end",
+            f"its snapshot, which started in batch {snapshot.batch}, has not ended",
             where=f"table {table}",
-            fix="let the pipeline apply all of it; a table of one row may have no end: then add `--now`",
+            fix="let the pipeline apply all of it; the snapshot of a table with one row may have no end: then add `--now`",
         )
-    dead_letters = file_store.read(spark, checkpoint.dead_letters, plan.dead_letter_table)
+    dead_letters = read_all(open_stores(plan.dead_letter_table, checkpoint.dead_letters), spark)
     if dead_letters is None:
         return
     count = dead_letters.where((dead_letters["table"] == table) & (dead_letters["batch"] >= snapshot.batch)).count()
     if count:
         raise ConfigError(
-            f"{count} of its records since the snapshot began are dead letters, and their rows would go",
+            f"{count} of its records since the snapshot started are dead letters, and their rows would be removed",
             where=f"table {table}",
-            fix="`headrace replay` them after a repair; or add `--now`",
+            fix="`headrace replay` them after a fix, or add `--now`",
         )

@@ -1,4 +1,4 @@
-"""Which dialects read a pipeline's events: those that the file names, and those that come with what reads them."""
+"""Choice of the dialects that read a pipeline's events."""
 
 from __future__ import annotations
 
@@ -7,54 +7,56 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.errors import PluginError
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry
+from headrace.registry.registration import OWN, Registration
 from headrace.sdk.dialect import Dialect
 from headrace.sdk.plugin import Plugin
-from headrace.sdk.plugins import OWN, PluginRegistry, Registration, as_plugin_error
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-#: What a dialect is, in words → the dialect.
+#: Description of a dialect → the dialect.
 FallbackDialects = Mapping[str, Dialect]
 
 
 def choose_dialects(
     registry: PluginRegistry, named: Sequence[Dialect], readers: Iterable[Plugin]
 ) -> tuple[tuple[Dialect, ...], FallbackDialects]:
-    """Those that are asked, in their order, and those that are only installed, which are asked when no other knows a shape.
+    """Return the active dialects by priority, and the fallback dialects, used if no active one matches.
 
-    ``named``: by the file; ``readers``: the pipeline's source and formats. What comes from their distributions, or is headrace's own, is
-    at home; another distribution takes no events from anybody by being there.
+    ``named``: dialects of the pipeline file; ``readers``: the pipeline's source and formats. Dialects of headrace and of the
+    readers' distributions are active; an installed dialect of another distribution is a fallback.
     """
-    home = {OWN, *filter(None, map(registry.distribution_of, readers))}
-    asked: dict[str, Dialect] = {}
+    active_distributions = {OWN, *filter(None, map(registry.distribution_of, readers))}
+    active_dialects: dict[str, Dialect] = {}
     fallback_dialects: dict[str, Dialect] = {}
     for item in registry.registrations():
         if item.kind != "dialect" or any(dialect.name == item.name for dialect in named):
             continue
-        if item.distribution_name in home:
-            asked[item.name] = _build(registry, item)
+        if item.distribution_name in active_distributions:
+            active_dialects[item.name] = _build(registry, item)
         else:
-            with suppress(PluginError):  # `headrace plugins` says what is wrong with it
+            with suppress(PluginError):  # `headrace plugins` reports it.
                 fallback_dialects[str(item)] = _build(registry, item)
-    return tuple(sorted([*asked.values(), *named], key=lambda dialect: dialect.priority)), fallback_dialects
+    return tuple(sorted([*active_dialects.values(), *named], key=lambda dialect: dialect.priority)), fallback_dialects
 
 
-def recognises(dialect: Dialect, schema: StructType) -> bool:
-    """Whether a dialect takes events of this schema. PluginError with its name for what it raises."""
-    with as_plugin_error(f"the dialect {dialect.name!r} cannot say whether it knows events", PluginError):
+def matches_schema(dialect: Dialect, schema: StructType) -> bool:
+    """Return whether a dialect matches events of this schema. PluginError with the dialect's name if it raises."""
+    with as_plugin_error(f"the dialect {dialect.name!r} failed to match events", PluginError):
         if dialect.matches(schema):
             return True
     return False
 
 
 def find_fallback_dialects(fallback_dialects: FallbackDialects, schema: StructType) -> FallbackDialects:
-    """Those that take events of this schema; one that fails takes none."""
+    """Return the fallback dialects that match events of this schema, without those that raise."""
     found = {}
-    for what, dialect in fallback_dialects.items():
+    for description, dialect in fallback_dialects.items():
         with suppress(PluginError):
-            if recognises(dialect, schema):
-                found[what] = dialect
+            if matches_schema(dialect, schema):
+                found[description] = dialect
     return found
 
 

@@ -1,4 +1,4 @@
-"""Errors of Spark, Hadoop and the JVM in headrace's words."""
+"""Translation of errors of Spark, Hadoop and the JVM."""
 
 from __future__ import annotations
 
@@ -9,64 +9,66 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import FatalError, HeadraceError, RedactedError, RetriableError
-from headrace.sdk.plugins import OWN, registry
+from headrace.registry.plugin_registry import registry
+from headrace.registry.registration import OWN
 from headrace.spark.error_text import causes, first_line, full_text
 
 if TYPE_CHECKING:
     from headrace.engine.plan.pipeline_plan import Plan
     from headrace.sdk.plugin import Plugin
 
-_KNOWN = (
+_KNOWN_ERRORS = (
     (
         "No space left on device|Disk quota exceeded",
-        "there is no space left on the disk",
-        "free some and start again: nothing is lost",
+        "no space left on the disk",
+        "free some space and start again: nothing is lost",
     ),
     (
         "Permission denied|AccessDeniedException|AccessControlException|Mkdirs failed|Read-only file system",
-        "it may not be written there",
-        "give this user the right to write, or use another path",
+        "permission denied",
+        "give this user write permission, or use another path",
     ),
     (
         "OutOfMemoryError|GC overhead limit",
-        "the memory is used up",
+        "out of memory",
         "raise spark.driver.memory under `spark:`, or limit the batch",
     ),
 )
-#: What Java, Thrift and HTTP clients say of a server that went away: a catalog, an object store.
-_AWAY = (
+#: Messages of Java, Thrift and HTTP clients about an unreachable server, such as a catalog or an object store.
+_UNREACHABLE = (
     "Connection refused|Connection reset|Connection timed out|[Cc]onnect timed out|Read timed out|Broken pipe"
     "|TTransportException|failed to respond|No route to host"
 )
 
 
 class SparkDiedError(FatalError):
-    """What a run works with is gone: the JVM behind this process, or Spark in it."""
+    """Error of a run whose JVM has ended, or whose Spark was stopped."""
 
 
 def spark_died() -> SparkDiedError:
-    """The error of a run whose JVM is gone."""
-    fix = "look for a kill for lack of memory (dmesg); nothing is lost: start it again"
+    """Return the error of a run whose JVM has ended."""
+    fix = "check whether the kernel killed it for lack of memory (dmesg); nothing is lost: start the run again"
     return SparkDiedError("the Java process of Spark has ended", fix=fix)
 
 
 def spark_stopped() -> SparkDiedError:
-    """The error of a run under which somebody stopped Spark."""
+    """Return the error of a run whose Spark was stopped."""
     fix = "end pipelines before Spark: query.stop(), then spark.stop(); nothing is lost: the next run repeats the batch"
     return SparkDiedError("Spark was stopped while the pipeline ran", fix=fix)
 
 
 def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) -> HeadraceError:
-    """``error`` as one of ours: by a file system, the plugin whose call raised it, the source, a transform, what the machine says, else as it is.
+    """Return ``error`` as a HeadraceError.
 
-    What a sink is given is read by its write: there the source's errors come out of the sink, but no other sink's.
+    File systems explain it first, then the plugin whose call raised it, the source, formats, transforms and sinks, then known
+    messages. The write of a sink also reads the source: its errors may come out of the sink, but no other sink's.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
     for link in causes(error):
         if isinstance(link, HeadraceError):
             return link
-        # What Java says itself is of the other class, or has a trace.
+        # Other Py4J errors come from Java, or have a trace.
         if isinstance(link, Py4JError) and not isinstance(link, Py4JJavaError) and "Trace:" not in str(link):
             return spark_died()
     sinks = () if plugin in plan.sinks else plan.sinks
@@ -82,19 +84,21 @@ def translate(error: BaseException, plan: Plan, plugin: Plugin | None = None) ->
         if candidate is not None and (found := candidate.explain(error)) is not None:
             return found
     text = full_text(error)
-    for signs, what, fix in _KNOWN:
-        if line := _line_with(signs, text):
+    for pattern, what, fix in _KNOWN_ERRORS:
+        if line := _line_with(pattern, text):
             return FatalError(f"{what}: {line}", fix=fix)
-    if away := _line_with(_AWAY, text):
+    if line := _line_with(_UNREACHABLE, text):
         return RetriableError(
-            f"a server that it needs is away: {away}", fix="see that it runs; nothing is lost, and it is tried again"
+            f"a required server is unreachable: {line}",
+            fix="check that it is running; nothing is lost, and headrace retries",
         )
-    said = _name_culprit(error, plan) + first_line(error)
-    return FatalError(said, fix="run it again with --traceback for the whole error")
+    return FatalError(
+        _name_culprit(error, plan) + first_line(error), fix="run again with --traceback for the full error"
+    )
 
 
 def _name_culprit(error: BaseException, plan: Plan) -> str:
-    """Whose plugin raised it, where another distribution than headrace brought it, and what kind of error it is."""
+    """Return which plugin raised an error, and its type, if another distribution than headrace provides the plugin."""
     plugins = {id(plugin): plugin for plugin in plan.plugins}
     for link in causes(error):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
@@ -111,12 +115,12 @@ def _name_culprit(error: BaseException, plan: Plan) -> str:
 
 @contextmanager
 def redacted_errors(plan: Plan) -> Iterator[None]:
-    """Errors come out of the block without secrets, and in the words of a file system where one knows better than who met them."""
+    """Redact errors that leave the block. File systems explain them if they can."""
     with redact_errors(plan.redact):
         try:
             yield
         except Exception as error:
-            found = next((one for system in plan.file_systems if (one := system.explain(error))), None)
+            found = next((e for system in plan.file_systems if (e := system.explain(error))), None)
             if found is None:
                 raise
             raise found from error
@@ -124,7 +128,7 @@ def redacted_errors(plan: Plan) -> Iterator[None]:
 
 @contextmanager
 def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
-    """No error that comes out of the block says a secret."""
+    """Redact secrets in errors that leave the block."""
     try:
         yield
     except HeadraceError as error:
@@ -137,7 +141,7 @@ def redact_errors(redact: Callable[[str], str]) -> Iterator[None]:
         raise FatalError(redact(first_line(error))) from RedactedError(redact(text))
 
 
-def _line_with(signs: str, text: str) -> str:
-    """The first line in which the pattern is found, empty when there is none."""
-    found = next((line for line in text.splitlines() if re.search(signs, line)), "")
+def _line_with(pattern: str, text: str) -> str:
+    """Return the first line that matches the pattern; an empty string without one."""
+    found = next((line for line in text.splitlines() if re.search(pattern, line)), "")
     return found.strip(": \t").removeprefix("Caused by: ")

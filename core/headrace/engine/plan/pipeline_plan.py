@@ -1,16 +1,15 @@
-"""A pipeline with its plugins built: what the engine runs."""
+"""Plan of a pipeline: its plugins, built, and everything else that the engine needs to run it."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.config.settings import Settings
 from headrace.dead_letters.policy import DeadLetterPolicy
-from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, recognises
+from headrace.engine.plan.dialect_choice import FallbackDialects, find_fallback_dialects, matches_schema
 from headrace.engine.plan.routing import Routes
 from headrace.engine.plan.stored_table import read_stored
 from headrace.errors import DataError, HeadraceError
@@ -24,7 +23,7 @@ from headrace.sdk.plugin import Plugin
 from headrace.sdk.reject_reason import UNREADABLE, RejectReason
 from headrace.sdk.schema_log import SchemaLog
 from headrace.sdk.sink import Sink, Table
-from headrace.sdk.source import RangedSource, Source
+from headrace.sdk.source import Source
 from headrace.sdk.transform import Transform
 from headrace.spark.columns import name_fold
 
@@ -36,10 +35,13 @@ if TYPE_CHECKING:
     from headrace.dead_letters.table_store import DeadLetterTable
     from headrace.spark.storage import Folder
 
+    #: Topic → column types of its table.
+    TableTypes = Callable[[str], Mapping[str, DataType]]
 
-@dataclass
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything a run needs but a session. Nothing of it changes but the plugins that log in somewhere (``renew``)."""
+    """Everything that a run needs, except a session. Immutable: rotated credentials make another plan."""
 
     name: str
     source: Source
@@ -50,34 +52,31 @@ class Plan:
     transforms: tuple[Transform, ...] = ()
     value_format: Format | None = None
     key_format: Format | None = None
-    #: Those of its addresses.
+    #: File systems of the pipeline's addresses.
     file_systems: tuple[FileSystem, ...] = ()
     spark_conf: dict[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     #: The table that keeps dead letters; None: files in the checkpoint.
     dead_letter_table: DeadLetterTable | None = None
     redact: Callable[[str], str] = field(default=str, repr=False)
-    #: Dialects that are installed and neither named nor at home: asked when no other knows a shape.
+    #: Installed dialects of other distributions that the file does not name: used if no other dialect matches.
     fallback_dialects: FallbackDialects = field(default_factory=dict)
-    #: How the pipeline is built again; None: its file has no references.
+    #: How to build the pipeline again; None: its file has no references.
     renewal: Renewal | None = field(default=None, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def renew(self, session: SparkSession) -> bool:
-        """Whether the references of the file say something else by now: the plugins that log in somewhere are then those made of it.
+    def with_credentials_of(self, renewed: Plan) -> Plan:
+        """Return the plan with the source, formats and sinks of ``renewed``.
 
-        ``session``: in which a ranged source plans. Transforms stay: a salt is that with which a run began. Raises when the
-        references cannot be resolved any more.
+        Transforms stay: a salt must not change in a run.
         """
-        with self._lock:
-            renewed = self.renewal.build() if self.renewal else None
-            if renewed is None:
-                return False
-            if isinstance(renewed.source, RangedSource):
-                renewed.source.open(session)
-            for name in ("source", "value_format", "key_format", "sinks", "dead_letter_table"):
-                setattr(self, name, getattr(renewed.plan, name))
-            return True
+        return replace(
+            self,
+            source=renewed.source,
+            value_format=renewed.value_format,
+            key_format=renewed.key_format,
+            sinks=renewed.sinks,
+            dead_letter_table=renewed.dead_letter_table,
+        )
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -86,7 +85,7 @@ class Plan:
 
     @property
     def sql_conf(self) -> dict[str, str]:
-        """Settings of headrace's own sessions: the plugins', and over them the pipeline's."""
+        """Settings of headrace's own sessions: the plugins' settings, overridden by the pipeline's."""
         conf: dict[str, str] = {}
         for plugin in self.plugins:
             conf.update(plugin.sql_conf)
@@ -98,18 +97,18 @@ class Plan:
 
     @property
     def removes_rows(self) -> bool:
-        """Whether what the database deletes is removed, and not kept or left out."""
+        """Whether rows that the database deletes are removed, rather than kept or left out."""
         return all(transform.deletes_rows for transform in self.transforms if transform.flattens)
 
     @property
     def applies_tombstones(self) -> bool:
-        """Whether a tombstone may remove a row: from a sink that keeps one row per key."""
+        """Whether a tombstone may remove a row: some sink must keep one row per key."""
         modes = {sink.config.mode for sink in self.sinks if sink.capabilities.upsert}
         return self.removes_rows and not modes.isdisjoint((None, "upsert"))
 
     @property
     def stores_tombstones(self) -> bool:
-        """Whether a sink that appends is given tombstones."""
+        """Whether a sink that appends takes tombstones."""
         return any(TOMBSTONE in sink.record_columns() for sink in self.sinks)
 
     @property
@@ -118,34 +117,42 @@ class Plan:
 
     @property
     def mask_rules(self) -> dict[str, str]:
-        """Column → the rules that hide it, without anything secret."""
+        """Column → its masking rules, without secrets."""
         rules: dict[str, str] = {}
         for transform in self.transforms:
             for column, rule in transform.rules().items():
                 rules[column] = f"{rules[column]}, {rule}" if column in rules else rule
         return rules
 
-    def open_schema_log(self, session: SparkSession, folder: Folder | None = None) -> SchemaLog:
-        """The log of schemas in ``folder``, with what file and tables say of the types of columns."""
+    def open_schema_log(
+        self, session: SparkSession, folder: Folder | None = None, *, table_types: TableTypes | None = None
+    ) -> SchemaLog:
+        """Open the schema log in ``folder``.
+
+        Column types come from the file and from ``table_types``; None: the stored tables.
+        """
         return SchemaLog(
             folder,
             file_types=self.routes.columns,
-            table_types=partial(self._read_stored_types, session),
+            table_types=table_types or partial(self.read_stored_types, session),
             row_fields=self.row_fields,
             ruled=self.settings.dead_letters,
         )
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        """What a topic of this schema tells of the stream itself, when it holds no rows."""
-        return next((what for d in self.dialects if (what := d.metadata_topic(topic, schema))), None)
+        """Return the description of a topic with stream metadata and no rows; None for other topics."""
+        return next((text for d in self.dialects if (text := d.metadata_topic(topic, schema))), None)
 
     def row_fields(self, schema: StructType) -> Collection[str]:
-        """The fields of events of this schema that are rows of their table, as the dialect says that is to read them."""
+        """Return the fields of events of this schema that are rows of their table."""
         dialect = self._find_dialect(schema)
         return [name for name in dialect.row_fields if name in schema.names] if dialect else []
 
     def dialect_of(self, events: Events) -> Dialect:
-        """The first dialect that matches a topic's events. Raises why the topic could not be read; DataError without one."""
+        """Return the first dialect that matches a topic's events.
+
+        Raises the topic's read error; DataError without a dialect.
+        """
         if events.error is not None:
             raise events.error
         try:
@@ -155,29 +162,29 @@ class Plan:
         if dialect:
             return dialect
         raise DataError(
-            f"no dialect recognises its events: {', '.join(events.schema.names)}",
+            f"no dialect matches its events: {', '.join(events.schema.names)}",
             where=f"topic {events.topic}",
-            fix="install a plugin that knows this shape and name it under `dialects:`, or leave the topic out of `tables:`",
+            fix="install a plugin with a dialect for this schema and name it under `dialects:`, or leave the topic out of `tables:`",
         )
 
     def _find_dialect(self, schema: StructType) -> Dialect | None:
-        if dialect := next((dialect for dialect in self.dialects if recognises(dialect, schema)), None):
+        if dialect := next((dialect for dialect in self.dialects if matches_schema(dialect, schema)), None):
             return dialect
         found = find_fallback_dialects(self.fallback_dialects, schema)
         if len(found) > 1:
             raise DataError(
-                f"its events are taken by {' and by '.join(found)}", fix="name the one that is meant under `dialects:`"
+                f"several dialects match its events: {', '.join(found)}", fix="name one of them under `dialects:`"
             )
         return next(iter(found.values()), None)
 
     def reason_owners(self, events: Events) -> dict[str, str]:
-        """Reason → the plugin that rejects a record for it; under an empty text, for all others."""
+        """Return reason → the plugin that rejects records for it. An empty string stands for all other reasons."""
         reader = self.value_format or self.source
         owners: dict[str, str] = {"": self.dialect_of(events).name, **dict.fromkeys(UNREADABLE, reader.name)}
         return owners | dict.fromkeys((RejectReason.KEY_MISSING, RejectReason.TOO_LARGE), "headrace")
 
-    def _read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
-        """Column → its type in the table of a topic, without those that a transform changes; empty without a table."""
+    def read_stored_types(self, session: SparkSession, topic: str) -> Mapping[str, DataType]:
+        """Return the column types of a topic's table, without columns that a transform changes; empty without a table."""
         route = self.routes.of(topic)
         if route is None:
             return {}

@@ -1,4 +1,4 @@
-"""Calls that are worth another try."""
+"""Retries of calls."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import TypeVar
 from headrace.errors import HeadraceError, RetriableError
 from headrace.sdk.format import UnknownSchemaError
 
-#: Calls in all, and the seconds before the second; each later pause is twice as long.
+#: Attempts in total, and the pause in seconds before the second one; each later pause is twice as long.
 TRIES, FIRST_PAUSE_SECONDS = 4, 1.0
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def retry(
-    call: Callable[[], Answer],
+    call: Callable[[], Result],
     translate: Callable[[Exception], HeadraceError],
     wait: Callable[[float], object] = time.sleep,
-) -> Answer:
-    """What ``call`` returns; it is called again, after a pause, while its error is a RetriableError.
+) -> Result:
+    """Return the result of ``call``, which is repeated after a pause while it raises a RetriableError.
 
-    ``translate``: an error as one of headrace's; ``wait`` may raise to end it. An unknown writer schema is not worth another
-    try: the batch has to be planned again.
+    ``translate``: converts an error; ``wait`` may raise to end it. An unknown writer schema is not retried, because the batch must
+    be planned again.
     """
     for attempt in range(TRIES):
         try:
@@ -38,7 +38,7 @@ def retry(
 
 
 class Backoff:
-    """Pauses in seconds, each twice as long as the one before, up to a longest."""
+    """Pauses in seconds, each twice as long as the previous one, up to a maximum."""
 
     def __init__(self, first: float, longest: float) -> None:
         self._first, self._longest = first, longest

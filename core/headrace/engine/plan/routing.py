@@ -1,4 +1,4 @@
-"""Topics → tables."""
+"""Routing of topics to tables."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a topic's changes go, and the key columns the pipeline file names for it."""
+    """Target table of a topic's changes, and the key columns of the pipeline file."""
 
     table: str
     key: tuple[str, ...] = ()
-    #: Column → the type that the pipeline file gives it.
+    #: Column → its type in the pipeline file.
     columns: Mapping[str, str] = field(default_factory=dict)
-    #: The fields by whose values a topic's changes are of one table or another.
+    #: Fields whose values decide the table of a change.
     by: tuple[str, ...] = ()
-    #: The tables of the database that a topic has are one table here.
+    #: Whether several source tables of a topic form one target table.
     is_logical_table: bool = False
 
 
 class Routes:
-    """The rules of ``tables:`` in their order; the first that matches a topic decides."""
+    """Rules of ``tables:`` in their order. The first rule that matches a topic applies."""
 
     def __init__(self, rules: Sequence[TableRule]) -> None:
         self._rules = rules
+        #: Topic → its table: rules are compared with each topic once, not for every table of every batch.
+        self._tables: dict[str, str | None] = {}
 
     def of(self, topic: str, part: str | None = None) -> Route | None:
-        """The route of a topic, or of one part of it; None when there are rules and none of them matches."""
+        """Return the route of a topic or of one part of it; None if there are rules and none matches."""
         if not self._rules:
             return Route(_table_name(None, topic))
         rule = self._rule_of(topic)
@@ -46,13 +48,20 @@ class Routes:
         table = _table_name(rule.target, part or topic)
         return Route(table, rule.key_of(part), rule.columns, rule.route_by_field, rule.logical_table)
 
+    def table_of(self, topic: str) -> str | None:
+        """Return the table of a whole topic; None if no rule matches it."""
+        if topic not in self._tables:
+            found = self.of(topic)
+            self._tables[topic] = found.table if found else None
+        return self._tables[topic]
+
     def key_columns(self, topic: str) -> tuple[str, ...]:
-        """The key columns that the pipeline file names for a topic, whichever of its tables they are of."""
+        """Return the key columns of the pipeline file for a topic, for all its tables."""
         rule = self._rule_of(topic)
         return rule.key_columns if rule else ()
 
     def columns(self, topic: str) -> Mapping[str, str]:
-        """The types that the pipeline file gives to a topic's columns."""
+        """Return the column types of the pipeline file for a topic."""
         route = self.of(topic)
         return route.columns if route else {}
 
@@ -62,7 +71,7 @@ class Routes:
 
 @dataclass(frozen=True)
 class Target:
-    """A table with the events that a batch has for it."""
+    """Table with its events of a batch."""
 
     name: str
     sources: tuple[tuple[Events, Route], ...]
@@ -73,7 +82,7 @@ class Target:
 
 
 def route(events: Sequence[Events], routes: Routes) -> tuple[list[Target], tuple[str, ...]]:
-    """The tables that events are for, all topics of one together, and the topics that no rule names."""
+    """Return the target tables with the events of all their topics, and the topics that no rule matches."""
     by_table: dict[str, list[tuple[Events, Route]]] = {}
     unrouted = []
     for item in events:

@@ -1,4 +1,4 @@
-"""A sink's table as the engine reads it."""
+"""Stored tables as the engine reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_stored(sink: Sink, table: Table, session: SparkSession) -> DataFrame | None:
-    """The table's own columns and headrace's, without the table format's; None when there is no table."""
+    """Return a table's own columns and headrace's, without the table format's; None without a table."""
     try:
         rows = sink.read_back(session, table)
     except ConfigError:

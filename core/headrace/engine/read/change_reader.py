@@ -1,4 +1,4 @@
-"""A batch's records as events, and events as transformed changes."""
+"""Reading of a batch: records to events, events to transformed changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Route, Target
 from headrace.engine.plan.stored_table import read_stored
 from headrace.engine.read.record_decoder import RecordDecoder, Records
-from headrace.engine.read.reserved_names import refuse_own_names
+from headrace.engine.read.reserved_names import reject_own_names
 from headrace.engine.read.seen_columns import SeenColumns
 from headrace.engine.read.topic_splitter import split_topic
 from headrace.engine.read.transform_counts import TransformCounter, apply_transform
@@ -37,39 +37,42 @@ if TYPE_CHECKING:
 
 
 class ChangeReader:
-    """Reads events and changes as a plan's plugins make them. Nothing but schemas is read by it: what it gives is read later."""
+    """Reader of events and changes. It plans frames from schemas; their rows are read later."""
 
     def __init__(self, plan: Plan, tables: SourceTables | None = None) -> None:
-        """``tables``: with them, changes of another table of the database than the topic is of are rejected."""
+        """``tables``: source tables of the topics, to reject changes of other tables."""
         self._plan, self._tables = plan, tables
 
     def read_events(self, context: SourceContext, frame: DataFrame) -> list[Events]:
-        """A batch's frame as events by topic."""
+        """Return a batch's events by topic."""
         source = self._plan.source
         if not source.yields_records:
             return self.split(context, source.events(context, frame))
         return self.decode(context, source.records(context, frame), apart=True)
 
     def read_replay(self, context: SourceContext) -> list[Events]:
-        """The events that ``context.replay`` names, by topic."""
+        """Return the events of the ranges in ``context.replay``, by topic."""
         source, ranges = self._plan.source, context.replay or {}
         frame = context.spark.range(0).drop("id")
         if isinstance(source, RangedSource):
-            spans = {json.dumps(span): span for several in ranges.values() for span in several}.values()
+            spans = {json.dumps(span): span for topic_ranges in ranges.values() for span in topic_ranges}.values()
             frame = reduce(lambda a, b: a.unionByName(b), [source.read(context.spark, *span) for span in spans])
         return [events for events in self.read_events(context, frame) if events.topic in ranges]
 
     def decode(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
-        """Records as events by topic; ``topics`` has what reads each one's. ``apart``: one that fails leaves the others."""
+        """Return decoded events by topic; ``topics`` has the reader of each topic's records.
+
+        ``apart``: a topic that cannot be read does not affect the others.
+        """
         plan = self._plan
         assert plan.value_format is not None, "a source of records has a value format; built so"
         decoder = RecordDecoder(plan.value_format, plan.key_format, plan.metadata_topic, plan.routes.key_columns)
         return self.split(context, decoder.decode(context, topics, apart=apart))
 
-    def split(self, context: SourceContext, several: Sequence[Events]) -> list[Events]:
-        """The events with those of a topic that a rule routes by a field in parts; one that cannot be split has an error."""
+    def split(self, context: SourceContext, batch_events: Sequence[Events]) -> list[Events]:
+        """Split the topics that a rule routes by a field. A topic that cannot be split gets an error."""
         found: list[Events] = []
-        for events in several:
+        for events in batch_events:
             route = self._plan.routes.of(events.topic)
             if route is None or not route.by or events.error or self._plan.metadata_topic(events.topic, events.schema):
                 found.append(events)
@@ -96,14 +99,14 @@ class ChangeReader:
         tombstones: bool = True,
         balance: TransformCounter | None = None,
     ) -> Changes:
-        """A topic's events as transformed changes.
+        """Return a topic's events as transformed changes.
 
-        ``seen`` notes what each transform is given; ``every_field`` reads every field, not only those that tables need;
-        ``has_unavailable``: some events leave values out, else a task that meets one fails; ``tombstones``: those that may be all
-        that is left of a delete are among the changes; ``balance`` counts what transforms leave out.
+        ``seen`` notes the input of each transform; ``every_field`` reads every field, not only those that tables need;
+        ``has_unavailable``: some events leave values out, otherwise a task that meets one fails; ``tombstones``: include tombstones
+        whose delete may be missing; ``balance`` counts the changes that transforms leave out.
         """
         dialect = self._plan.dialect_of(events)
-        refuse_own_names(events.schema.names, events.topic, envelope=False)
+        reject_own_names(events.schema.names, events.topic, envelope=False)
         whole_before = every_field or needs_row_before(self._plan, events, route)
         key = route.key if events.schema.fields else ()
         schema = dialect.read_schema(events.schema, key=key, whole_before=whole_before)
@@ -112,15 +115,15 @@ class ChangeReader:
             frame = drop_decoded_bytes(frame)
         position_parts = dialect.position_parts(events)
         if not tombstones and position_parts is not None:
-            # Here they are told by what is read anyway; among the changes by their positions, which a table may not need.
+            # Events have the columns that identify tombstones. Changes have only their positions, which a table may not need.
             frame, position_parts = E.drop_tombstones(frame), None
         changes = replace(dialect.changes(events, frame, key), table=route.table, position_parts=position_parts)
-        changes = spell_key_as_row(self._reject_other_tables(changes, events, route))
+        changes = match_key_spelling(self._reject_other_tables(changes, events, route))
         tests = dialect.unavailable_tests(events.schema)
         changes = (mark_unavailable if has_unavailable else fail_on_unavailable)(changes, tests)
         for transform in self._plan.transforms:
             if changes.envelope and transform.flattens:
-                refuse_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
+                reject_own_names([*changes.row_columns, *changes.key_columns], events.topic, envelope=True)
             if seen is not None:
                 seen.note(transform, events.topic, changes)
             try:
@@ -140,7 +143,10 @@ class ChangeReader:
         tombstones: bool = True,
         balance: TransformCounter | None = None,
     ) -> Changes:
-        """The changes of all topics of a table; those that its columns cannot hold are rejected where the file rules it."""
+        """Return the changes of all topics of a table.
+
+        If the file has a policy for it, changes that do not fit the table are rejected.
+        """
         parts = [
             self.read_changes(
                 session,
@@ -160,19 +166,19 @@ class ChangeReader:
         schemas = [table.schema for table in stored if table is not None]
         return reduce(partial(reject_incompatible, keeps_values=every_field), schemas, changes)
 
-    def count_records(self, session: SparkSession, several: Sequence[Events]) -> dict[str, int]:
-        """Topic → how many records it has; empty where they cannot be read, which is not worth a failure."""
+    def count_records(self, session: SparkSession, batch_events: Sequence[Events]) -> dict[str, int]:
+        """Return topic → number of records; empty if they cannot be read, which is not an error."""
         from pyspark.sql import functions as F
 
-        if not several:
+        if not batch_events:
             return {}
         with suppress(Exception):
-            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in several]
+            frames = [e.load(session, e.schema).select(F.lit(e.topic).alias("topic")) for e in batch_events]
             return dict(map(tuple, reduce(lambda a, b: a.unionAll(b), frames).groupBy("topic").count().collect()))
         return {}
 
     def _reject_other_tables(self, changes: Changes, events: Events, route: Route) -> Changes:
-        """The changes; those of another table than the topic's first record are rejected, unless a rule says what they are."""
+        """Reject changes of another source table than that of the topic's first record, unless a rule accepts them."""
         from pyspark.sql import functions as F
 
         name = self._plan.dialect_of(events).source_table(events.schema, changes.key_columns)
@@ -185,17 +191,17 @@ class ChangeReader:
                 return changes
             table = str(first[0])
             self._tables.put(events.topic, table)
-        # Before all other reasons: a truncate of another table must not empty this one.
+        # This reason precedes all others: a truncate of another table must not empty this one.
         error = F.when(name != table, F.lit(RejectReason.OTHER_TABLE)).otherwise(F.col(ERROR))
         return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
     def may_leave_out(self, target: Target) -> bool:
-        """Whether events of a table's topics can have unavailable values at all."""
+        """Return whether events of a table's topics can have unavailable values."""
         return any(self._plan.dialect_of(events).unavailable_tests(events.schema) for events, _ in target.sources)
 
 
 def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
-    """An events frame whose records have their bytes, key and headers as they came only where nothing could be decoded."""
+    """Remove bytes, key and headers of records that were decoded at least in part, from an events frame."""
     from pyspark.sql import functions as F
 
     value = F.col(E.VALUE)
@@ -207,9 +213,9 @@ def drop_decoded_bytes(frame: DataFrame) -> DataFrame:
 
 
 def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
-    """Whether the whole row before a change has to be read, and not its key alone.
+    """Return whether the whole row before a change must be read, not only its key.
 
-    Envelopes that stay envelopes are kept whole; without any key, what a delete removes is known from there.
+    Envelopes that stay envelopes are kept whole. Without a key, the row before identifies the deleted row.
     """
     becomes_rows = any(transform.flattens for transform in plan.transforms)
     has_key = bool(route.key or events.key_schema)
@@ -217,21 +223,21 @@ def needs_row_before(plan: Plan, events: Events, route: Route) -> bool:
 
 
 def drop_tombstones(changes: Changes) -> Changes:
-    """The changes without tombstones."""
+    """Drop tombstones from changes."""
     if changes.position_parts is None:
         return changes
     return replace(changes, frame=drop_tombstone_rows(changes.frame), position_parts=None)
 
 
 def drop_tombstone_rows(rows: DataFrame) -> DataFrame:
-    """Rows with positions, without those of tombstones."""
+    """Drop tombstones from rows with positions."""
     from pyspark.sql import functions as F
 
     return rows.where(~is_tombstone(F.col(POSITION)))
 
 
 def reject_missing_keys(changes: Changes) -> Changes:
-    """The changes; one without a value in a key column is rejected as KEY_MISSING."""
+    """Reject changes without a value in a key column as KEY_MISSING."""
     from pyspark.sql import functions as F
 
     if not changes.key_columns:
@@ -242,13 +248,13 @@ def reject_missing_keys(changes: Changes) -> Changes:
     return replace(changes, frame=changes.frame.withColumn(ERROR, error))
 
 
-def spell_key_as_row(changes: Changes) -> Changes:
-    """The changes with the key's columns spelt as the row's, where the session takes two spellings for one name."""
+def match_key_spelling(changes: Changes) -> Changes:
+    """Spell the key's columns like the row's, where the session is not case-sensitive."""
     from pyspark.sql import functions as F
 
     names = match_names(changes.frame.sparkSession, changes.key_columns, changes.row_columns)
-    spellings = {theirs: ours for ours, theirs in names.items()}
-    if all(theirs == ours for theirs, ours in spellings.items()):
+    spellings = {key_name: row_name for row_name, key_name in names.items()}
+    if all(key_name == row_name for key_name, row_name in spellings.items()):
         return changes
     frame = changes.frame
     for name in {KEY, NEW_KEY} & set(frame.columns):
@@ -259,21 +265,21 @@ def spell_key_as_row(changes: Changes) -> Changes:
 
 
 def union_changes(parts: list[Changes], table: str) -> Changes:
-    """The changes of several topics as those of one table. DataError when they are not of one shape or have other keys.
+    """Return the changes of several topics as those of one table. DataError if their shapes or keys differ.
 
-    Those of a topic without a column, of which no record could be read, are of any.
+    A topic without columns, of which no record could be read, fits any other.
     """
     readable = [part for part in parts if part.event_columns]
     if len({part.envelope for part in readable}) > 1:
         raise DataError(
-            "some topics bring envelopes and some bring rows",
+            "some topics have envelopes and some have rows",
             where=f"table {table}",
             fix="add `- unwrap: {}` to `transforms:`",
         )
     fold = name_fold(parts[0].frame.sparkSession)
     if len({tuple(map(fold, part.key_columns)) for part in readable}) > 1:
         raise DataError(
-            "its topics have different key columns", where=f"table {table}", fix="give them a `target:` each"
+            "its topics have different key columns", where=f"table {table}", fix="give each its own `target:`"
         )
     parts = [*readable, *(part for part in parts if part not in readable)]
     frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), [part.frame for part in parts])

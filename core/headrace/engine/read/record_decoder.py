@@ -1,4 +1,4 @@
-"""Undecoded records (key, value, topic, partition, offset) → events, by the formats named beside the source."""
+"""Decoding of records (key, value, topic, partition, offset) into events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Records = Callable[["SparkSession"], "DataFrame"]
 
 
-#: Topics whose schemas are found out at the same time: where they are new, each takes a few small jobs.
+#: Topics whose schemas are determined at the same time. A new topic takes a few small jobs.
 PARALLEL_TOPICS = 8
 _KEY_ERROR = "_key_error"
 _IS_NO_TOMBSTONE = f"value IS NOT NULL OR {E.TOO_LARGE}"
@@ -33,10 +33,10 @@ _IS_NO_TOMBSTONE = f"value IS NOT NULL OR {E.TOO_LARGE}"
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """The formats that a pipeline's records are written in; without one for keys, keys are not read.
+    """Formats of a pipeline's records. Without a key format, keys are not read.
 
-    ``metadata_topic`` is what its dialects say of a schema; ``key_columns``: topic → the columns of the value that the file
-    names as its key.
+    ``metadata_topic``: returns the description of a metadata topic by its schema; ``key_columns``: topic → the columns of the value
+    that the file names as its key.
     """
 
     value: Format
@@ -45,9 +45,9 @@ class RecordDecoder:
     key_columns: Callable[[str], Collection[str]] = lambda topic: ()
 
     def decode(self, context: SourceContext, topics: Mapping[str, Records], *, apart: bool = False) -> list[Events]:
-        """The events of each topic; ``topics`` has what reads its records in a session.
+        """Return the events of each topic; ``topics`` has the reader of its records.
 
-        ``apart``: a topic that cannot be read has an error, and the others their events; else it is raised.
+        ``apart``: a topic that cannot be read has an error, and the others their events; otherwise the error is raised.
         """
         decode = self._decode_apart if apart else self._decode_topic
         with ThreadPoolExecutor(PARALLEL_TOPICS, thread_name_prefix="headrace-schema") as pool:
@@ -57,7 +57,7 @@ class RecordDecoder:
     def _decode_apart(self, context: SourceContext, topic: str, records: Records) -> Events | None:
         try:
             return self._decode_topic(context, topic, records)
-        except Exception as error:  # noqa: BLE001 - its table raises it
+        except Exception as error:  # noqa: BLE001 - its table raises the error
             return Events.of_failure(topic, error)
 
     def _decode_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
@@ -68,9 +68,9 @@ class RecordDecoder:
             return self._metadata_events(topic, records, error)
 
     def _open_topic(self, context: SourceContext, topic: str, records: Records) -> Events | None:
-        """Opens the readers of a topic; None for nothing but tombstones of a topic that was never seen before.
+        """Open the readers of a topic; None for a new topic with nothing but tombstones.
 
-        Events without a column where none of its records could be read.
+        The events have no columns if no record could be read.
         """
         limit = context.max_message_bytes
         frame = _drop_large(records(context.spark), limit)
@@ -84,7 +84,10 @@ class RecordDecoder:
         return Events(topic, value.schema, _EventLoader(records, value, key, names, limit), key.schema if key else None)
 
     def _open_key(self, context: SourceContext, topic: str, frame: DataFrame) -> RecordReader | None:
-        """None where keys are not read, or cannot be and need not: the file names columns of the value."""
+        """Return the reader of keys.
+
+        None if keys are not read, or cannot be read and the file names columns of the value instead.
+        """
         if self.key is None:
             return None
         try:
@@ -95,7 +98,7 @@ class RecordDecoder:
             return None
 
     def _metadata_events(self, topic: str, records: Records, error: NoSchemaError) -> Events | None:
-        """The events of a topic whose records have no schema and are no rows; raises the error of any other topic."""
+        """Return the events of a metadata topic, whose records have no schema; raise the error of other topics."""
         from pyspark.sql.types import NullType, StructField, StructType
 
         if error.names is None:
@@ -103,13 +106,13 @@ class RecordDecoder:
         names = StructType([StructField(name, NullType()) for name in error.names])
         if not self.metadata_topic(topic, names):
             raise error
-        # As they came: nobody reads more of them than how many they are.
+        # The records stay undecoded, because they are only counted.
         return Events(topic, names, lambda session, _: records(session)) if names.fields else None
 
 
 @dataclass(frozen=True)
 class _EventLoader:
-    """Reads and decodes the records of one topic in one batch."""
+    """Loader that reads and decodes the records of one topic in one batch."""
 
     records: Records
     value: RecordReader
@@ -125,10 +128,10 @@ class _EventLoader:
         return E.reject_large(frame)
 
     def _select_columns(self, frame: DataFrame) -> DataFrame:
-        """A broker's records in the columns of an events frame, key and value still undecoded."""
+        """Select the columns of an events frame from a broker's records; key and value are still undecoded."""
         from pyspark.sql import functions as F
 
-        optional = {"headers": E.HEADERS, "timestamp": E.TIMESTAMP}  # headers: with ids of schemas, sometimes
+        optional = {"headers": E.HEADERS, "timestamp": E.TIMESTAMP}  # Headers may have the ids of schemas.
         return frame.select(
             *[F.col(name).alias(column) for name, column in optional.items() if name in frame.columns],
             E.take_body("value").alias(E.VALUE),
@@ -144,7 +147,7 @@ class _EventLoader:
 
 
 def _drop_large(frame: DataFrame, limit: int | None) -> DataFrame:
-    """A broker's records, of which those that are too large have neither key nor value."""
+    """Null key and value of records that are too large."""
     if limit is None:
         return frame
     bodies = {name: E.take_body(name) for name in ("key", "value")}
@@ -152,14 +155,14 @@ def _drop_large(frame: DataFrame, limit: int | None) -> DataFrame:
 
 
 def _decode_key(frame: DataFrame, reader: RecordReader, key_columns: Collection[str]) -> DataFrame:
-    """The frame with its keys decoded; what is wrong with a value is said before what is wrong with its key.
+    """Decode the keys of a frame. An error of the value takes precedence over one of the key.
 
-    Of a key whose columns the file names, nothing is wrong where there is a value: it has them.
+    If the file names the key's columns and the record has a value, errors of the key are ignored: the value has these columns.
     """
     from pyspark.sql import functions as F
 
     frame = reader.decode(frame, E.KEY, reader.schema, _KEY_ERROR)
-    # Half a key names no row.
+    # An incomplete key identifies no row.
     frame = frame.withColumn(E.KEY, F.when(F.col(_KEY_ERROR).isNull(), F.col(E.KEY)))
     others = [name for name in frame.columns if name not in (E.ERROR, _KEY_ERROR)]
     key_error = F.col(_KEY_ERROR)

@@ -1,4 +1,4 @@
-"""Names of columns that are taken: by headrace on the way, and by the formats of tables. Case makes no name another."""
+"""Reserved column names of headrace and of table formats, compared without case."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from headrace.sdk.sink import Sink
 
 
-def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> None:
-    """DataError for a column of the events that would be taken for one of headrace's own.
+def reject_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> None:
+    """Raise DataError for a column of the events that has a name of headrace's own columns.
 
-    ``envelope``: it is in a row image, where ``rename`` still finds it.
+    ``envelope``: it is in a row image, where ``rename`` can still rename it.
     """
     name = next((column for column in columns if column.lower().startswith(PREFIX)), None)
     if name is None:
@@ -23,21 +23,24 @@ def refuse_own_names(columns: Iterable[str], topic: str, *, envelope: bool) -> N
     new_name = name[len(PREFIX) :] or "column"
     with_rename = f"put `- rename: {{columns: {{{name}: {new_name}}}}}` before `unwrap` under `transforms:`"
     raise DataError(
-        f"a column is called {name!r}, and what begins with {PREFIX!r} is headrace's own",
+        f"the column name {name!r} is reserved: the prefix {PREFIX!r} belongs to headrace",
         where=f"topic {topic}",
-        fix=with_rename if envelope else "give it another name where the events are made, or leave it out there",
+        fix=with_rename if envelope else "rename or remove it in the producer of the events",
     )
 
 
-def refuse_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
-    """DataError for a column whose name a sink's format has for itself: it would be lost, or nobody could read the table."""
+def reject_reserved_names(columns: Iterable[str], table: str, sinks: Iterable[Sink]) -> None:
+    """Raise DataError for a column whose name a sink's format reserves.
+
+    The column would be lost, or the table could not be read.
+    """
     columns = tuple(columns)
     for sink in sinks:
         reserved = {name.lower() for name in sink.reserved_columns}
         name = next((c for c in columns if c.lower() in reserved or c.lower().startswith(sink.hidden_prefixes)), None)
         if name is not None:
             raise DataError(
-                f"a column is called {name!r}, a name that the sink {sink.name!r} has for itself",
+                f"the column name {name!r} is reserved by the sink {sink.name!r}",
                 where=f"table {table}",
-                fix=f"give it another name under `transforms:`, as `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`",
+                fix=f"rename it under `transforms:`, for example `- rename: {{columns: {{{name}: {name.strip('_')}}}}}`",
             )

@@ -1,4 +1,4 @@
-"""Batches that are planned again, because a record named a writer schema that their plan did not know."""
+"""Replanning of batches whose records name writer schemas that were unknown when the batch was planned."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeVar
 from headrace.sdk.format import UnknownSchemaError
 from headrace.sdk.schema_log import SchemaLog
 
-#: Plans of one batch, each with the writer schemas that the one before met and did not know.
+#: Plans of one batch. Each knows the writer schemas that the previous one did not.
 MAX_REPLANS = 20
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def until_schemas_known(plan_and_apply: Callable[[], Answer], schemas: SchemaLog) -> Answer:
-    """What the call returns; it is called again while it meets unknown writer schemas, which are noted for it to learn."""
+def until_schemas_known(plan_and_apply: Callable[[], Result], schemas: SchemaLog) -> Result:
+    """Return the result of the call, which is repeated after noting the unknown writer schemas that it met."""
     for _ in range(MAX_REPLANS):
         try:
             return plan_and_apply()

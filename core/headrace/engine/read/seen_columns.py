@@ -1,4 +1,4 @@
-"""The columns that transforms were given and those that they name, table by table."""
+"""Check of the columns that transforms name against those of the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.suggestions import did_you_mean
 
 @dataclass
 class _Seen:
-    """Of one transform: all columns that it was given, and the names for which there was one where it looks."""
+    """All columns that one transform was given, and the names that were found."""
 
     columns: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
@@ -21,7 +21,7 @@ class _Seen:
 
 @dataclass
 class TopicMasks:
-    """What transforms hide of a topic: column → rule, and the names for which it has no column."""
+    """Masks of a topic: column → rule, and the names for which it has no column."""
 
     hidden: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -32,39 +32,39 @@ class TopicMasks:
 
 
 class SeenColumns:
-    """Notes what transforms are given, and says which of the names they use are in no table."""
+    """Columns that transforms were given, to find names that no table has."""
 
     def __init__(self) -> None:
         self._seen: dict[Transform, _Seen] = {}
-        #: Topic → what is hidden of it; only topics that a transform with such rules was given.
+        #: Topic → its masks; only topics that a masking transform was given.
         self.masks: dict[str, TopicMasks] = {}
 
     def __bool__(self) -> bool:
         return bool(self._seen)
 
     def note(self, transform: Transform, topic: str, changes: Changes) -> None:
-        """What a transform is given of a topic."""
+        """Note the columns that a transform is given for a topic."""
         seen = self._seen.setdefault(transform, _Seen())
-        wanted = transform.reads_in(changes.table)
-        found = set(changes.find_columns(wanted).values())
+        names = transform.reads_in(changes.table)
+        found = set(changes.find_columns(names).values())
         seen.columns.update(changes.row_columns)
         seen.found.update(found)
         if transform.hides_values:
             masks = self.masks.setdefault(topic, TopicMasks())
             masks.hidden.update(transform.hides(changes))
-            masks.missing += [name for name in wanted if name not in found]
+            masks.missing += [name for name in names if name not in found]
 
     def has_all(self, transforms: Iterable[Transform]) -> bool:
-        """Whether every name of every transform was found."""
+        """Return whether every name of every transform was found."""
         return not any(self._find_missing(transform) for transform in transforms)
 
     def check_names(self) -> None:
-        """ConfigError when a transform names a column that no table has, of those in which it looks for it."""
+        """Raise ConfigError if a transform names a column that none of its tables has."""
         for transform, seen in self._seen.items():
             for name in self._find_missing(transform):
                 is_elsewhere = name in seen.columns
                 raise ConfigError(
-                    f"there is no column {name!r} in any table" + (" that it is for" if is_elsewhere else ""),
+                    f"{'none of its tables' if is_elsewhere else 'no table'} has the column {name!r}",
                     where=f"transform {transform.name}",
                     fix="check the tables that it names" if is_elsewhere else did_you_mean(name, seen.columns),
                 )

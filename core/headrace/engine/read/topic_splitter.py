@@ -1,4 +1,4 @@
-"""Topics whose changes a rule routes by a field: the part of each table, with the columns that this table has."""
+"""Splitting of topics that a rule routes by a field, into the parts of their tables."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def split_topic(
     *,
     in_files: bool,
 ) -> list[Events]:
-    """The events of a topic by the values of the fields ``by``; those without a value have no part.
+    """Split the events of a topic by the values of the fields ``by``; events without a value have no part.
 
-    Takes a pass over the batch. A topic's schema has the columns of all its tables; a part's has those in which a record of it
-    had a value, in this batch or before. ``row_fields``: the events' fields that are rows; ``in_files``: records are numbered by
-    the file that they are in.
+    It takes a pass over the batch. A topic's schema has the columns of all its tables. A part's schema has the columns in which a
+    record of the part had a value, in this batch or before. ``row_fields``: the events' fields that are rows; ``in_files``: records
+    are numbered within their file.
     """
     part = _part_column(events, by, row_fields)
     values, keys = _list_columns(events.schema, E.VALUE, row_fields), _list_columns(events.key_schema, E.KEY, ())
-    # Of a tombstone nobody knows which table it is of.
+    # A tombstone does not identify its table.
     frame = E.drop_tombstones(events.load(session, events.schema))
     rows = frame.groupBy(part.alias(_PART)).agg(_names_with_values(values), _names_with_values(keys)).collect()
     parts = []
@@ -57,7 +57,7 @@ def split_topic(
 
 
 def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str]) -> Column:
-    """The values of the fields, joined with dots; null where one has none."""
+    """Return the values of the fields, joined with dots; null if a value is missing."""
     from pyspark.sql import functions as F
 
     columns = []
@@ -68,7 +68,7 @@ def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str])
         if struct is None or top in row_fields or (field and field not in known[top]):
             paths = [f"{name}.{inner}" for name in known if name not in row_fields for inner in known[name]]
             raise DataError(
-                f"`route.by.field` names {path!r}, which its events do not have beside the row",
+                f"`route.by.field` names {path!r}, which its events do not have outside the row",
                 where=f"topic {events.topic}",
                 fix=did_you_mean(path, paths or known),
             )
@@ -79,7 +79,7 @@ def _part_column(events: Events, by: Sequence[str], row_fields: Collection[str])
 
 
 def _list_columns(schema: StructType | None, column: str, row_fields: Collection[str]) -> Mapping[str, list[Column]]:
-    """Name of a row's or a key's column → where its value is: in the fields that are rows, else in the struct itself."""
+    """Return column name of a row or key → its values: in the fields that are rows, else in the struct itself."""
     from pyspark.sql import functions as F
 
     columns: dict[str, list[Column]] = {}
@@ -93,7 +93,7 @@ def _list_columns(schema: StructType | None, column: str, row_fields: Collection
 
 
 def _names_with_values(columns: Mapping[str, Sequence[Column]]) -> Column:
-    """The names of the columns in which some record of a group has a value."""
+    """Return the names of the columns in which a record of a group has a value."""
     from pyspark.sql import functions as F
 
     found = [
@@ -104,7 +104,7 @@ def _names_with_values(columns: Mapping[str, Sequence[Column]]) -> Column:
 
 
 def _remember(schemas: SchemaLog, name: str, found: Collection[str]) -> Collection[str]:
-    """The names that were found for a part in this batch or in one before."""
+    """Return the names that were found for a part in this batch or before, and save them."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     known = schemas.get(name)
@@ -114,7 +114,7 @@ def _remember(schemas: SchemaLog, name: str, found: Collection[str]) -> Collecti
 
 
 def _keep_columns(schema: StructType, names: Collection[str], row_fields: Collection[str]) -> StructType:
-    """The schema of a value or a key with no more columns of the row than these."""
+    """Return the schema of a value or a key, its rows with these columns only."""
     from pyspark.sql.types import StructField, StructType
 
     rows = [name for name in row_fields if _names(schema, name)]
@@ -131,17 +131,17 @@ def _keep_columns(schema: StructType, names: Collection[str], row_fields: Collec
 def _load_part(
     events: Events,
     is_part: Column,
-    in_files: bool,  # noqa: FBT001 - bound by `partial`, before what a reader gives
+    in_files: bool,  # noqa: FBT001 - bound by `partial`, before the arguments of a reader
     session: SparkSession,
     schema: StructType,
     *,
     key: Collection[str] | None = None,
 ) -> DataFrame:
-    """The events of a part: every record of the topic is read for it."""
+    """Load the events of a part. Every record of the topic is read for it."""
     from pyspark.sql import functions as F
 
     frame = E.drop_tombstones(events.load(session, schema))
-    if in_files:  # dead letters are numbered by what is in the file, whatever part it is of
+    if in_files:  # Dead letters are numbered within the file, whatever their part.
         frame = frame.withColumn(_NUMBER, number_in_file(E.OFFSET, E.FILE, E.PLACE)).where(is_part)
         frame = frame.withColumn(E.OFFSET, F.col(_NUMBER) - records_before(E.FILE, E.PLACE)).drop(_NUMBER)
     else:
@@ -153,7 +153,7 @@ def _load_part(
 
 
 def _names(schema: StructType | None, name: str) -> Sequence[str]:
-    """The fields of a field that is a struct."""
+    """Return the fields of a struct field."""
     names: Sequence[str] = (
         getattr(schema[name].dataType, "names", ()) if schema is not None and name in schema.names else ()
     )

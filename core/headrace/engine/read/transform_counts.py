@@ -1,4 +1,4 @@
-"""Rows into and out of each transform: what may change their number says so and is counted, or is refused."""
+"""Row counts before and after each transform. A transform that changes the number must declare it, or is rejected."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headrace.spark.observation import Observation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Nodes of Spark's plans that give a row for each that they are given.
+#: Nodes of Spark's plans that keep the number of rows.
 _KEEP = {"Project", "SubqueryAlias", "Window", "Sort", "Repartition", "RepartitionByExpression", "CollectMetrics"}
-#: Those that are there to leave rows out; of all others, as joins and Python, only counting says what they do.
+#: Nodes that remove rows. For all others, such as joins and Python, only counting shows their effect.
 _LEAVE_OUT = {
     *("Filter", "Deduplicate", "Distinct", "Aggregate", "GlobalLimit", "LocalLimit", "Offset", "Sample"),
     *("Intersect", "Except"),
@@ -26,7 +26,7 @@ _MULTIPLY = {"Union", "Generate", "Expand"}
 
 @dataclass(frozen=True)
 class _Counted:
-    """A transform of a topic with what is counted before and after it."""
+    """Transform of a topic with the counts before and after it."""
 
     transform: Transform
     before: Observation
@@ -34,59 +34,62 @@ class _Counted:
 
 
 class TransformCounter:
-    """The transforms of a table's part of a batch that may change the number of rows."""
+    """Counter for the transforms of a table's part of a batch that may change the number of rows."""
 
     def __init__(self) -> None:
         self._counted: list[_Counted] = []
 
     @property
     def has_undeclared_filters(self) -> bool:
-        """Whether one may change it that does not say so: then its rows are counted before anything is written."""
-        return any(not one.transform.filters for one in self._counted)
+        """Whether a transform may filter rows without declaring it: then rows are counted before anything is written."""
+        return any(not counted.transform.filters for counted in self._counted)
 
     def count(self, transform: Transform, changes: Changes) -> Changes:
-        """What a transform makes of changes, counted around it when they are read."""
-        one = _Counted(transform, _count_changes(), _count_changes())
-        made = transform.apply(replace(changes, frame=one.before.observe(changes.frame)))
-        self._counted.append(one)
-        return replace(made, frame=one.after.observe(made.frame))
+        """Apply a transform, with counts before and after it that are known once the changes were read."""
+        counted = _Counted(transform, _count_changes(), _count_changes())
+        result = transform.apply(replace(changes, frame=counted.before.observe(changes.frame)))
+        self._counted.append(counted)
+        return replace(result, frame=counted.after.observe(result.frame))
 
     def count_filtered(self) -> int:
-        """How many changes were left out, once they were read. PluginError for a transform that does what it does not say."""
-        return sum(_subtract(one) for one in self._counted)
+        """Return the number of changes that were left out, once they were read.
+
+        PluginError for an undeclared change of the number.
+        """
+        return sum(_subtract(counted) for counted in self._counted)
 
 
 def apply_transform(transform: Transform, changes: Changes, balance: TransformCounter | None) -> Changes:
-    """What a transform makes of changes. PluginError when its plan leaves changes out, or doubles them, and it does not say so."""
-    made = transform.apply(changes)
-    _check_columns(transform, changes, made)
-    nodes = find_nodes(changes.frame, made.frame)
+    """Apply a transform. PluginError if its plan removes changes without declaring it, or multiplies them."""
+    result = transform.apply(changes)
+    _check_columns(transform, changes, result)
+    nodes = find_nodes(changes.frame, result.frame)
     if multiplying := nodes & _MULTIPLY:
         raise PluginError(
-            f"it may make several changes of one (its plan has {', '.join(sorted(multiplying))})",
+            f"it may multiply changes (its plan has {', '.join(sorted(multiplying))})",
             where=f"transform {transform.name}",
-            fix="a transform gives one change for each, or leaves it out",
+            fix="return one change for each input change, or leave it out",
         )
     if (leaving_out := nodes & _LEAVE_OUT) and not transform.filters:
         raise PluginError(
-            f"it may leave changes out (its plan has {', '.join(sorted(leaving_out))}) and does not say so",
+            f"it may leave changes out (its plan has {', '.join(sorted(leaving_out))}) without declaring it",
             where=f"transform {transform.name}",
-            fix="`filters = True` in its class says so, and what it leaves out is counted",
+            fix="set `filters = True` in its class: then the changes that it leaves out are counted",
         )
-    return balance.count(transform, changes) if nodes and balance is not None else made
+    return balance.count(transform, changes) if nodes and balance is not None else result
 
 
-def _check_columns(transform: Transform, given: Changes, made: Any) -> None:
-    """PluginError for what is no change any more."""
+def _check_columns(transform: Transform, changes: Changes, result: Any) -> None:
+    """Raise PluginError for a result that lacks required columns."""
     where, fix = f"transform {transform.name}", "report it to its author"
-    if not isinstance(made, Changes):
-        raise PluginError(f"apply gives no Changes, but {type(made).__name__}", where=where, fix=fix)
-    if lost := {KEY, DELETED, POSITION, ERROR} & set(given.own_columns) - set(made.own_columns):
-        raise PluginError(f"it took columns of headrace's away: {', '.join(sorted(lost))}", where=where, fix=fix)
+    if not isinstance(result, Changes):
+        raise PluginError(f"apply returns {type(result).__name__} instead of Changes", where=where, fix=fix)
+    if lost := {KEY, DELETED, POSITION, ERROR} & set(changes.own_columns) - set(result.own_columns):
+        raise PluginError(f"it removes required columns: {', '.join(sorted(lost))}", where=where, fix=fix)
 
 
 def find_nodes(before: DataFrame, after: DataFrame) -> set[str]:
-    """The nodes that a transform put above a frame's plan and that may change the number of rows."""
+    """Return the nodes that a transform added to a frame's plan and that may change the number of rows."""
     plan, node = _plan_of(before), _plan_of(after)
     found: set[str] = set()
     while not node.fastEquals(plan):
@@ -94,14 +97,14 @@ def find_nodes(before: DataFrame, after: DataFrame) -> set[str]:
         if name not in _KEEP:
             found.add(name)
         children = node.children()
-        if children.size() != 1:  # a join has what it was given somewhere below
+        if children.size() != 1:  # One input of a join is somewhere below.
             break
         node = children.head()
     return found
 
 
 def _plan_of(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python has no plans
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark does not expose plans
 
 
 def _count_changes() -> Observation:
@@ -110,15 +113,15 @@ def _count_changes() -> Observation:
     return Observation(changes=F.count_if(~is_tombstone(F.col(POSITION))))
 
 
-def _subtract(one: _Counted) -> int:
-    before = one.before.result().get("changes")
-    after = None if before is None else one.after.result().get("changes")
-    if before is None or after is None:  # Spark did not deliver them
+def _subtract(counted: _Counted) -> int:
+    before = counted.before.result().get("changes")
+    after = None if before is None else counted.after.result().get("changes")
+    if before is None or after is None:  # Spark did not deliver them.
         return 0
-    if before != after and not (one.transform.filters and after < before):
+    if before != after and not (counted.transform.filters and after < before):
         raise PluginError(
-            f"it made {after} changes of {before}",
-            where=f"transform {one.transform.name}",
-            fix="a transform gives one change for each; where it leaves some out, `filters = True` in its class says so",
+            f"it returns {after} changes for {before}",
+            where=f"transform {counted.transform.name}",
+            fix="return one change for each input change; to leave some out, set `filters = True` in its class",
         )
     return int(before) - int(after)

@@ -1,4 +1,4 @@
-"""Changes against the types that their table has already."""
+"""Compatibility of changes with the types of their stored table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bool = False) -> Changes:
-    """The rows; one with a value of a type that the table's column cannot be widened to is SCHEMA_INCOMPATIBLE.
+    """Reject changes with a value of a type to which the table's column cannot be widened, as SCHEMA_INCOMPATIBLE.
 
     Such a column is null in the table's type, so that the other rows fit, unless the changes are read for dead letters
     (``keeps_values``).
@@ -31,21 +31,23 @@ def reject_incompatible(changes: Changes, table: StructType, *, keeps_values: bo
         name: (types.get(name.lower()), changes.frame.schema[name].dataType) for name in changes.event_columns
     }
     wrong = {
-        name: theirs for name, (theirs, ours) in data_types.items() if theirs is not None and not _fits(theirs, ours)
+        name: table_type
+        for name, (table_type, change_type) in data_types.items()
+        if table_type is not None and not _fits(table_type, change_type)
     }
     if not wrong:
         return changes
-    met = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])
-    error = F.coalesce(F.col(ERROR), F.when(met, F.lit(RejectReason.SCHEMA_INCOMPATIBLE)))
+    has_value = reduce(lambda a, b: a | b, [F.col(quote_name(name)).isNotNull() for name in wrong])
+    error = F.coalesce(F.col(ERROR), F.when(has_value, F.lit(RejectReason.SCHEMA_INCOMPATIBLE)))
     frame = changes.frame.withColumn(ERROR, error)
     if keeps_values:
         return replace(changes, frame=frame)
     return replace(changes, frame=frame.withColumns({n: F.lit(None).cast(kind) for n, kind in wrong.items()}))
 
 
-def _fits(theirs: DataType, ours: DataType) -> bool:
+def _fits(table_type: DataType, change_type: DataType) -> bool:
     try:
-        promote(theirs, ours)
+        promote(table_type, change_type)
     except DataError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The handle of a running pipeline: the same for native and ranged sources."""
+"""Handle of a running pipeline, for native and ranged sources."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.layout import Checkpoint
 from headrace.checkpoint.progress_log import KEPT_BATCHES
-from headrace.engine.batch.batch_runner import BatchRunner
-from headrace.engine.batch.credential_rotation import wait_for_rotated_credentials
-from headrace.engine.batch.maintainer import Maintainer, Report
-from headrace.engine.batch.run_state import RunState
+from headrace.engine.batch.maintenance import Report
 from headrace.engine.plan.error_translation import SparkDiedError, spark_stopped, translate
-from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.retry import Backoff
+from headrace.engine.run.batch_runner import BatchRunner
+from headrace.engine.run.credential_rotation import wait_for_rotated_credentials
+from headrace.engine.run.current_plan import CurrentPlan
+from headrace.engine.run.maintainer import Maintainer
+from headrace.engine.run.run_state import RunState
 from headrace.engine.run.run_warnings import find_warnings
 from headrace.engine.write.sink_writer import SinkPoller
 from headrace.errors import HeadraceError, LoginError, RetriableError
@@ -33,15 +34,15 @@ from headrace.spark.sessions import Sessions, is_stopped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Seconds before a source that does not answer is asked again: the first pause, and the longest.
+#: Seconds before a source that does not respond is read again: the first pause, and the longest.
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a plan is run.
+    """Options of one run.
 
-    ``pause``: seconds between two looks at the source, None: what is there now is applied, and it ends; ``names_checked``: the
+    ``pause``: seconds between two reads of the source; None: process what is available now, then end; ``names_checked``: the
     columns that transforms name were found before the start.
     """
 
@@ -52,44 +53,55 @@ class RunOptions:
 
     @property
     def is_continuous(self) -> bool:
+        """Whether the run continues until it is stopped."""
         return self.pause is not None
 
 
 class Query(ABC):
-    """A started pipeline."""
+    """Started pipeline."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, options: RunOptions) -> None:
-        self._plan, self._spark, self._options = plan, spark, options
-        #: The one that it reads from: when logins were refused, the plan has another.
-        self._source = plan.source
+    def __init__(self, current: CurrentPlan, spark: SparkSession, options: RunOptions) -> None:
+        self._current, self._spark, self._options = current, spark, options
+        #: The plan with which the source is read. Tables may have a newer one, if their credentials were rotated first.
+        self._plan = plan = current.plan
         self._state = RunState(plan.redact)
         self._progress: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
-        self._in_batch, self._settling, self._is_settled = threading.Lock(), threading.Lock(), False
+        self._in_batch, self._finishing, self._is_finished = threading.Lock(), threading.Lock(), False
         self._wake = threading.Event()
-        self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(plan.open_schema_log, spark))
-        #: What its user should know before anything else; ``headrace run`` says it.
+        self.checkpoint = Checkpoint(spark, plan.checkpoint, plan.name, partial(current.open_schema_log, spark))
+        #: Warnings for the user, which ``headrace run`` prints.
         self.warnings = find_warnings(plan, self.checkpoint.folder, self.checkpoint.next_batch, remember=True)
         self._sessions = Sessions(spark, plan.sql_conf)
-        self._tender = SinkPoller(plan, self.checkpoint.id, self._sessions)
-        self._maintainer = Maintainer(plan, self._sessions, options.on_maintenance or (lambda _: None))
+        self._poller = SinkPoller(self.checkpoint.id, self._sessions)
+        self._maintainer = Maintainer(current, self._sessions, options.on_maintenance or (lambda _: None))
         self._runner = BatchRunner(
-            plan,
+            current,
             self.checkpoint,
             self._sessions,
             self._record,
             maintainer=self._maintainer,
-            fail=self._fail,
+            on_rule_error=self._fail,
             names_checked=options.names_checked,
             state=self._state,
         )
         self._thread = threading.Thread(target=self._run, name=f"headrace-{plan.name}", daemon=True)
 
-    @abstractmethod
-    def _follow(self) -> None:
-        """Batch after batch, until all is applied or the run is told to end; raises when it cannot go on."""
+    def start(self) -> None:
+        """Start the run. ``Pipeline.start`` calls it, once. Raises if the source cannot be opened."""
+        self._open_source()
+        self._runner.start()
+        self._thread.start()
 
-    def _end(self) -> None:
-        """Ends ``_follow``; no batch is under way."""
+    @abstractmethod
+    def _open_source(self) -> None:
+        """Open the source of the plan."""
+
+    @abstractmethod
+    def _run_batches(self) -> None:
+        """Run batches until all are processed or the run is stopped; raise if it cannot continue."""
+
+    def _shutdown(self) -> None:
+        """End ``_run_batches``; no batch is in progress."""
         self._wake.set()
 
     @property
@@ -104,12 +116,12 @@ class Query(ABC):
 
     @property
     def recent_progress(self) -> list[BatchProgress]:
-        """The batches of this run, at most the last hundred."""
+        """The last batches of this run, at most a hundred."""
         return list(self._progress)
 
     @property
     def status(self) -> Status:
-        """What it does now."""
+        """Current status."""
         if not self.is_active:
             error = self.exception
             return describe_end(self.recent_progress, self._failures(), error)
@@ -118,118 +130,114 @@ class Query(ABC):
 
     @property
     def exception(self) -> HeadraceError | None:
-        """Why it ended, when it failed."""
+        """The error that ended it, if it failed."""
         if not self.is_active:
-            self._settle()
+            self._finish()
         return self._state.error
 
     def stop(self) -> None:
-        """Ends the run after the batch that is under way and returns then; inside ``on_progress`` it returns at once."""
-        self._state.ask_stop()
+        """Stop the run after the batch in progress, and wait for it. Inside ``on_progress``, return immediately."""
+        self._state.request_stop()
         if self._state.is_own_thread:
             self._stop_from_another_thread()
             return
-        self._maintainer.stop()  # a batch may wait for it
-        with self._in_batch:  # the batch under way ends; the next one is refused, so nobody may wait for the lock below
+        self._maintainer.stop()  # A batch may wait for it.
+        with self._in_batch:  # The batch in progress ends; the next one is refused.
             pass
-        self._end()
+        self._shutdown()
         self._thread.join(timeout=60)
-        self._settle()
+        self._finish()
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Waits for the end, at most ``timeout`` seconds. Raises when the pipeline failed; else whether it ended."""
+        """Wait for the end, at most ``timeout`` seconds; return whether it has ended. Raises if the pipeline failed."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
-        self._settle()
+        self._finish()
         if self._state.error is not None:
             raise self._state.error
         return True
 
     def _run(self) -> None:
         pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        if not self._tend():
+        if not self._poll_sinks():
             return None
         while True:
             try:
-                return self._follow()
+                return self._run_batches()
             except StopRequestedError:
                 return None
             except Exception as raised:  # noqa: BLE001 - await_termination raises it
                 if self._state.is_stopping() and self._state.error is None:
                     return None
                 error = self._state.error or self._translate(raised)
-            if not self._can_go_on(error, pauses):
+            if not self._should_retry(error, pauses):
                 return None
+            self._plan = self._current.plan
 
-    def _can_go_on(self, error: HeadraceError, pauses: Backoff) -> bool:
-        """Whether it is worth another try, for which it has waited; else why the run ends is noted."""
-        # A source that never answered is more likely named wrongly than away: the user looks at the screen then.
-        can_wait = self._options.is_continuous and self._state.has_answered
+    def _should_retry(self, error: HeadraceError, pauses: Backoff) -> bool:
+        """Wait and return True after an error that may be temporary; otherwise note it as the end of the run."""
+        # Before its first response a source is more likely misconfigured than unreachable, and the user is watching.
+        can_wait = self._options.is_continuous and self._state.has_responded
         if can_wait and isinstance(error, RetriableError):
             if self._state.source_error is None:
                 pauses.reset()
             self._state.note_source_error(error)
-            self._rest(pauses.next(), self._wake.wait)
+            self._sleep(pauses.next(), self._wake.wait)
             return not self._wake.is_set()
         if isinstance(error, LoginError):
             self._state.note_source_error(error)
-            if self._has_rotated_credentials(error, is_patient=can_wait):
+            session, wait = self._sessions.of("ranged"), self._wake.wait
+            if wait_for_rotated_credentials(self._current, self._plan, session, error, wait, is_patient=can_wait):
                 return True
-            if self._wake.is_set():  # told to end before it was known
+            if self._wake.is_set():  # The run was stopped meanwhile.
                 return False
         self._state.fail(error)
         return False
 
-    def _has_rotated_credentials(self, refused: LoginError, *, is_patient: bool) -> bool:
-        if self._source is not self._plan.source:  # a table was refused as well, and has them
-            return True
-        session = self._sessions.of("ranged")
-        return wait_for_rotated_credentials(self._plan, session, refused, self._wake.wait, is_patient=is_patient)
-
     def _translate(self, raised: BaseException) -> HeadraceError:
-        """An error as one of ours. Whatever is raised once Spark was stopped says that, and no more."""
+        """Return an error as a HeadraceError. After Spark was stopped, every error has that cause."""
         error = translate(raised, self._plan)
         return error if isinstance(error, SparkDiedError) or not is_stopped(self._spark) else spark_stopped()
 
     def _check_spark(self) -> None:
-        """Raises when Spark was stopped: a stream of Spark's then ends without a word, and a source need not notice."""
+        """Raise if Spark was stopped: Spark's stream then ends without an error, and a source may not notice."""
         if is_stopped(self._spark):
             raise spark_stopped()
 
-    def _rest(self, seconds: float, wait: Callable[[float], bool]) -> None:
-        """Waits so long, at most until Spark is stopped; ``wait`` waits a part of it, and says whether that is enough."""
+    def _sleep(self, seconds: float, wait: Callable[[float], bool]) -> None:
+        """Sleep, at most until Spark is stopped. ``wait`` sleeps for a part of the time, and returns True to end early."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not wait(min(left, 1.0)) and not is_stopped(self._spark):
             pass
 
-    def _tend(self) -> bool:
-        """Lets sinks do what is due, and again later where the run goes on; False when that failed."""
+    def _poll_sinks(self) -> bool:
+        """Poll the sinks now, and periodically in a continuous run; return False if that failed."""
         try:
             with self._in_batch:
-                pause = self._tender.on_idle()
+                pause = self._poller.poll(self._plan)
         except HeadraceError as error:
             self._state.fail(self._translate(error))
             return False
         if self._options.is_continuous and pause is not None:
-            threading.Thread(target=self._keep_tending, args=(pause,), name="headrace-on_idle", daemon=True).start()
+            threading.Thread(target=self._keep_polling, args=(pause,), name="headrace-on_idle", daemon=True).start()
         return True
 
-    def _keep_tending(self, pause: float | None) -> None:
+    def _keep_polling(self, pause: float | None) -> None:
         while pause is not None and not self._wake.wait(pause) and self.is_active:
             try:
                 with self._in_batch:
                     if self._state.is_stopping():
                         return
-                    pause = self._tender.on_idle()
-            except RetriableError:  # the next time, then
+                    pause = self._poller.poll(self._current.plan)
+            except RetriableError:  # The next poll may succeed.
                 continue
             except HeadraceError as error:
                 self._fail(error)
                 return
 
     def _fail(self, error: HeadraceError) -> None:
-        """Ends the run from a thread of its own, which the run's end waits for."""
+        """End the run with an error, from a thread that the end of the run waits for."""
         self._state.fail(self._translate(error))
         self._stop_from_another_thread()
 
@@ -237,16 +245,19 @@ class Query(ABC):
         threading.Thread(target=self.stop, name=f"headrace-stop-{self._plan.name}", daemon=True).start()
 
     def _failures(self) -> dict[TableInSink, TableFailure]:
-        """The tables that wait for batches, for each sink."""
-        failures = self._runner.catch_up.failures
+        """Return the failures of tables that were set aside, for each sink."""
+        failures = self._runner.backlogs.failures
         return {(table, sink.name): failure for table, failure in failures.items() for sink in self._plan.sinks}
 
-    def _settle(self) -> None:
-        """Ends the work on tables that are set aside. Of all that is there now, each catches up, or the run fails."""
-        with self._settling:
-            if self._is_settled:
+    def _finish(self) -> None:
+        """Finish the catch-up and maintenance.
+
+        At the end of the available data every table catches up, or the run fails.
+        """
+        with self._finishing:
+            if self._is_finished:
                 return
-            self._is_settled = True
+            self._is_finished = True
             catch_up = self._runner.catch_up
             if not (self._options.is_continuous or self._state.error or self._state.is_stopping()):
                 error = catch_up.finish()
@@ -257,15 +268,15 @@ class Query(ABC):
             catch_up.stop()
             self._maintainer.stop()
 
-    def _apply(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
+    def _run_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> None:
         with self._in_batch:
             if self._state.is_stopping():
                 raise StopRequestedError
             self._state.begin_batch(batch)
-            began = time.monotonic()
+            start = time.monotonic()
             try:
-                self._runner.apply(frame, batch, span)
-                self._state.note_answer()
+                self._runner.run_batch(frame, batch, span)
+                self._state.note_response()
             except BaseException as raised:
                 error = self._translate(raised)
                 if error not in causes(raised):
@@ -273,12 +284,12 @@ class Query(ABC):
                 self._state.fail(error)
                 if error is raised:
                     raise
-                raise error from error.__cause__  # Spark writes it into its log
+                raise error from error.__cause__  # Spark logs it.
             finally:
                 self._state.end_batch()
-            # Before the source plans the next batch, so that what comes meanwhile is in it.
+            # Before the source plans the next batch, so that it includes the records that arrive meanwhile.
             interval = self._plan.settings.min_sync_seconds if self._options.is_continuous else 0.0
-            self._rest(interval - (time.monotonic() - began), self._state.wait_for_stop)
+            self._sleep(interval - (time.monotonic() - start), self._state.wait_for_stop)
 
     def _record(self, progress: BatchProgress) -> None:
         self._progress.append(progress)
@@ -287,4 +298,4 @@ class Query(ABC):
 
 
 class StopRequestedError(Exception):
-    """Keeps a batch from starting after stop(): it stays unread in the source."""
+    """Keeps a batch from starting after stop(): the source offers it again in the next run."""

@@ -1,4 +1,4 @@
-"""What a user should know before a run, and that does not stand in its way."""
+"""Warnings before a run, which do not prevent it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def find_warnings(plan: Plan, folder: Folder, next_batch: int, *, remember: bool) -> list[str]:
-    """What to know before a run: unwise options, and masks that are younger than the rows.
+    """Return warnings about unwise options, and about masks that are newer than the rows.
 
-    ``remember``: the checkpoint in ``folder`` notes which masks there are; ``next_batch``: the first that was not planned yet.
+    ``remember``: save the masks in the checkpoint in ``folder``; ``next_batch``: the first batch that is not planned yet.
     """
     log = MaskLog(folder)
     masks = log.compare(plan.mask_rules, next_batch)
     if remember:
         log.remember(masks)
-    young = [
-        f"the mask of {column!r} is new or another since batch {mask.since}: what was written before stays as it was, in tables, "
+    new_masks = [
+        f"the mask of {column!r} is new or changed since batch {mask.since}: earlier rows are unchanged in tables, "
         'their older versions and dead letters; to rebuild them, see "A mask that comes later" in docs/masking.md'
         for column, mask in masks.items()
         if mask.since
     ]
-    return [f"{plugin.name}: {text}" for plugin in plan.plugins for text in plugin.warnings()] + young
+    return [f"{plugin.name}: {text}" for plugin in plan.plugins for text in plugin.warnings()] + new_masks

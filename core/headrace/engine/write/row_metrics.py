@@ -1,4 +1,4 @@
-"""What is counted of a table's rows while they are written."""
+"""Counts of a table's rows, observed while they are written."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted of a table's part of a batch. None: not known, for nothing was read."""
+    """Counts of a table's part of a batch. None: unknown, because nothing was read."""
 
     rows_in: int | None = None
     errors: int | None = None
-    #: Deletes among what arrived; counted for sinks that append alone.
+    #: Deletes among the arrived changes; counted for append sinks only.
     deletes_in: int = 0
-    #: Milliseconds since 1970 at which the newest and the oldest change were committed.
+    #: Commit times of the newest and the oldest change, in milliseconds since 1970.
     newest_ms: int | None = None
     oldest_ms: int | None = None
-    #: Of what is upserted: rows, and deletes among them.
+    #: Upserted rows, and deletes among them.
     upserts: int | None = None
     upsert_deletes: int | None = None
-    #: Tombstones of keys of which the batch has nothing else. Nothing else counts a tombstone.
+    #: Tombstones of keys without another change in the batch. No other count includes tombstones.
     tombstones: int | None = None
-    #: The newest snapshot of the whole table of which rows came.
+    #: Newest snapshot of the whole table with rows in the batch.
     snapshot: SeenSnapshot | None = None
 
-    #: Changes that transforms left out, which are none of ``rows_in``.
+    #: Changes that transforms left out; not in ``rows_in``.
     filtered: int = 0
 
     @property
     def rows_accepted(self) -> int | None:
-        """Changes that are rows."""
+        """Number of changes that are rows."""
         return None if self.rows_in is None or self.errors is None else self.rows_in - self.errors
 
     def with_filtered(self, count: int) -> Counts:
-        """With changes that transforms left out."""
+        """Return the counts with the number of changes that transforms left out."""
         return replace(self, filtered=count)
 
     def with_removed(self, count: int) -> Counts:
-        """With tombstones that removed rows: each is a delete that arrived and was upserted."""
+        """Return the counts with tombstones that removed rows: each is a delete that arrived and was upserted."""
         if self.rows_in is None or self.upserts is None or self.upsert_deletes is None:
             return self
         upserts, deletes = self.upserts + count, self.upsert_deletes + count
@@ -59,18 +59,18 @@ class Counts:
 
 
 class RowCounter:
-    """Counts a table's rows on their way: all that arrive, and what is left of each key to be upserted."""
+    """Counter of a table's rows: all that arrive, and those left to upsert after deduplication."""
 
     def __init__(
         self, modes: Collection[TableMode], *, snapshot_epoch: int | None = None, has_tombstones: bool = False
     ) -> None:
-        """``snapshot_epoch``: the batch's epoch, where the changes have SNAPSHOT; ``has_tombstones``: some may be among them."""
+        """``snapshot_epoch``: the batch's epoch, if changes have SNAPSHOT; ``has_tombstones``: changes may include tombstones."""
         from pyspark.sql import functions as F
 
         self._has_tombstones = has_tombstones
         self._is_change = ~is_tombstone(F.col(POSITION)) if has_tombstones else F.lit(True)
         is_accepted = F.col(ERROR).isNull() & self._is_change
-        # Each aggregate costs every record: of what is upserted, deletes are counted when one row is left of each key.
+        # Each aggregate is computed for every record, so deletes to upsert are counted after deduplication.
         deletes = {"deletes": F.count_if(is_accepted & F.col(DELETED))} if "append" in modes else {}
         self._arrivals = Observation(
             rows_in=F.count_if(self._is_change) if has_tombstones else F.count(F.lit(1)),
@@ -83,11 +83,14 @@ class RowCounter:
         self._upserts: Observation | None = None
 
     def count_arrivals(self, changes: DataFrame) -> DataFrame:
-        """The changes, counted when they are read."""
+        """Observe the changes when they are read."""
         return self._arrivals.observe(changes)
 
     def count_upserts(self, rows: DataFrame) -> DataFrame:
-        """The deduplicated rows, counted when they are read; partial updates are rows of other changes."""
+        """Observe the deduplicated rows when they are read.
+
+        Partial updates are not counted: they are rows of other changes.
+        """
         from pyspark.sql import functions as F
 
         is_complete = ~F.col(PARTIAL) if PARTIAL in rows.columns else F.lit(True)
@@ -99,7 +102,10 @@ class RowCounter:
         return self._upserts.observe(rows)
 
     def collect(self, *, was_read: bool) -> Counts:
-        """The counts, asked for once the rows were read: one that is not delivered costs its whole wait."""
+        """Return the counts after the rows were read.
+
+        An observation that Spark does not deliver costs its whole timeout.
+        """
         if not was_read:
             return Counts()
         arrivals = self._arrivals.result()
@@ -118,7 +124,7 @@ class RowCounter:
 
 
 def snapshot_aggregates(epoch: int) -> dict[str, Column]:
-    """What ``SeenSnapshot.of`` takes, over changes that have SNAPSHOT."""
+    """Return the aggregates for ``SeenSnapshot.of``, over changes that have SNAPSHOT."""
     from pyspark.sql import functions as F
 
     began = in_epoch(F.when(F.col(ERROR).isNull(), F.col(SNAPSHOT).getField("began")), epoch)
@@ -138,10 +144,10 @@ def table_progress(
     seconds: float,
     note: str | None = None,
 ) -> TableProgress:
-    """What came of a table's write into a sink. ``readable``: when its rows could be read, in seconds since 1970."""
+    """Return the progress of a table in a sink. ``readable``: when its rows became readable, in seconds since 1970."""
     if mode == "upsert":
         rows, deletes = counts.upserts, counts.upsert_deletes or 0
-    else:  # all that is accepted is written
+    else:  # All accepted changes are written.
         rows, deletes = counts.rows_accepted, counts.deletes_in
     applied, late = rows, None
     if result.skipped:

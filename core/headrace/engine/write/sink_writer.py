@@ -1,4 +1,4 @@
-"""Rows into sinks: all sinks of a table side by side, each in a session of its own, with another try where that is worth it."""
+"""Writes into sinks: all sinks of a table in parallel, each in its own session, with retries."""
 
 from __future__ import annotations
 
@@ -27,99 +27,107 @@ _REPORT = "report it to its author"
 
 
 class SinkWriter:
-    """Writes what a batch has for a table into all sinks of a plan."""
+    """Writer of a table's batch into all sinks of a plan."""
 
     def __init__(self, plan: Plan, sessions: Sessions) -> None:
         self._plan, self._sessions = plan, sessions
 
     def session_of(self, table: str) -> SparkSession:
-        """The session in which the first sink writes a table, and in which its changes are planned."""
+        """Return the session in which the first sink writes a table, and in which its changes are planned."""
         return self._session(table, self._plan.sinks[0], "0")
 
     def read_stored(self, sink: Sink, table: Table) -> DataFrame | None:
-        """A sink's table in the session in which its changes are planned; None when there is none."""
+        """Return a sink's stored table in the session in which its changes are planned; None without a table."""
         return read_stored(sink, table, self.session_of(table.name))
 
-    def write(self, job: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
-        """Writes each sink the frame of its mode; the results in the order of the sinks, once all have ended."""
-        with ThreadPoolExecutor(max_workers=len(job.modes), thread_name_prefix="headrace-sink") as pool:
+    def write(self, table_plan: TablePlan, frames: Mapping[TableMode, DataFrame]) -> list[WriteResult]:
+        """Write the frame of its mode into each sink.
+
+        Return the results in the order of the sinks, after all have ended.
+        """
+        with ThreadPoolExecutor(max_workers=len(table_plan.modes), thread_name_prefix="headrace-sink") as pool:
             writes = [
-                pool.submit(self._write, job, sink, number, mode, frames[mode])
-                for number, (sink, mode) in enumerate(job.modes.items())
+                pool.submit(self._write, table_plan, sink, number, mode, frames[mode])
+                for number, (sink, mode) in enumerate(table_plan.modes.items())
             ]
             return [write.result() for write in writes]
 
-    def truncate(self, job: TablePlan, marker: TruncateMarker) -> None:
-        """Removes the stored rows that are older than a truncate."""
-        batch = self._batch(job.marks.truncate, job, "upsert")
-        for sink in job.truncated_sinks:
-            stored = read_stored(sink, job.table, self._session(job.table.name, sink, "truncate"))
+    def truncate(self, table_plan: TablePlan, marker: TruncateMarker) -> None:
+        """Remove the stored rows that are older than a truncate."""
+        batch = self._batch(table_plan.marks.truncate, table_plan, "upsert")
+        for sink in table_plan.truncated_sinks:
+            stored = read_stored(sink, table_plan.table, self._session(table_plan.table.name, sink, "truncate"))
             if stored is not None:
-                deletes = marker.deletes_for(stored, job.table.key)
-                self.retry(sink, job.table, lambda s=sink, d=deletes: s.write(job.table, d, batch))  # type: ignore[misc]
+                deletes = marker.deletes_for(stored, table_plan.table.key)
+                self.retry(sink, table_plan.table.name, lambda s=sink, d=deletes: s.write(table_plan.table, d, batch))  # type: ignore[misc]
 
-    def delete(self, job: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
-        """Removes rows for which the batch has tombstones alone."""
-        session = self._session(job.table.name, sink, "truncate")
-        rows, batch = move_to_session(deletes, session), self._batch(job.marks.tombstones, job, "upsert")
-        with tag_jobs(session, self._plan.checkpoint, job.table.name):
-            return self.retry(sink, job.table, lambda: sink.write(job.table, rows, batch))
+    def delete(self, table_plan: TablePlan, sink: Sink, deletes: DataFrame) -> WriteResult:
+        """Remove the rows of tombstones."""
+        session = self._session(table_plan.table.name, sink, "truncate")
+        rows, batch = move_to_session(deletes, session), self._batch(table_plan.marks.tombstones, table_plan, "upsert")
+        with tag_jobs(session, self._plan.checkpoint, table_plan.table.name):
+            return self.retry(sink, table_plan.table.name, lambda: sink.write(table_plan.table, rows, batch))
 
-    def retry(self, sink: Sink, table: Table, write: Callable[[], WriteResult]) -> WriteResult:
-        """What comes of a write, which is tried again while its sink says that it is worth it."""
+    def retry(self, sink: Sink | None, table: str, write: Callable[[], WriteResult]) -> WriteResult:
+        """Run a write, and repeat it while it raises a RetriableError.
+
+        ``sink``: the one that writes; None for headrace itself.
+        """
+        where = f"table {table}, sink {sink.name}" if sink else f"table {table}"
 
         def translate_with_place(raised: Exception) -> HeadraceError:
-            return translate(raised, self._plan, sink).at(f"table {table.name}, sink {sink.name}")
+            return translate(raised, self._plan, sink).at(where)
 
         result: Any = retry(write, translate_with_place)
-        if not isinstance(result, WriteResult):  # whatever its author wrote
+        if not isinstance(result, WriteResult):
             found = type(result).__name__
-            raise PluginError(f"write gives no WriteResult, but {found}", where=f"sink {sink.name}", fix=_REPORT)
+            raise PluginError(f"write returns {found} instead of a WriteResult", where=where, fix=_REPORT)
         return result
 
-    def _write(self, job: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
-        table, session = job.table, self._session(job.table.name, sink, str(number))
+    def _write(self, table_plan: TablePlan, sink: Sink, number: int, mode: TableMode, frame: DataFrame) -> WriteResult:
+        table, session = table_plan.table, self._session(table_plan.table.name, sink, str(number))
         rows = frame if number == 0 else move_to_session(frame, session)
-        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, job)
-        batch = self._batch(job.marks.pipeline, job, "append" if mode == "changelog" else mode)
+        rows = rows if mode == "upsert" else _keep_for_sink(rows, sink, table_plan)
+        batch = self._batch(table_plan.marks.pipeline, table_plan, "append" if mode == "changelog" else mode)
 
         def write() -> WriteResult:
-            if not job.unavailable or batch.mode == "append":
+            if not table_plan.unavailable or batch.mode == "append":
                 return sink.write(table, rows, batch)
-            with fill_from_stored(rows, read_stored(sink, table, session), table.key, job.unavailable) as filled:
+            with fill_from_stored(rows, read_stored(sink, table, session), table.key, table_plan.unavailable) as filled:
                 return sink.write(table, filled, batch)
 
         with tag_jobs(session, self._plan.checkpoint, table.name):
-            return self.retry(sink, table, write)
+            return self.retry(sink, table.name, write)
 
-    def _batch(self, mark: str, job: TablePlan, mode: Mode) -> Batch:
-        return Batch(mark, job.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
+    def _batch(self, mark: str, table_plan: TablePlan, mode: Mode) -> Batch:
+        return Batch(mark, table_plan.marks.batch, mode, is_maintained=self._plan.settings.maintenance.enabled)
 
     def _session(self, table: str, sink: Sink, purpose: str) -> SparkSession:
         return self._sessions.of(f"{table}/{sink.name}/{purpose}")
 
 
-def _keep_for_sink(rows: DataFrame, sink: Sink, job: TablePlan) -> DataFrame:
-    """Appended rows with what a sink wants to know of their records, and tombstones only where it wants those."""
-    wanted = set(sink.record_columns())
-    if job.keeps_tombstones and TOMBSTONE not in wanted:
+def _keep_for_sink(rows: DataFrame, sink: Sink, table_plan: TablePlan) -> DataFrame:
+    """Keep only the record columns that a sink stores, and tombstones only if it stores them."""
+    stored_columns = set(sink.record_columns())
+    if table_plan.keeps_tombstones and TOMBSTONE not in stored_columns:
         rows = drop_tombstone_rows(rows)
-    return rows.drop(*(job.record_columns - wanted))
+    return rows.drop(*(table_plan.record_columns - stored_columns))
 
 
 class SinkPoller:
-    """Lets sinks do what is due though no rows come."""
+    """Caller of ``on_idle`` of sinks, which may have work without new rows."""
 
-    def __init__(self, plan: Plan, pipeline: str, sessions: Sessions) -> None:
-        self._plan, self._pipeline, self._session = plan, pipeline, sessions.of("batch")
+    def __init__(self, pipeline: str, sessions: Sessions) -> None:
+        """``pipeline``: the checkpoint's id."""
+        self._pipeline, self._session = pipeline, sessions.of("batch")
 
-    def on_idle(self) -> float | None:
-        """The seconds until a sink wants to be asked again; None when none does. Tries again what is worth it."""
-        pauses = [self._tend(sink) for sink in self._plan.sinks]
+    def poll(self, plan: Plan) -> float | None:
+        """Call the sinks of a plan, and return the seconds until the next call; None if no sink requests one."""
+        pauses = [self._poll(plan, sink) for sink in plan.sinks]
         return min((pause for pause in pauses if pause is not None), default=None)
 
-    def _tend(self, sink: Sink) -> float | None:
+    def _poll(self, plan: Plan, sink: Sink) -> float | None:
         def translate_with_place(raised: Exception) -> HeadraceError:
-            return translate(raised, self._plan, sink).at(f"sink {sink.name}")
+            return translate(raised, plan, sink).at(f"sink {sink.name}")
 
         return retry(lambda: sink.on_idle(self._session, self._pipeline), translate_with_place)

@@ -1,4 +1,4 @@
-"""One table's part of a batch: the named steps, in the order that makes it right."""
+"""Write of one table's part of a batch: named steps, in the order that correctness requires."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from headrace.engine.write.upsert_steps import (
     cache_rows,
     carry_values_to_new_keys,
     changelog_rows,
-    changes_alone,
     deduplicate,
     drop_before_truncate,
     drop_late_after_delete,
+    exclude_tombstones,
     keep_for_upsert,
-    tombstones_alone,
+    select_tombstones,
 )
 from headrace.errors import DataError
 from headrace.progress.model import TableProgress
@@ -47,129 +47,139 @@ if TYPE_CHECKING:
 
 
 class TableWriter:
-    """Applies a table's part of a batch; the same part again changes nothing."""
+    """Writer of a table's part of a batch. Writing the same part again changes nothing."""
 
     def __init__(
-        self, plan: Plan, checkpoint: Checkpoint, sessions: Sessions, *, replay: ReplayRun | None = None
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        sessions: Sessions,
+        states: TableStates,
+        *,
+        replay: ReplayRun | None = None,
     ) -> None:
-        """``replay``: what is applied are dead letters that go through the pipeline again."""
+        """``replay``: the changes are replayed dead letters."""
         self._plan, self._checkpoint = plan, checkpoint
         self._mark = f"{checkpoint.id}/replay/{replay.name}" if replay else checkpoint.id
         self._reader, self._sinks = ChangeReader(plan, checkpoint.source_tables), SinkWriter(plan, sessions)
         self._rejects = Rejects(plan, checkpoint, self._sinks, replay)
-        #: Topic → its table, or none: rules are compared with each topic once, and not for every table of every batch.
-        self._tables: dict[str, str | None] = {}
-        self._states = TableStates(checkpoint.folder, plan.settings.delete_retention_seconds)
+        self._states = states
 
-    def apply(self, target: Target, batch: int) -> list[TableProgress]:
-        """Applies what a batch has for a table; what came of it, per sink.
+    def write_table(self, target: Target, batch: int) -> list[TableProgress]:
+        """Write a table's part of a batch, and return the progress per sink.
 
-        Unavailable values cost every table, and few have them: they are looked for, and the part is applied once more when one
-        is met first.
+        Handling unavailable values is expensive, and few tables have them. The first attempt only detects them; if it finds one,
+        the part is written again with that handling, from then on for every batch of the table.
         """
         state = self._states.of(target.name)
         if state.has_unavailable is None:
             state.has_unavailable = self._had_unavailable(target)
         try:
-            return self._apply(target, batch, state)
+            return self._write_changes(target, batch, state)
         except Exception as error:
             if state.has_unavailable or not is_unavailable_value_error(error):
                 raise
             state.has_unavailable = True
-            return self._apply(target, batch, state)
+            return self._write_changes(target, batch, state)
 
-    def _apply(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
+    def _write_changes(self, target: Target, batch: int, state: TableState) -> list[TableProgress]:
         started = time.monotonic()
         balance = TransformCounter()
         changes = self._read(target, state, balance)
         marks = BatchMarks(self._mark, batch, self._checkpoint.epochs.of(batch, target.name))
-        job = TablePlan.decide(self._plan, target.name, changes, marks)
-        if not job.columns:
-            return self._reject_all(target, job, state, started)
-        self._check_modes(job, state)
-        is_given_tombstones = job.has_tombstones or job.keeps_tombstones
+        table_plan = TablePlan.decide(self._plan, target.name, changes, marks)
+        if not table_plan.columns:
+            return self._reject_all(target, table_plan, state, started)
+        self._check_modes(table_plan, state)
+        is_given_tombstones = table_plan.has_tombstones or table_plan.keeps_tombstones
         changes = changes if is_given_tombstones else drop_tombstones(changes)
         counter = RowCounter(
-            job.modes.values(),
-            snapshot_epoch=marks.epoch if job.has_snapshots else None,
+            table_plan.modes.values(),
+            snapshot_epoch=marks.epoch if table_plan.has_snapshots else None,
             has_tombstones=is_given_tombstones,
         )
         removed: Mapping[Sink, Removed] = {}
         with ExitStack() as scope:
-            rows = accept_rows(counter.count_arrivals(changes.frame), job)
+            rows = accept_rows(counter.count_arrivals(changes.frame), table_plan)
             frames: dict[TableMode, DataFrame] = {}
-            if "append" in job.modes.values():
-                frames["append"] = append_rows(rows, job)
-            if "changelog" in job.modes.values():
-                frames["changelog"] = changelog_rows(rows, job)
-            if job.upsert_sinks:
-                frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, job, state, counter))
-            is_cached = not job.is_read_once or balance.has_undeclared_filters
+            if "append" in table_plan.modes.values():
+                frames["append"] = append_rows(rows, table_plan)
+            if "changelog" in table_plan.modes.values():
+                frames["changelog"] = changelog_rows(rows, table_plan)
+            if table_plan.upsert_sinks:
+                frames["upsert"], latest = scope.enter_context(self._upsert_rows(rows, table_plan, state, counter))
+            is_cached = not table_plan.is_read_once or balance.has_undeclared_filters
             if is_cached:
                 scope.enter_context(cache_rows(frames))
-                balance.count_filtered()  # raises before anything is written
-            results = self._sinks.write(job, frames)
-            state.modes.note(job.default_modes)
+                balance.count_filtered()  # Raises before anything is written.
+            results = self._sinks.write(table_plan, frames)
+            state.modes.note(table_plan.default_modes)
             readable = time.time()
             was_read = is_cached or not all(result.skipped for result in results)
             counts = counter.collect(was_read=was_read)
-            if was_read and counts.rows_in is not None:  # else Spark delivers nothing, and would be waited for again
+            if (
+                was_read and counts.rows_in is not None
+            ):  # Otherwise Spark delivers no counts, and waiting for them again is useless.
                 counts = counts.with_filtered(balance.count_filtered())
-            if job.remembers_deletes and counts.upsert_deletes != 0:
-                state.deleted_keys.remember(frames["upsert"], job.table.key, batch)
-            if job.has_snapshots:
-                self._note_snapshot(changes, job, state, counts, target.topics)
-            rejected = self._reject(target, job, state) if counts.errors != 0 else Rejected()
-            if job.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
-                removed = remove_rows(tombstones_alone(latest), job, state, self._sinks)
-        return _progress(job, results, counts, rejected, removed, readable, time.monotonic() - started)
+            if table_plan.remembers_deletes and counts.upsert_deletes != 0:
+                state.deleted_keys.remember(frames["upsert"], table_plan.table.key, batch)
+            if table_plan.has_snapshots:
+                self._note_snapshot(changes, table_plan, state, counts, target.topics)
+            rejected = self._reject(target, table_plan, state) if counts.errors != 0 else Rejected()
+            if table_plan.has_tombstones and counts.tombstones != 0 and self._has_one_table(target):
+                removed = remove_rows(select_tombstones(latest), table_plan, state, self._sinks)
+        return _progress(table_plan, results, counts, rejected, removed, readable, time.monotonic() - started)
 
     @contextmanager
     def _upsert_rows(
-        self, rows: DataFrame, job: TablePlan, state: TableState, counter: RowCounter
+        self, rows: DataFrame, table_plan: TablePlan, state: TableState, counter: RowCounter
     ) -> Iterator[tuple[DataFrame, DataFrame]]:
-        """What is left of the accepted rows to be upserted; and the latest row of each key, or its tombstone."""
-        read_stored = partial(self._sinks.read_stored, job.upsert_sinks[0], job.table)
-        rows = drop_before_truncate(keep_for_upsert(rows, job), state)
-        with carry_values_to_new_keys(rows, job, state, read_stored) as carried:
-            latest = counter.count_upserts(deduplicate(carried, job))
-            with drop_late_after_delete(changes_alone(latest, job), job, state) as upserts:
+        """Return the rows to upsert; and the latest row of each key, or its tombstone."""
+        read_stored = partial(self._sinks.read_stored, table_plan.upsert_sinks[0], table_plan.table)
+        rows = drop_before_truncate(keep_for_upsert(rows, table_plan), state)
+        with carry_values_to_new_keys(rows, table_plan, state, read_stored) as carried:
+            latest = counter.count_upserts(deduplicate(carried, table_plan))
+            with drop_late_after_delete(exclude_tombstones(latest, table_plan), table_plan, state) as upserts:
                 yield upserts, latest
 
     def _note_snapshot(
-        self, changes: Changes, job: TablePlan, state: TableState, counts: Counts, topics: list[str]
+        self, changes: Changes, table_plan: TablePlan, state: TableState, counts: Counts, topics: list[str]
     ) -> None:
-        """Notes the newest snapshot of which the batch had rows, now that they are in the tables."""
+        """Note the newest snapshot with rows in the batch, after they were written."""
         seen = counts.snapshot
-        if counts.rows_in is None:  # the tables had the batch already, and what was noted of it is not known
-            aggregates = snapshot_aggregates(job.marks.epoch)
+        if counts.rows_in is None:  # The tables had the batch already, so the counts of its first run are unknown.
+            aggregates = snapshot_aggregates(table_plan.marks.epoch)
             (row,) = changes.frame.agg(*[column.alias(name) for name, column in aggregates.items()]).collect()
             seen = SeenSnapshot.of(row.asDict())
-        state.snapshot.note(seen, job.marks.batch, job.table.key, topics)
+        state.snapshot.note(seen, table_plan.marks.batch, table_plan.table.key, topics)
 
-    def _check_modes(self, job: TablePlan, state: TableState) -> None:
-        """DataError when what comes now asks for another mode than a table was begun in: its rows would be kept in two ways."""
-        for sink in job.modes:
-            now, was = job.default_modes.get(sink.name), state.modes.of(sink.name)
-            if now and was and now != was and self._sinks.read_stored(sink, job.table) is not None:
+    def _check_modes(self, table_plan: TablePlan, state: TableState) -> None:
+        """Raise DataError if the changes require another mode than the stored table, which would mix two kinds of rows."""
+        for sink in table_plan.modes:
+            now, was = table_plan.default_modes.get(sink.name), state.modes.of(sink.name)
+            if now and was and now != was and self._sinks.read_stored(sink, table_plan.table) is not None:
                 raise DataError(
-                    f"was begun in mode {was}, and what comes now, {'with' if job.table.key else 'without'} a key, "
-                    f"asks for mode {now}",
-                    where=f"table {job.table.name}, sink {sink.name}",
-                    fix=f"write `mode: {was}` for the sink, and it goes on as before; to have it in mode {now}, give it "
-                    "another `target:`, or remove the table and use a new checkpoint",
+                    f"was created in mode {was}, and its events now have {'a' if table_plan.table.key else 'no'} key, "
+                    f"which requires mode {now}",
+                    where=f"table {table_plan.table.name}, sink {sink.name}",
+                    fix=f"set `mode: {was}` for the sink to continue as before; for mode {now}, give the table "
+                    "another `target:`, or remove it and use a new checkpoint",
                 )
 
-    def _reject_all(self, target: Target, job: TablePlan, state: TableState, started: float) -> list[TableProgress]:
-        """Of records without a column nothing can be written."""
-        rejected = self._reject(target, job, state)
+    def _reject_all(
+        self, target: Target, table_plan: TablePlan, state: TableState, started: float
+    ) -> list[TableProgress]:
+        """Reject all records of events without columns."""
+        rejected = self._reject(target, table_plan, state)
         count = rejected.dead_letters + rejected.dropped
-        results = [WriteResult() for _ in job.modes]
-        return _progress(job, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started)
+        results = [WriteResult() for _ in table_plan.modes]
+        return _progress(
+            table_plan, results, Counts(count, count), rejected, {}, time.time(), time.monotonic() - started
+        )
 
-    def _reject(self, target: Target, job: TablePlan, state: TableState) -> Rejected:
+    def _reject(self, target: Target, table_plan: TablePlan, state: TableState) -> Rejected:
         changes = self._read(target, state, every_field=True)
-        rejected = self._rejects.handle(changes, job, target.sources[0][0], state.truncate)
+        rejected = self._rejects.handle(changes, table_plan, target.sources[0][0], state.truncate)
         if rejected.has_other_tables:
             for topic in target.topics:
                 self._checkpoint.source_tables.note_mixed(topic)
@@ -188,17 +198,16 @@ class TableWriter:
         )
 
     def _has_one_table(self, target: Target) -> bool:
-        """Whether a table has had one topic, and that one table: else of a tombstone nobody knows whose row it means."""
+        """Return whether a table has had one topic only, and that topic this table only.
+
+        Otherwise a tombstone does not identify its table.
+        """
         topics = {*target.topics, *self._checkpoint.orders.topics}
-        for topic in topics:
-            if topic not in self._tables:
-                route = self._plan.routes.of(topic)
-                self._tables[topic] = route.table if route else None
-        own = [topic for topic in topics if self._tables[topic] == target.name]
+        own = [topic for topic in topics if self._plan.routes.table_of(topic) == target.name]
         return len(own) == 1 and not self._checkpoint.source_tables.is_mixed(own[0])
 
     def _had_unavailable(self, target: Target) -> bool:
-        """Whether a stored row has had changes that left values out: then a change that leaves out nothing may be late."""
+        """Return whether a stored row has had unavailable values: then a complete change may be late."""
         if not self._reader.may_leave_out(target):
             return False
         tables = [self._sinks.read_stored(s, Table(target.name)) for s in self._plan.sinks if s.capabilities.upsert]
@@ -206,7 +215,7 @@ class TableWriter:
 
 
 def _progress(
-    job: TablePlan,
+    table_plan: TablePlan,
     results: list[WriteResult],
     counts: Counts,
     rejected: Rejected,
@@ -216,7 +225,7 @@ def _progress(
 ) -> list[TableProgress]:
     return [
         table_progress(
-            job.table.name,
+            table_plan.table.name,
             sink.name,
             mode,
             removed[sink].add_to(result) if sink in removed else result,
@@ -225,7 +234,7 @@ def _progress(
             dropped=rejected.dropped,
             readable=readable,
             seconds=seconds,
-            note=job.note,
+            note=table_plan.note,
         )
-        for (sink, mode), result in zip(job.modes.items(), results, strict=True)
+        for (sink, mode), result in zip(table_plan.modes.items(), results, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What is left of a batch when its rows are written: tombstones of keys of which it has nothing else."""
+"""Removal of rows by tombstones of keys without another change in the batch, after the batch's rows were written."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Removed:
-    """Rows that tombstones removed from a sink's table, and what came of the write."""
+    """Number of rows that tombstones removed from a sink's table, and the result of the write."""
 
     rows: int
     result: WriteResult
 
     def add_to(self, result: WriteResult) -> WriteResult:
-        """The result of the batch's rows with what came of their removal after it."""
+        """Return the result of the batch's rows, combined with that of their removal."""
         size = None if result.bytes is None else result.bytes + (self.result.bytes or 0)
         return replace(result, version=self.result.version or result.version, bytes=size)
 
 
-def remove_rows(tombstones: DataFrame, job: TablePlan, state: TableState, sinks: SinkWriter) -> Mapping[Sink, Removed]:
-    """Removes the stored rows that are older than a tombstone of their key, from each sink that upserts and has some.
+def remove_rows(
+    tombstones: DataFrame, table_plan: TablePlan, state: TableState, sinks: SinkWriter
+) -> Mapping[Sink, Removed]:
+    """Remove the stored rows that are older than a tombstone of their key, from each upsert sink that has some.
 
-    The same again removes nothing. ``tombstones``: one for each key, with the key's columns and POSITION.
+    Repeating it removes nothing. ``tombstones``: one per key, with the key's columns and POSITION.
     """
-    key = job.table.key
-    deleted = state.deleted_keys if job.remembers_deletes else None
+    key = table_plan.table.key
+    deleted = state.deleted_keys if table_plan.remembers_deletes else None
     with ExitStack() as scope:
         few = scope.enter_context(materialize(tombstones.select(*[quote_name(name) for name in key], POSITION)))
         deletes: dict[Sink, DataFrame] = {}
-        for sink in job.upsert_sinks:
-            stored = sinks.read_stored(sink, job.table)
+        for sink in table_plan.upsert_sinks:
+            stored = sinks.read_stored(sink, table_plan.table)
             if stored is not None:
-                found = scope.enter_context(deletes_for(few, stored, key, job.before_place, deleted))
+                found = scope.enter_context(deletes_for(few, stored, key, table_plan.before_place, deleted))
                 deletes[sink] = scope.enter_context(materialize(found))
         counts = {sink: count for sink, found in deletes.items() if (count := found.count())}
         if counts and deleted:
-            # Before the tables: once a row is gone, a batch that is repeated does not find what is to be remembered.
+            # This precedes the tables: once a row is removed, a repeated batch would not find the delete to remember.
             rows = reduce(lambda a, b: a.unionByName(b), [deletes[sink] for sink in counts])
-            deleted.remember(rows, key, job.marks.batch)
-        return {sink: Removed(count, sinks.delete(job, sink, deletes[sink])) for sink, count in counts.items()}
+            deleted.remember(rows, key, table_plan.marks.batch)
+        return {sink: Removed(count, sinks.delete(table_plan, sink, deletes[sink])) for sink, count in counts.items()}

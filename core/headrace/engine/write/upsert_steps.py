@@ -1,12 +1,12 @@
-"""The steps of a table's part of a batch, from its changes to the rows that sinks are given.
+"""Steps of a table's part of a batch, from its changes to the rows for its sinks.
 
-Their order is what makes a table right. A truncate comes before all else, so that nothing older than it is carried, counted or
-merged. Values go to new keys before a key is deduplicated, for they are changes of the new key. Deletes that were applied earlier
-are looked at last, when one row is left of each key.
+Correctness depends on their order. The truncate comes first, so that nothing older is carried, counted or merged. Values are
+carried to new keys before deduplication, because they are changes of the new key. Deletes of earlier batches come last, when one
+row is left of each key.
 
-A step may drop rows and change values; it keeps DELETED, POSITION and the key. After ``deduplicate`` there is at most one
-complete row per key, and at most one partial update beside it. What is durable is written before the tables by
-``carry_values_to_new_keys``, so that a repeated batch finds it, and after the tables by ``TableState.deleted_keys.remember``.
+A step may drop rows and change values; it keeps DELETED, POSITION and the key. After ``deduplicate`` there is at most one complete
+row per key, and at most one partial update in addition. ``carry_values_to_new_keys`` stores its state before the tables are
+written, so that a repeated batch finds it; ``TableState.deleted_keys.remember`` stores it after the tables.
 """
 
 from __future__ import annotations
@@ -42,101 +42,112 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def accept_rows(changes: DataFrame, job: TablePlan) -> DataFrame:
-    """The changes that are rows: the event's columns, DELETED, POSITION in the batch's epoch, and what later steps need.
+def accept_rows(changes: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Return the changes that are rows: the event's columns, DELETED, POSITION and what later steps need.
 
-    Keeps every change without an ERROR. The rest is seen to by ``Rejects``.
+    POSITION is in the batch's epoch. Every change without an ERROR is kept. ``Rejects`` handles the others.
     """
     from pyspark.sql import functions as F
 
-    names = list(job.columns)
+    names = list(table_plan.columns)
     positions = [POSITION]
     if UNAVAILABLE in changes.columns:
         names.append(UNAVAILABLE)
-        if job.has_key_changes:
+        if table_plan.has_key_changes:
             names.append(NEW_KEY)
             positions.append(KEY_CHANGE_POSITION)
-    if "changelog" in job.modes.values() and OPERATION not in job.columns:
+    if "changelog" in table_plan.modes.values() and OPERATION not in table_plan.columns:
         names.append(OP)
-    if set(job.modes.values()) - {"upsert"}:
+    if set(table_plan.modes.values()) - {"upsert"}:
         names.append(TOPIC)
-    names += [name for name in changes.columns if name in job.record_columns - {TOPIC}]
-    marks = {TOMBSTONE: F.col(RAW).isNull()} if job.keeps_tombstones else {}
-    marks |= {name: in_epoch(F.col(name), job.marks.epoch) for name in positions}
+    names += [name for name in changes.columns if name in table_plan.record_columns - {TOPIC}]
+    marks = {TOMBSTONE: F.col(RAW).isNull()} if table_plan.keeps_tombstones else {}
+    marks |= {name: in_epoch(F.col(name), table_plan.marks.epoch) for name in positions}
     rows = changes.where(F.col(ERROR).isNull()).withColumns(marks)
     return select_texts(
         rows,
-        [quote_name(name) for name in [*names, *([TOMBSTONE] if job.keeps_tombstones else []), DELETED, *positions]],
+        [
+            quote_name(name)
+            for name in [*names, *([TOMBSTONE] if table_plan.keeps_tombstones else []), DELETED, *positions]
+        ],
     )
 
 
-def changes_alone(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The rows without tombstones, which no table that is upserted is given."""
-    return drop_tombstone_rows(rows) if job.has_tombstones else rows
+def exclude_tombstones(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Drop tombstones, which upserted tables do not store."""
+    return drop_tombstone_rows(rows) if table_plan.has_tombstones else rows
 
 
-def keep_for_upsert(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The accepted rows without what is there for sinks that append: columns of records, and tombstones that remove no row."""
-    rows = rows.drop(*job.record_columns)
-    return drop_tombstone_rows(rows) if job.keeps_tombstones and not job.has_tombstones else rows
+def keep_for_upsert(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Drop the columns and tombstones that only append sinks need."""
+    rows = rows.drop(*table_plan.record_columns)
+    return drop_tombstone_rows(rows) if table_plan.keeps_tombstones and not table_plan.has_tombstones else rows
 
 
-def tombstones_alone(rows: DataFrame) -> DataFrame:
-    """Of the deduplicated rows the tombstones: those of keys of which the batch has nothing else."""
+def select_tombstones(rows: DataFrame) -> DataFrame:
+    """Return the tombstones of deduplicated rows: those of keys without another change in the batch."""
     from pyspark.sql import functions as F
 
     return rows.where(is_tombstone(F.col(POSITION)))
 
 
-def append_rows(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The accepted rows as tables that are appended to keep them: unavailable values are null, and named where there is room."""
-    return _name_records(_without_key_changes(_appendable(rows, job), job), job).drop(OP)
+def append_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Return the accepted rows for append tables.
+
+    Unavailable values are null, and listed if the tables accept new columns.
+    """
+    return _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan).drop(OP)
 
 
-def changelog_rows(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The accepted rows as a changelog keeps them: with what each change did, and a delete is a row like any other."""
+def changelog_rows(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Return the accepted rows for a changelog: with the operation of each change; a delete is a row like any other."""
     from pyspark.sql import functions as F
 
-    rows = _name_records(_without_key_changes(_appendable(rows, job), job), job)
+    rows = _name_records(_without_key_changes(_appendable(rows, table_plan), table_plan), table_plan)
     return rows.withColumnRenamed(OP, OPERATION).withColumn(DELETED, F.lit(False))
 
 
 def drop_before_truncate(rows: DataFrame, state: TableState) -> DataFrame:
-    """The rows that came after the table's last truncate, and tombstones. Needs POSITION in the batch's epoch."""
+    """Drop rows before the table's last truncate; tombstones stay. Needs POSITION in the batch's epoch."""
     return state.truncate.drop_older(rows.drop(OP, TOPIC))
 
 
 @contextmanager
 def carry_values_to_new_keys(
-    rows: DataFrame, job: TablePlan, state: TableState, read_stored: Callable[[], DataFrame | None]
+    rows: DataFrame, table_plan: TablePlan, state: TableState, read_stored: Callable[[], DataFrame | None]
 ) -> Iterator[DataFrame]:
-    """The rows, and the values that rows whose primary key changed take along, as partial updates of their new keys.
+    """Add the values of rows whose primary key changed, as partial updates of their new keys.
 
-    Needs UNAVAILABLE, NEW_KEY and KEY_CHANGE_POSITION, and drops the last two. ``read_stored``: the table that has the old rows.
+    Needs UNAVAILABLE, NEW_KEY and KEY_CHANGE_POSITION, and drops the last two. ``read_stored``: returns the table with the old
+    rows.
     """
-    if not job.has_key_changes:
+    if not table_plan.has_key_changes:
         yield rows
         return
-    with state.key_changes.carry_values(rows, job.table.key, job.marks.batch, read_stored) as carried:
+    with state.key_changes.carry_values(rows, table_plan.table.key, table_plan.marks.batch, read_stored) as carried:
         yield carried
 
 
-def deduplicate(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The latest change of each key, its unavailable values filled from older changes of the batch.
+def deduplicate(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Return the latest change of each key, unavailable values filled from older changes of the batch.
 
-    A tombstone is left where the batch has nothing else of its key.
+    A tombstone is kept if the batch has no other change of its key.
     """
-    return (fill_from_older if job.unavailable else latest_per_key)(rows, job.table.key)
+    return (fill_from_older if table_plan.unavailable else latest_per_key)(rows, table_plan.table.key)
 
 
-def drop_late_after_delete(rows: DataFrame, job: TablePlan, state: TableState) -> AbstractContextManager[DataFrame]:
-    """The rows, but those that are older than a delete that an earlier batch applied."""
-    return state.deleted_keys.drop_late(rows, job.table.key) if job.remembers_deletes else nullcontext(rows)
+def drop_late_after_delete(
+    rows: DataFrame, table_plan: TablePlan, state: TableState
+) -> AbstractContextManager[DataFrame]:
+    """Drop the rows that are older than a delete of an earlier batch."""
+    return (
+        state.deleted_keys.drop_late(rows, table_plan.table.key) if table_plan.remembers_deletes else nullcontext(rows)
+    )
 
 
 @contextmanager
 def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
-    """The frames are read now, once, and kept meanwhile."""
+    """Cache the frames, read with one action, for the time of the block."""
     cached = [frame.persist() for frame in frames.values()]
     try:
         reduce(lambda a, b: a.unionByName(b), [f.agg({"*": "count"}) for f in cached]).collect()
@@ -146,26 +157,26 @@ def cache_rows(frames: Mapping[TableMode, DataFrame]) -> Iterator[None]:
             frame.unpersist()
 
 
-def _appendable(rows: DataFrame, job: TablePlan) -> DataFrame:
-    return rows if job.keeps_tombstones else changes_alone(rows, job)
+def _appendable(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    return rows if table_plan.keeps_tombstones else exclude_tombstones(rows, table_plan)
 
 
-def _without_key_changes(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The rows without what only upserts need; names of unavailable values stay where every table takes new columns."""
-    if not job.unavailable:
+def _without_key_changes(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Drop the columns that only upserts need. Names of unavailable values stay if every table accepts new columns."""
+    if not table_plan.unavailable:
         return rows
-    takes_columns = all(s.capabilities.schema_evolution for s, mode in job.modes.items() if mode != "upsert")
+    takes_columns = all(s.capabilities.schema_evolution for s, mode in table_plan.modes.items() if mode != "upsert")
     rows = name_unavailable(rows) if takes_columns else rows.drop(UNAVAILABLE)
     return rows.drop(NEW_KEY, KEY_CHANGE_POSITION)
 
 
-def _name_records(rows: DataFrame, job: TablePlan) -> DataFrame:
-    """The rows with positions that no other record of the whole source has: a row that is appended has no other name.
+def _name_records(rows: DataFrame, table_plan: TablePlan) -> DataFrame:
+    """Make positions unique in the whole source: an appended row has no other key.
 
-    A position orders the changes of one key, and two topics may have records of one position. Drops TOPIC, unless a sink
-    wants it.
+    A position orders the changes of one key, so records of two topics may have the same one. TOPIC is dropped, unless a sink stores
+    it.
     """
     from pyspark.sql import functions as F
 
     rows = rows.withColumn(POSITION, F.concat(POSITION, F.lit("/"), TOPIC))
-    return rows if TOPIC in job.record_columns else rows.drop(TOPIC)
+    return rows if TOPIC in table_plan.record_columns else rows.drop(TOPIC)

@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headrace.errors import ConfigError
+from headrace.registry.validation import COORDINATE
 from headrace.runtime.jars import ivy
 from headrace.runtime.jars.artifacts import Artifact, Fetcher, describe, hold_lock, is_single_jar
 from headrace.runtime.jars.jar_locks import Locks, find_locked
-from headrace.sdk.plugin_checks import COORDINATE
 
 #: Spark settings that select the repositories of jars and the jars to exclude.
 SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories", "spark.jars.excludes")

@@ -1,4 +1,4 @@
-"""A login with a user and a password (SCRAM)."""
+"""Authentication with a user and a password (SCRAM)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Mapping
 
 from pydantic import SecretStr
 
-from headrace.sdk import AuthProvider, Config, hookimpl, jaas_config
+from headrace.sdk import AuthProvider, Config, hookimpl
+from headrace.sdk.options import jaas_config
 
 
 class ExampleConfig(Config):
-    """A login of the broker's."""
+    """Credentials for the broker."""
 
-    #: The name of the user.
     username: str
-    #: The user's password.
+    """Name of the user."""
+
     password: SecretStr
+    """Password of the user."""
 
 
 class Example(AuthProvider):
@@ -38,5 +40,5 @@ class Example(AuthProvider):
 
 @hookimpl
 def headrace_auth_providers() -> dict[str, type[AuthProvider]]:
-    """Logins, by the name used under ``auth:``."""
+    """Return the auth providers by the name used under ``auth:``."""
     return {"example": Example}

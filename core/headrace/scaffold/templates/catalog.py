@@ -1,4 +1,4 @@
-"""A folder with a JSON file for each table, which says where its files are and what is in them."""
+"""Catalog as a folder with a JSON file for each table: the location of its files and its columns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class ExampleConfig(Config):
-    """Where the catalog is."""
+    """Location of the catalog."""
 
-    #: A folder that the driver can write.
     path: str
+    """A folder to which the driver can write."""
 
 
 class Example(Catalog):
@@ -37,7 +37,7 @@ class Example(Catalog):
     ) -> None:
         file = Path(self.config.path, f"{name}.json")
         before = file.read_text(encoding="utf-8") if file.exists() else ""
-        table = describe()  # after the look at what is there: of two writers the slower knows more
+        table = describe()  # called after the file was read: the slower of two writers has the newer table
         columns = {field.name: field.dataType.simpleString() for field in table.schema}
         about = {"location": table.location, "provider": table.storage.provider, "columns": columns}
         text = json.dumps({**about, "partition_by": list(table.partition_by)}, indent=2)
@@ -45,10 +45,10 @@ class Example(Catalog):
             file.parent.mkdir(parents=True, exist_ok=True)
             new = file.with_suffix(".new")
             new.write_text(text, encoding="utf-8")
-            new.rename(file)  # readers find the old one or the new one, and no half
+            new.rename(file)  # readers see the old file or the new one, never a partial one
 
 
 @hookimpl
 def headrace_catalogs() -> dict[str, type[Catalog]]:
-    """Catalogs, by the name used under ``sync:``."""
+    """Return the catalogs by the name used under ``sync:``."""
     return {"example": Example}

@@ -1,22 +1,13 @@
-"""Events of the shape ``{"action": "insert", "seq": 7, "row": {…}}``."""
+"""Dialect for events of the shape ``{"action": "insert", "seq": 7, "row": {…}}``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    Changes,
-    Dialect,
-    Events,
-    RejectReason,
-    changes as C,
-    events as E,
-    hookimpl,
-    position,
-    record_columns,
-    sortable,
-)
+from headrace.sdk import Changes, Dialect, Events, RejectReason, changes as C, events as E, hookimpl
+from headrace.sdk.events import record_columns
+from headrace.sdk.positions import position, sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Example(Dialect):
-    """``dialects: {example: {}}``. ``seq`` says in which order the database made the changes."""
+    """``dialects: {example: {}}``. ``seq`` is the order in which the database made the changes."""
 
     name = "example"
     api_version = 1
@@ -39,7 +30,7 @@ class Example(Dialect):
 
         value, action = F.col(E.VALUE), F.col(f"{E.VALUE}.action")
         op = F.when(action == "insert", "c").when(action == "update", "u").when(action == "delete", "d")
-        named = [value["row"][name].alias(name) for name in key]  # as the rule of `tables:` says
+        named = [value["row"][name].alias(name) for name in key]  # the key columns that a rule under `tables:` names
         columns = [
             F.col(f"{E.VALUE}.row.*"),
             *([F.struct(*named).alias(C.KEY)] if named else []),
@@ -55,5 +46,5 @@ class Example(Dialect):
 
 @hookimpl
 def headrace_dialects() -> dict[str, type[Dialect]]:
-    """Dialects, by the name used under ``dialects:``."""
+    """Return the dialects by the name used under ``dialects:``."""
     return {"example": Example}

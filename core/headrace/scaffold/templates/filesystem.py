@@ -1,15 +1,16 @@
-"""Addresses ``example://BUCKET/OBJECT``: Hadoop's client is Google's."""
+"""Addresses ``example://BUCKET/OBJECT``, read by Google's client for Hadoop."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from headrace.sdk import ConfigError, FileSystem, HeadraceError, full_text, hookimpl
+from headrace.sdk import ConfigError, FileSystem, HeadraceError, hookimpl
+from headrace.sdk.error_text import full_text
 
 
 class Example(FileSystem):
-    """``example://BUCKET/OBJECT``, wherever a pipeline file has an address. It has no block."""
+    """``example://BUCKET/OBJECT`` anywhere in a pipeline file. It has no block."""
 
     name = "example"
     api_version = 1
@@ -23,11 +24,11 @@ class Example(FileSystem):
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         if "GoogleJsonResponseException: 403" in full_text(error):
-            return ConfigError("Google lets nobody in", fix="run `gcloud auth application-default login`")
+            return ConfigError("Google rejected the credentials", fix="run `gcloud auth application-default login`")
         return None
 
 
 @hookimpl
 def headrace_filesystems() -> dict[str, type[FileSystem]]:
-    """File systems, by the scheme of their addresses."""
+    """Return the file systems by the scheme of their addresses."""
     return {"example": Example}

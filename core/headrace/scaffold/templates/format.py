@@ -1,10 +1,11 @@
-"""Records of comma-separated values, whose columns the file names."""
+"""Format of records with comma-separated values; the pipeline file names the columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Config, Format, RecordReader, RejectReason, SchemaLog, Subject, hookimpl, quote_name
+from headrace.sdk import Config, Format, RecordReader, RejectReason, SchemaLog, Subject, hookimpl
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -12,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class ExampleConfig(Config):
-    """What the records hold."""
+    """Content of the records."""
 
-    #: Names and types, as SQL writes them: ``id int, name string``.
     columns: str
+    """Names and types in SQL syntax: ``id int, name string``."""
 
 
 class ExampleReader(RecordReader):
-    """Reads a batch's records of one topic."""
+    """Reader of the records of one topic in a batch."""
 
     def __init__(self, schema: StructType) -> None:
         self.schema = schema
@@ -37,7 +38,7 @@ class ExampleReader(RecordReader):
 
 
 class Example(Format):
-    """``value: {example: {columns: "id int, name string"}}``, beside the source."""
+    """``value: {example: {columns: "id int, name string"}}``, next to the source."""
 
     name = "example"
     api_version = 1
@@ -52,5 +53,5 @@ class Example(Format):
 
 @hookimpl
 def headrace_formats() -> dict[str, type[Format]]:
-    """Formats, by the name used under ``value:``, ``key:`` and ``format:``."""
+    """Return the formats by the name used under ``value:``, ``key:`` and ``format:``."""
     return {"example": Example}

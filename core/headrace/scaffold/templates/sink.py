@@ -1,4 +1,4 @@
-"""Parquet files, a folder for each batch."""
+"""Sink for Parquet files, with a folder for each batch."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class ExampleConfig(SinkConfig):
-    """Where the tables are."""
+    """Location of the tables."""
 
-    #: A folder that driver and executors can write.
     path: str
+    """A folder to which driver and executors can write."""
 
 
 class Example(Sink):
-    """``sink: {example: {path: /lake}}``. Every change is a row: it claims no upserts, and headrace asks for none."""
+    """``sink: {example: {path: /lake}}``. Every change is a row: the sink does not claim upserts."""
 
     name = "example"
     api_version = 1
     Config = ExampleConfig
     config: ExampleConfig
     capabilities = Capabilities(exactly_once=True)
-    sql_conf: ClassVar[Mapping[str, str]] = {  # dates before 1582 are written as they are
+    sql_conf: ClassVar[Mapping[str, str]] = {  # write dates before 1582 unchanged
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }
@@ -36,14 +36,14 @@ class Example(Sink):
         stored = self.read_or_none(rows.sparkSession, table)
         if stored is not None and (other := dict(rows.dtypes).items() - dict(stored.dtypes).items()):
             raise DataError(f"{table.name} has not these columns: {sorted(other)}", fix="write to another folder")
-        # The same batch has the same folder for ever, and Spark moves its files there when all are written.
+        # A batch always has the same folder. Spark moves the files there after it has written all of them.
         rows.write.mode("overwrite").parquet(f"{self._folder(table)}/batch={batch.mark.encode().hex()}")
         return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink example, table {table.name}"
         if as_of is not None:
-            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+            raise ConfigError("the sink keeps no older versions", where=where, fix="read the current version")
         batches = [str(path.parent) for path in self._folder(table).glob("batch=*/_SUCCESS")]
         if not batches:
             raise ConfigError("there is no such table", where=where, fix="run the pipeline first")
@@ -55,5 +55,5 @@ class Example(Sink):
 
 @hookimpl
 def headrace_sinks() -> dict[str, type[Sink]]:
-    """Sinks, by the name used under ``sink:``."""
+    """Return the sinks by the name used under ``sink:``."""
     return {"example": Example}

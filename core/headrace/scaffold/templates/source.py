@@ -1,4 +1,4 @@
-"""Numbered records in a file that only grows, one JSON object a line."""
+"""Source of numbered records in an append-only file with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ RECORD = "line BIGINT, topic STRING, key STRING, value STRING, written TIMESTAMP
 
 
 class ExampleConfig(Config):
-    """Where the log is, and how much of it is read at once."""
+    """Location of the log, and the size of a batch."""
 
-    #: A file that every executor can read.
     path: str
-    #: Records of one batch at most.
+    """A file that every executor can read."""
+
     limit: int | None = None
+    """Maximum number of records per batch."""
 
 
 class Example(RangedSource):
@@ -40,7 +41,7 @@ class Example(RangedSource):
         return {"line": 0}
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
-        # A line without its end is still being written.
+        # A line without a line end is still being written.
         lines = Path(self.config.path).read_bytes().count(b"\n")
         return {"line": min(lines, start["line"] + limit) if limit else lines}
 
@@ -54,5 +55,5 @@ class Example(RangedSource):
 
 @hookimpl
 def headrace_sources() -> dict[str, type[Source]]:
-    """Sources, by the name used under ``source:``."""
+    """Return the sources by the name used under ``source:``."""
     return {"example": Example}

@@ -8,7 +8,7 @@ from headrace.testing.plugins import PluginConformance
 
 
 class TestExample(PluginConformance):
-    """What every plugin has to keep: its secrets, for one, are shown nowhere."""
+    """Tests for every plugin, such as that secrets are never shown."""
 
     plugin_class = Example
 
@@ -16,7 +16,7 @@ class TestExample(PluginConformance):
         return {"username": "orders", "password": 'a p"assword'}
 
 
-def test_the_login_is_kafkas(tmp_path: Path) -> None:
+def test_the_options_are_those_of_kafka(tmp_path: Path) -> None:
     login = {"username": "orders", "password": 'a p"assword'}
     kafka = {"bootstrap.servers": "broker:9092", "subscribe": "shop.people", "auth": {"example": login}}
     file = {

@@ -14,7 +14,7 @@ from headrace_sources import JsonFormat
 
 
 class TestExample(PluginConformance):
-    """What every plugin has to keep."""
+    """Tests for every plugin."""
 
     plugin_class = Example
 
@@ -23,7 +23,7 @@ class TestExample(PluginConformance):
 
 
 def sync(spark: SparkSession, folder: Path, *records: bytes) -> dict[str, Any]:
-    """What the catalog says of the table when the pipeline has read these records."""
+    """Run the pipeline on these records and return the catalog's entry for the table."""
     catalog = Example(path=str(folder / "catalog"))
     people = Pipeline(
         name="people",
@@ -38,7 +38,7 @@ def sync(spark: SparkSession, folder: Path, *records: bytes) -> dict[str, Any]:
     return found
 
 
-def test_a_table_is_found_with_its_newest_columns(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_the_catalog_has_the_newest_columns(headrace_spark: SparkSession, tmp_path: Path) -> None:
     table = sync(headrace_spark, tmp_path, b'{"id": 1, "name": "Arp"}')
     assert table["location"].endswith("/out/shop/people")
     assert table["columns"].items() >= {"id": "bigint", "name": "string"}.items()

@@ -13,7 +13,7 @@ from headrace_sources import JsonFormat
 
 
 class TestExample(DialectConformance):
-    """Some twenty tests of headrace's: what every plugin has to keep, and what a dialect."""
+    """About twenty tests: those for every plugin and those for dialects."""
 
     plugin_class = Example
     schema = "action string, seq bigint, row struct<id int, name string>"

@@ -8,7 +8,7 @@ from headrace.testing.plugins import PluginConformance
 
 
 class TestExample(PluginConformance):
-    """What every plugin has to keep."""
+    """Tests for every plugin."""
 
     plugin_class = Example
 
@@ -16,12 +16,12 @@ class TestExample(PluginConformance):
         return {}
 
 
-def test_an_address_brings_it() -> None:
+def test_an_address_selects_the_file_system() -> None:
     file = {"name": "people", "source": {"files": {"path": "in", "format": "json"}}, "sink": "console"}
     people = Pipeline.from_dict({**file, "checkpoint": "example://lake/checkpoint"})
     assert [system.name for system in people.plan.file_systems] == ["example"]
 
 
-def test_what_google_refuses_is_explained() -> None:
+def test_rejected_credentials_are_explained() -> None:
     told = Example().explain(RuntimeError("GoogleJsonResponseException: 403 Forbidden"))
     assert "gcloud auth application-default login" in str(told)

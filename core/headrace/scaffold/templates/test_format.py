@@ -11,7 +11,7 @@ from headrace_sinks import FilesSink
 
 
 class TestExample(FormatConformance):
-    """Some twenty tests of headrace's: what every plugin has to keep, and what a format of records."""
+    """About twenty tests: those for every plugin and those for formats of records."""
 
     plugin_class = Example
     golden = ((b'1,"Arp, Hans"', {"id": 1, "name": "Arp, Hans"}), (b"2,", {"id": 2, "name": None}))

@@ -7,7 +7,7 @@ from headrace.testing.sinks import SinkConformance
 
 
 class TestExample(SinkConformance):
-    """What every plugin has to keep, and what a sink that claims these `capabilities`: some thirty tests of headrace's."""
+    """About thirty tests: those for every plugin and those for a sink with these `capabilities`."""
 
     plugin_class = Example
 

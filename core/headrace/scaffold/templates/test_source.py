@@ -24,7 +24,7 @@ def append(log: Path, texts: Sequence[str]) -> None:
 
 
 class TestExample(SourceConformance):
-    """Some twenty tests of headrace's: what every plugin has to keep, and what a source."""
+    """About twenty tests: those for every plugin and those for sources."""
 
     plugin_class = Example
     refused = ({"path": "/not/there"},)
@@ -37,7 +37,7 @@ class TestExample(SourceConformance):
         append(folder / "log.jsonl", texts)
 
 
-def test_what_is_appended_comes_next(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_run_reads_appended_records(headrace_spark: SparkSession, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.touch()
     file = {

@@ -12,7 +12,7 @@ from headrace_sources import JsonFormat
 
 
 class TestExample(TransformConformance):
-    """Some twenty tests of headrace's: what every plugin has to keep, and what a transform."""
+    """About twenty tests: those for every plugin and those for transforms."""
 
     plugin_class = Example
     schema = "id int, name string"
@@ -22,7 +22,7 @@ class TestExample(TransformConformance):
         return {"columns": ["name"]}
 
 
-def test_it_does_so_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
+def test_spaces_are_removed_in_a_pipeline(headrace_spark: SparkSession, tmp_path: Path) -> None:
     people = Pipeline(
         name="people",
         source=Records("shop.people", b'{"id": 1, "name": " Arp "}'),

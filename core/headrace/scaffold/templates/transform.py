@@ -1,4 +1,4 @@
-"""Columns of text without the spaces around them."""
+"""Transform that removes leading and trailing spaces from string columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from headrace.sdk import Changes, Config, Transform, hookimpl
 
 
 class ExampleConfig(Config):
-    """Columns of text."""
+    """Columns to change."""
 
-    #: Which columns lose the spaces around their text.
     columns: tuple[str, ...] = Field(min_length=1)
+    """String columns from which leading and trailing spaces are removed."""
 
 
 class Example(Transform):
@@ -25,7 +25,7 @@ class Example(Transform):
     config: ExampleConfig
 
     def reads(self) -> Collection[str]:
-        return self.config.columns  # a name that no table has is an error before the stream starts
+        return self.config.columns  # a column that no table has is an error before the stream starts
 
     def apply(self, changes: Changes) -> Changes:
         from pyspark.sql import functions as F
@@ -35,5 +35,5 @@ class Example(Transform):
 
 @hookimpl
 def headrace_transforms() -> dict[str, type[Transform]]:
-    """Transforms, by the name used under ``transforms:``."""
+    """Return the transforms by the name used under ``transforms:``."""
     return {"example": Example}

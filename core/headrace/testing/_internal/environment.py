@@ -13,7 +13,7 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.sdk.changes import OFFSET, POSITION
 from headrace.testing._internal.claims import applies_if
-from headrace.testing._internal.tables import Target, put
+from headrace.testing.tables import Target, put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

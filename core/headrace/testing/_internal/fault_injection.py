@@ -20,7 +20,7 @@ from headrace.spark.sessions import Sessions
 from headrace.testing._internal.claims import applies_if, claims
 from headrace.testing._internal.faults import Calls, Fault
 from headrace.testing._internal.meantime import in_the_meantime
-from headrace.testing._internal.tables import Row, Target, put, remove
+from headrace.testing.tables import Row, Target, put, remove
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any
 from headrace.checkpoint.layout import Checkpoint
 from headrace.config.maintenance_options import Maintenance
 from headrace.config.settings import Settings
-from headrace.engine.batch.batch_runner import BatchRunner
-from headrace.engine.batch.maintainer import Maintained, Maintainer, maintain
+from headrace.engine.batch.maintenance import Maintained, maintain
 from headrace.engine.plan.pipeline_plan import Plan
 from headrace.engine.plan.routing import Routes
+from headrace.engine.run.batch_runner import BatchRunner
+from headrace.engine.run.current_plan import CurrentPlan
+from headrace.engine.run.maintainer import Maintainer
 from headrace.errors import HeadraceError
 from headrace.progress.model import BatchProgress
 from headrace.sdk import changes as C, events as E
@@ -40,7 +42,7 @@ from headrace.sdk.reject_reason import RejectReason
 from headrace.sdk.sink import Sink, Table
 from headrace.sdk.source import Offset, RangedSource, SourceContext
 from headrace.spark.sessions import Sessions
-from headrace.testing._internal.tables import plain
+from headrace.testing.tables import plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -155,7 +157,7 @@ class Stream:
     def apply_again(self) -> None:
         """Apply the last batch again, as after a crash before its commit."""
         empty = self._spark.range(0)
-        self._runner.apply(empty.select("id"), len(self._source.batches) - 1)
+        self._runner.run_batch(empty.select("id"), len(self._source.batches) - 1)
 
     def restart(self) -> None:
         """Continue like a new process, with only the checkpoint and the tables."""
@@ -164,14 +166,15 @@ class Stream:
         # Maintenance runs only on request of a test.
         idle = replace(self._plan, settings=Settings(maintenance=Maintenance(enabled=False)))
         self._runner = BatchRunner(
-            self._plan,
+            CurrentPlan(self._plan),
             checkpoint,
             sessions,
             self.progress.append,
-            fail=self.failed.append,
+            on_rule_error=self.failed.append,
             names_checked=True,
-            maintainer=Maintainer(idle, sessions, self.maintained.append),
+            maintainer=Maintainer(CurrentPlan(idle), sessions, self.maintained.append),
         )
+        self._runner.start()
 
     def maintain(self, *tables: str) -> None:
         """Run all maintenance steps of tables, whether they are due or not."""

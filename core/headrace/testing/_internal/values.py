@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from headrace.errors import ConfigError, DataError, HeadraceError
 from headrace.spark.columns import quote_name
 from headrace.testing._internal.claims import claims
-from headrace.testing._internal.tables import VALUES, Target, plain, put
+from headrace.testing.tables import VALUES, Target, plain, put
 
 _PEOPLE = "id int, name string"
 

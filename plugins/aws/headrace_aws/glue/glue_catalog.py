@@ -25,16 +25,21 @@ _TRIES, _PAUSE = 8, 0.25
 class GlueConfig(IdentityConfig):
     """AWS Glue's Data Catalog."""
 
-    #: The database of all tables: `shop.orders` becomes `shop_orders` in it. Default: a table's first part, so that it becomes `orders` in `shop`.
     database: str | None = Field(None, min_length=1)
-    #: Default: that of the environment or the profile.
+    """The database of all tables: `shop.orders` becomes `shop_orders` in it. Default: a table's first part, so that it becomes `orders` in `shop`.
+    """
+
     region: str | None = None
-    #: An emulator or a VPC endpoint.
+    """Default: that of the environment or the profile."""
+
     endpoint: str | None = None
-    #: The account whose catalog it is, where that is another.
+    """An emulator or a VPC endpoint."""
+
     catalog_id: str | None = Field(None, alias="catalog.id", pattern=r"^\d{12}(:.+)?$")
-    #: Whether a database that is missing is made.
+    """The account whose catalog it is, where that is another."""
+
     auto_create_database: bool = Field(True, alias="auto.create.database")
+    """Whether a database that is missing is made."""
 
 
 @dataclass(frozen=True)

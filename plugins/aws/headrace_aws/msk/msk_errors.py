@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError, full_text
+from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 from headrace_aws.clients import PLACES
 from headrace_aws.identity import FIX_TRUST
 
@@ -16,37 +15,34 @@ def explain_login(error: BaseException, who: str | None, where: str) -> Headrace
     text = full_text(error)
     if "kafka" not in text.lower() and _CLIENT not in text:
         return None
-    for pattern, error_class, what, fix in _KNOWN_ERRORS:
-        if (match := re.search(pattern, text)) is not None:
-            said = match.groupdict().get("said") or match[0]
-            names = {"who": who or "this process", "said": said, "places": PLACES.format(profile="default")}
-            return error_class(what.format(**names), where=where, fix=fix.format(**names))
-    return None
+    known = (KnownError(*entry) for entry in _KNOWN_ERRORS)
+    places = PLACES.format(profile="default")
+    return explain_known_error(error, known, where=where, who=who or "this process", places=places)
 
 
 _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         rf"{_CLIENT}\.\w+ could not be found|ClassNotFoundException: {_CLIENT}|No LoginModule found for {_CLIENT}\S*",
         ConfigError,
-        "the jar of AWS's client is not there: {said}",
+        "the jar of AWS's client is not there: {detail}",
         "add software.amazon.msk:aws-msk-iam-auth with the classifier `all` to the session's jars; a session that headrace builds has it",
     ),
     (
-        r"(?P<said>User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
+        r"(User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
         LoginError,
-        "{who} cannot be assumed: {said}",
+        "{who} cannot be assumed: {detail}",
         FIX_TRUST,
     ),
     (
-        r"(?P<said>ExpiredToken\w*|The security token included in the request is expired)",
+        r"(ExpiredToken\w*|The security token included in the request is expired)",
         ConfigError,
-        "the session token has expired: {said}",
+        "the session token has expired: {detail}",
         "log in again, or give it a role, whose credentials are renewed",
     ),
     (
-        r"(?P<said>(?:Unable to load region|AWS region could not be resolved)[^.\n]*)",
+        r"((?:Unable to load region|AWS region could not be resolved)[^.\n]*)",
         ConfigError,
-        "the JVM knows no region: {said}",
+        "the JVM knows no region: {detail}",
         "set AWS_REGION for driver and executors; a session that headrace builds is told",
     ),
     (
@@ -62,21 +58,21 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "it is tried again; for fewer connections, read with fewer tasks",
     ),
     (
-        r"(?P<said>Session too short)",
+        r"(Session too short)",
         ConfigError,
-        "the credentials are about to expire: {said}",
+        "the credentials are about to expire: {detail}",
         "log in again, or give it a role, whose credentials are renewed",
     ),
     (
-        r"(?P<said>Cannot change principals during re-authentication[^\n]*)",
+        r"(Cannot change principals during re-authentication[^\n]*)",
         RetriableError,
-        "the credentials became another identity's on an open connection: {said}",
+        "the credentials became another identity's on an open connection: {detail}",
         "it is tried again with a new one; let all credentials of the process be of one identity",
     ),
     (
-        r"Not authorized to access topics: \[(?P<said>[^\]\n]*)\]",
+        r"Not authorized to access topics: \[([^\]\n]*)\]",
         ConfigError,
-        "{who} may not read topic {said}",
+        "{who} may not read topic {detail}",
         "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on the topic",
     ),
     (
@@ -86,9 +82,9 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them",
     ),
     (
-        r"Not authorized to access group: (?P<said>[^\n]*)",
+        r"Not authorized to access group: ([^\n]*)",
         ConfigError,
-        "{who} may not use group {said}",
+        "{who} may not use group {detail}",
         "allow kafka-cluster:DescribeGroup and kafka-cluster:AlterGroup on the group",
     ),
     (
@@ -99,9 +95,9 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     ),
     (
         # By AWS_MSK_IAM with the id of a request before it, by OAUTHBEARER as JSON.
-        r'SaslAuthenticationException: (?:\[[\w-]+\]: |\{"status":")?(?P<said>[^\n"]*)',
+        r'SaslAuthenticationException: (?:\[[\w-]+\]: |\{"status":")?([^\n"]*)',
         LoginError,
-        "the broker lets {who} not in: {said}",
+        "the broker lets {who} not in: {detail}",
         "correct key, secret and session token, which may have expired, or allow kafka-cluster:Connect on the cluster",
     ),
 )

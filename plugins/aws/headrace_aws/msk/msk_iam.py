@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.sdk import AuthProvider, ConfigError, HeadraceError, jaas_config
+from headrace.sdk import AuthProvider, ConfigError, HeadraceError
+from headrace.sdk.options import jaas_config
 from headrace_aws.clients import find_region
 from headrace_aws.identity import Identity
 from headrace_aws.identity_config import ARN, IdentityConfig
@@ -40,14 +41,17 @@ _BROKER_REGION = re.compile(r"\.([a-z]{2,4}(?:-[a-z]+)+-\d)\.(?:vpce\.)?amazonaw
 class MskIamConfig(IdentityConfig):
     """Login at MSK with IAM. Without `profile` and `role.arn`: as whom AWS knows the process, on the driver and on executors."""
 
-    #: The cluster's region. Default: that of `cluster.arn`, of the brokers' names, of the environment.
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$")
-    #: The cluster, provisioned or serverless: AWS is asked for its brokers, and `bootstrap.servers` may be left out.
+    """The cluster's region. Default: that of `cluster.arn`, of the brokers' names, of the environment."""
+
     cluster_arn: str | None = Field(None, alias="cluster.arn", pattern=rf"^{ARN}:kafka:[\w-]+:\d{{12}}:cluster/.+$")
-    #: Which of the cluster's brokers: those of its own network, the public ones, those of multi-VPC connections.
+    """The cluster, provisioned or serverless: AWS is asked for its brokers, and `bootstrap.servers` may be left out."""
+
     network: Literal["private", "public", "vpc"] = "private"
-    #: Of SASL. Both are MSK's; the second is what clients in other languages use.
+    """Which of the cluster's brokers: those of its own network, the public ones, those of multi-VPC connections."""
+
     mechanism: Literal["AWS_MSK_IAM", "OAUTHBEARER"] = "AWS_MSK_IAM"
+    """Of SASL. Both are MSK's; the second is what clients in other languages use."""
 
 
 class MskIam(AuthProvider):

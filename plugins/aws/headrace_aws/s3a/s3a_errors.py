@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, FatalError, HeadraceError, RetriableError, full_text
+from headrace.sdk import ConfigError, FatalError, HeadraceError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
 #: S3A begins with a question (HEAD) whose answer has no room for a reason: then there is the status alone.
 _KEYS = "look at the access key, its secret and its session token (AWS_ACCESS_KEY_ID …, fs.s3a.access.key …): they belong together"
@@ -17,18 +18,18 @@ _BUNDLE = (
     "leave out `fs.s3a.assumed.role.sts.endpoint`, which Hadoop 3.4 cannot use without it (AWS_ENDPOINT_URL_STS says the same), "
     "or add AWS's bundle to `spark.jars.packages`: software.amazon.awssdk:bundle:2.29.52"
 )
-#: Pattern → error, sentence, fix. In these, ``{said}`` is what a group of the pattern found.
+#: Pattern → error, sentence, fix. In these, ``{detail}`` is what a group of the pattern found.
 _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"fs\.s3a\.\S*credentials\.provider.*Class (\S+) not found",
         ConfigError,
-        "there is no such class of credentials: {said}",
+        "there is no such class of credentials: {detail}",
         "correct fs.s3a.aws.credentials.provider; Hadoop 3.4, which Spark 4 has, wants those of AWS's SDK 2",
     ),
     (
         r"(?:NoClassDefFoundError|ClassNotFoundException): ((?:software|com)[/.]amazon\S*)",
         ConfigError,
-        "what an option asks for lacks {said}, which is not among the few jars",
+        "what an option asks for lacks {detail}, which is not among the few jars",
         _BUNDLE,
     ),
     (
@@ -49,7 +50,7 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "the session token has expired",
         "log in again, or give it a role, whose credentials are renewed",
     ),
-    (r"(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken)", ConfigError, "S3 lets nobody in: {said}", _KEYS),
+    (r"(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken)", ConfigError, "S3 lets nobody in: {detail}", _KEYS),
     (
         r"NoSuchBucket|UnknownStoreException",
         ConfigError,
@@ -62,7 +63,7 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         "the bucket is in another region",
         _REGION,
     ),
-    (r"AmazonS3Exception: ([^(\n]*)\([^)]*Error Code: AccessDenied", ConfigError, "access denied: {said}", _ALLOW),
+    (r"AmazonS3Exception: ([^(\n]*)\([^)]*Error Code: AccessDenied", ConfigError, "access denied: {detail}", _ALLOW),
     (
         r"SlowDown|AWSServiceThrottledException|Status Code: 503",
         RetriableError,
@@ -74,7 +75,7 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"services\.s3\.model\.\w+: (?!null)([^(\n]+)\(Service: S3, Status Code: 403",
         ConfigError,
-        "S3 refuses (403): {said}",
+        "S3 refuses (403): {detail}",
         f"{_KEYS}; {_ALLOW}",
     ),
     (
@@ -98,7 +99,7 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"Unable to execute HTTP request: ([^\n]*)|UnknownHostException: (\S+)",
         RetriableError,
-        "S3 is away: {said}",
+        "S3 is away: {detail}",
         "see that the network and `fs.s3a.endpoint` are right; nothing is lost, and it is tried again",
     ),
 )
@@ -112,11 +113,11 @@ def explain_s3a(error: BaseException) -> HeadraceError | None:
     if "fs.s3a" not in text and "s3a://" not in text:
         return None
     address, region = _ADDRESS.search(text), _REGION_NAME.search(text)
-    for pattern, kind, sentence, fix in _KNOWN:
-        if match := re.search(pattern, text):
-            said = next(filter(None, match.groups()), "").strip().removesuffix(".") if match.groups() else ""
-            name = region[1] or region[2] if region else "REGION"
-            words = {"said": said, "region": name, "bucket": address[1] if address else "BUCKET"}
-            where = address[0] if address else None
-            return kind(sentence.format(**words), where=where, fix=fix.format(**words))
-    return None
+    known = (KnownError(*entry) for entry in _KNOWN)
+    return explain_known_error(
+        error,
+        known,
+        where=address[0] if address else None,
+        bucket=address[1] if address else "BUCKET",
+        region=region[1] or region[2] if region else "REGION",
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from headrace.sdk import FileSystem, HeadraceError
+from headrace_aws.s3a.s3_folder import S3Folder, open_s3_folder
 from headrace_aws.s3a.s3a_errors import explain_s3a
 
 _HADOOP = "org.apache.hadoop.fs.s3a"
@@ -91,6 +92,9 @@ class S3A(FileSystem):
             # The pauses double: ten are minutes, and the twenty of the default a day.
             "fs.s3a.retry.throttle.limit": "10",
         }
+
+    def open_folder(self, address: str, options: Mapping[str, str]) -> S3Folder | None:
+        return open_s3_folder(address, options)
 
     def explain(self, error: BaseException) -> HeadraceError | None:
         return explain_s3a(error)

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from headrace.sdk import did_you_mean, keep_answer
+from headrace.sdk.options import did_you_mean
+from headrace.sdk.secrets import fetch_cached
 from headrace_aws.clients import error_code, explain_error, make_client
 
 _ARN = re.compile(
@@ -22,14 +23,14 @@ _ARN = re.compile(
 def from_secrets_manager(reference: str) -> str:
     """A secret of Secrets Manager, whole or one key of its JSON. LookupError when it has none."""
     name, key, region = _parse(reference)
-    text = keep_answer(f"secretManager:{name}", lambda: _read_secret(name, region))
+    text = fetch_cached(f"secretManager:{name}", lambda: _read_secret(name, region))
     return _pick(text, key, name) if key else text
 
 
 def from_parameter_store(reference: str) -> str:
     """A parameter of the Systems Manager, decrypted. LookupError when there is none."""
     _, _, region = _parse(reference)
-    return keep_answer(f"ssm:{reference}", lambda: _read_parameter(reference, region))
+    return fetch_cached(f"ssm:{reference}", lambda: _read_parameter(reference, region))
 
 
 def _parse(reference: str) -> tuple[str, str, str | None]:

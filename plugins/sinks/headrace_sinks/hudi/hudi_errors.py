@@ -1,85 +1,79 @@
-"""Errors of Hudi's in headrace's words."""
+"""Known errors of Hudi."""
 
 from __future__ import annotations
 
 import re
 
-from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError, full_text
+from headrace.sdk import ConfigError, DataError, HeadraceError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 from headrace_sinks.hudi.hudi_index import NO_BUCKETS_FIX
-from headrace_sinks.known_errors import KnownError, find_known
 from headrace_sinks.stored_files import explain_missing_file
 
-_KNOWN = (
+_KNOWN_ERRORS = (
     KnownError(
-        ("HoodieWriteConflictException", "HoodieLockException"),
+        "HoodieWriteConflictException|HoodieLockException",
         RetriableError,
         "another writer committed to the table at the same time",
         "nothing is lost; start the pipeline again",
     ),
     KnownError(
-        ("HoodieClusteringUpdateException",),
+        "HoodieClusteringUpdateException",
         RetriableError,
-        "somebody planned to cluster the table, and Hudi takes no changes of those files until that is done",
-        "nothing is lost: have the clustering done by whoever planned it (`CALL run_clustering` in Spark's SQL), and the batch "
-        "comes again",
+        "another process planned a clustering of the table, and Hudi rejects updates of those files until it completes",
+        "nothing is lost: run the planned clustering (`CALL run_clustering` in Spark SQL), and the batch is retried",
     ),
     KnownError(
-        ("HoodieKeyException",),
+        "HoodieKeyException",
         DataError,
-        "Hudi cannot keep a row whose key is empty text",
-        "name further key columns under `tables:`, or use another sink",
+        "Hudi does not support rows with an empty key",
+        "name more key columns under `tables:`, or use another sink",
     ),
-    # It takes the first characters of a file's name for the number of a bucket.
+    # Hudi parses the start of a file's name as the number of a bucket.
     KnownError(
-        ("BucketIdentifier.bucketIdFromFileId",),
+        r"BucketIdentifier\.bucketIdFromFileId",
         ConfigError,
-        "the table has files that are no buckets, in which the index BUCKET finds no rows: somebody clustered it, or it was "
+        "the table has files that are not buckets, and the index BUCKET does not find their rows: the table was clustered, or "
         "written with another index",
         NO_BUCKETS_FIX,
     ),
     KnownError(
-        ("Compaction is not supported on a CopyOnWrite table",),
+        "Compaction is not supported on a CopyOnWrite table",
         ConfigError,
-        "a COPY_ON_WRITE table has no log files that could be compacted",
-        "leave `hoodie.compact.inline` out",
+        "a COPY_ON_WRITE table has no log files to compact",
+        "remove `hoodie.compact.inline`",
         where="sink hudi, hoodie.compact.inline",
     ),
     KnownError(
-        ("Unable to instantiate class org.apache.hudi.keygen",),
+        r"Unable to instantiate class org\.apache\.hudi\.keygen",
         ConfigError,
-        "the key generator cannot be made with these options: {message}",
-        "leave `hoodie.datasource.write.keygenerator.class` out, or add what it asks for, such as "
+        "Hudi cannot create the key generator with these options: {message}",
+        "remove `hoodie.datasource.write.keygenerator.class`, or add the options that it requires, such as "
         "`hoodie.datasource.write.partitionpath.field`",
         where="sink hudi, hoodie.datasource.write.keygenerator.class",
     ),
 )
-_KNOWN_OF_SCHEMAS = (
+_SCHEMA_ERRORS = (
     KnownError(
-        (
-            "HoodieSchemaException",
-            "SchemaParseException",
-            "HoodieNullSchemaTypeException",
-            "SchemaCompatibilityException",
-            "IncompatibleSchemaException",
-        ),
+        "HoodieSchemaException|SchemaParseException|HoodieNullSchemaTypeException|SchemaCompatibilityException"
+        "|IncompatibleSchemaException",
         DataError,
-        "Hudi cannot keep a column so: {line}",
-        "give it another type where the events are made, or leave it out",
+        "Hudi does not support the schema of a column: {line}",
+        "change the column's type in the source, or drop the column",
     ),
 )
-#: Options that contradict the table's, each on a line: its name, what it is and what it was.
+#: Options that conflict with the table's, one per line: name, new value, and value of the table.
 _CONFLICTS = re.compile(
     r"Config conflict\(key\tcurrent value\texisting value\):\n((?:\S[^\t\n]*\t[^\t\n]*\t[^\t\n]*(?:\n|$))+)"
 )
 
 
 def explain(error: BaseException, path: str) -> HeadraceError | None:
-    """What an error of Hudi's means, for a sink whose tables are in ``path``; None when that is not known."""
+    """Explain an error of a sink whose tables are in ``path``; None when it is not a known error of Hudi."""
     return (
-        find_known(error, _KNOWN)
+        explain_known_error(error, _KNOWN_ERRORS)
         or _explain_conflicts(error)
         or explain_missing_file(error, path)
-        or find_known(error, _KNOWN_OF_SCHEMAS)
+        or explain_known_error(error, _SCHEMA_ERRORS)
     )
 
 
@@ -87,9 +81,10 @@ def _explain_conflicts(error: BaseException) -> HeadraceError | None:
     conflicts = _CONFLICTS.search(full_text(error))
     if conflicts is None:
         return None
-    told = [line.split("\t") for line in conflicts[1].splitlines()]
+    options = [line.split("\t") for line in conflicts[1].splitlines()]
+    changes = "; ".join(f"{name} was {old!r} and is now {new!r}" for name, new, old in options)
     return ConfigError(
-        f"the table was made with other options: {'; '.join(f'{name} {was!r}, and now {now!r}' for name, now, was in told)}",
+        f"the table was created with other options: {changes}",
         where="sink hudi",
-        fix="write them as they were, or have the table written anew in another `path`",
+        fix="restore the previous values, or rewrite the table in another `path`",
     )

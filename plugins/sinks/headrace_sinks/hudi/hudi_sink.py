@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, field_validator
 
 from headrace.sdk import (
-    DELETED,
-    POSITION,
-    PREFIX,
     Batch,
     Capabilities,
     ConfigError,
-    Folder,
     HeadraceError,
     MaintenancePolicy,
     MaintenanceStep,
@@ -28,13 +24,12 @@ from headrace.sdk import (
     TableMode,
     TableSize,
     WriteResult,
-    check_names,
-    project,
-    qualify_path,
-    read_once,
-    widen_small_ints,
 )
-from headrace_sinks.as_of import millis
+from headrace.sdk.changes import DELETED, POSITION, PREFIX
+from headrace.sdk.schemas import check_names, project, widen_small_ints
+from headrace.sdk.sessions import read_once
+from headrace.sdk.storage import Folder, qualify_path
+from headrace_sinks.as_of import to_millis
 from headrace_sinks.deferred_creation import defer_creation
 from headrace_sinks.file_formats import ANCIENT_DATES
 from headrace_sinks.hudi import hudi_schema, hudi_timeline
@@ -42,7 +37,7 @@ from headrace_sinks.hudi.file_slices import list_file_slices
 from headrace_sinks.hudi.hudi_catalog_table import HudiTable
 from headrace_sinks.hudi.hudi_errors import explain
 from headrace_sinks.hudi.hudi_index import PARTITION, Index
-from headrace_sinks.hudi.hudi_readers import READERS
+from headrace_sinks.hudi.hudi_readers import load_readers
 from headrace_sinks.hudi.hudi_table_options import TYPE, HudiTableOptions, TableType
 from headrace_sinks.hudi.hudi_table_services import TableServices, list_inline_options
 from headrace_sinks.hudi.jol_warnings import suppress_jol_warnings
@@ -66,20 +61,25 @@ class HudiConfig(SinkConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("hoodie.*",)
 
-    #: The folder in which every table has one.
     path: str
-    #: Of new tables: whether changes lie beside the files until these are compacted, or each batch writes its files anew. With
-    #: ``readers`` the default is what all of them read.
+    """The folder in which every table has one."""
+
     table_type: TableType = Field("MERGE_ON_READ", alias="table.type")
-    #: The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right.
+    """Of new tables: whether changes lie beside the files until these are compacted, or each batch writes its files anew. With
+    ``readers`` the default is what all of them read.
+    """
+
     readers: tuple[str, ...] = ()
-    #: A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
+    """The engines that read the tables (``[spark, athena]``): new tables are such that all of them read them right."""
+
     sync: Sync = None
+    """A catalog in which engines look the tables up. For Hive's metastore Hudi has a sync of its own (`hoodie.datasource.hive_sync.*`).
+    """
 
     @field_validator("readers")
     @classmethod
     def _check_readers(cls, readers: tuple[str, ...]) -> tuple[str, ...]:
-        check_readers(readers, READERS, "Hudi")
+        check_readers(readers, load_readers(), "Hudi")
         return readers
 
 
@@ -202,7 +202,7 @@ class HudiSink(Sink):
         reader = spark.read.format("hudi").option("datetimeRebaseMode", "CORRECTED")
         if as_of is not None:
             is_instant = as_of.isdigit() and len(as_of) in (14, 17)
-            instant = as_of if is_instant else hudi_timeline.instant_of(spark, path, millis(spark, as_of))
+            instant = as_of if is_instant else hudi_timeline.instant_of(spark, path, to_millis(spark, as_of))
             versions = hudi_timeline.read_versions(hudi_timeline.open_table(spark, path))
             if versions is None or instant < versions.oldest:
                 oldest = versions and versions.oldest

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.sdk import POSITION, ConfigError, Table, TableMode
+from headrace.sdk import ConfigError, Table, TableMode
+from headrace.sdk.changes import POSITION
 
 _WRITE = "hoodie.datasource.write."
 RECORD_KEY = f"{_WRITE}recordkey.field"

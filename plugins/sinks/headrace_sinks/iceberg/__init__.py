@@ -1,4 +1,4 @@
-"""Iceberg tables."""
+"""Sink for Iceberg tables."""
 
 from headrace_sinks.iceberg.iceberg_sink import IcebergSink
 

@@ -1,4 +1,4 @@
-"""What Iceberg needs to talk to AWS: Glue's catalog, files on S3, REST catalogs that want signed requests."""
+"""AWS clients for Iceberg: the Glue catalog, files on S3, and REST catalogs that require signed requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CLASSES = "org.apache.iceberg.aws."
 
 
 class AwsBundle(Plugin):
-    """AWS's clients as Iceberg's authors bundle them: a part of the sink whose catalog is AWS's."""
+    """Iceberg's bundle of AWS clients: a part of a sink whose catalog is on AWS."""
 
     name = "iceberg-aws"
     api_version = 1
@@ -19,12 +19,12 @@ class AwsBundle(Plugin):
         "3.5": ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",),
         "4.0": ("org.apache.iceberg:iceberg-aws-bundle:1.11.0",),
     }
-    #: Iceberg's own classes for AWS are in its runtime: what the bundle has are the clients.
+    #: A class of the bundle: Iceberg's own classes for AWS are in Iceberg's runtime jar.
     jvm_class = "software.amazon.awssdk.services.glue.GlueClient"
 
 
 def needs_aws(catalog: Mapping[str, str]) -> bool:
-    """Whether a catalog of these properties works with the bundle alone."""
+    """Return whether a catalog with these properties requires the bundle."""
     return (
         catalog.get("type", "").lower() == "glue"
         or catalog.get("rest.sigv4-enabled") == "true"

@@ -1,64 +1,64 @@
-"""Which files of a table are so small that they are worth being merged, by their sizes alone."""
+"""Selection of the small files of a table that a compaction merges, by file size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Bytes that are compacted at most while a batch waits: about five seconds of one core.
-MOST_BYTES = 256 * 1024 * 1024
-#: A file that small is compacted with any others: to read it takes as long as to open it.
+#: Bytes that one compaction writes at most while a batch waits: about five seconds on one core.
+MAX_BYTES = 256 * 1024 * 1024
+#: Files up to this size are always compacted: reading one takes as long as opening it.
 TINY_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class CompactionCandidates:
-    """Files that become one in each partition: all up to a size, in partitions that have two or more such."""
+    """Files to merge into one file per partition: all files up to a size, in partitions with at least two of them."""
 
     files: int = 0
     partitions: int = 0
     bytes: int = 0
-    #: Bytes of the largest.
+    #: Bytes of the largest file.
     largest: int = 0
 
     @property
     def surplus(self) -> int:
-        """How many files there are more than one for each of the partitions."""
+        """Number of files that the compaction saves."""
         return self.files - self.partitions
 
 
-def select_small_files(partitions: Sequence[Sequence[int]], largest: int) -> CompactionCandidates:
-    """Those of a table. ``partitions``: the bytes of each one's files, the smallest first; ``largest``: of larger files none is merged.
+def select_small_files(partitions: Sequence[Sequence[int]], max_file_bytes: int) -> CompactionCandidates:
+    """Select the files to compact. ``partitions``: the file sizes of each partition, in ascending order.
 
-    Iceberg takes one size for all partitions: the largest that is right for one of them, and with which no more is written in all than
-    a batch may wait for.
+    Iceberg applies one size limit to all partitions. The result has the largest limit that suits one of the partitions and writes at most
+    ``MAX_BYTES`` in all.
     """
-    candidates = sorted({size for sizes in partitions for size in sizes[1 : count_small_files(sizes, largest)]})
-    low, found = 0, _take(partitions, candidates[0]) if candidates else CompactionCandidates()
-    high = len(candidates)
+    limits = sorted({size for sizes in partitions for size in sizes[1 : count_small_files(sizes, max_file_bytes)]})
+    low, found = 0, _collect_up_to(partitions, limits[0]) if limits else CompactionCandidates()
+    high = len(limits)
     while high - low > 1:
         middle = (low + high) // 2
-        if (more := _take(partitions, candidates[middle])).bytes <= MOST_BYTES:
+        if (more := _collect_up_to(partitions, limits[middle])).bytes <= MAX_BYTES:
             low, found = middle, more
         else:
             high = middle
     return found
 
 
-def count_small_files(sizes: Sequence[int], largest: int) -> int:
-    """How many of the smallest files are worth being one: those that are tiny, and each that is no larger than all before together.
+def count_small_files(sizes: Sequence[int], max_file_bytes: int) -> int:
+    """Count the files to merge into one: tiny files, and each file that is no larger than all smaller files together.
 
-    So a row is written anew as often as the table's size doubles, and not with every compaction.
+    A row is therefore rewritten each time the table's size doubles, and not by every compaction.
     """
-    together, count = 0, 0
+    total, count = 0, 0
     for size in sizes:
-        if size > max(together, TINY_BYTES) or size > largest or together + size > MOST_BYTES:
+        if size > max(total, TINY_BYTES) or size > max_file_bytes or total + size > MAX_BYTES:
             break
-        together, count = together + size, count + 1
+        total, count = total + size, count + 1
     return count if count > 1 else 0
 
 
-def _take(partitions: Sequence[Sequence[int]], most: int) -> CompactionCandidates:
-    """The files of up to so many bytes, in partitions that have two or more such."""
-    taken = [small for sizes in partitions if len(small := [size for size in sizes if size <= most]) > 1]
-    return CompactionCandidates(sum(map(len, taken)), len(taken), sum(map(sum, taken)), most)
+def _collect_up_to(partitions: Sequence[Sequence[int]], limit: int) -> CompactionCandidates:
+    """Collect the files of at most ``limit`` bytes in partitions that have at least two of them."""
+    selected = [small for sizes in partitions if len(small := [size for size in sizes if size <= limit]) > 1]
+    return CompactionCandidates(sum(map(len, selected)), len(selected), sum(map(sum, selected)), limit)

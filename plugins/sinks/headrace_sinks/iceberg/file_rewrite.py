@@ -1,75 +1,74 @@
-"""Large files of which many rows are gone, written anew one at a time.
+"""Rewrite of large data files with many deleted rows, one file at a time.
 
-Iceberg's own action would take all of them at once, which is too much while a batch waits.
+Iceberg's own action would rewrite all of them together, which takes too long while a batch waits.
 """
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace_sinks.iceberg.marked_commit import commit_files
 from headrace_sinks.iceberg.position_deletes import FILE_PATH_ID
 from headrace_sinks.iceberg.staging import stage_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from headrace_sinks.iceberg.table_handle import TableHandle
 
 
 @dataclass(frozen=True)
-class WornFile:
-    """A file of rows. ``share``: of how many of them positions say that they are gone, from 0 to 1."""
+class FileWithDeletes:
+    """Data file with deleted rows. ``delete_ratio``: the share of its rows that position deletes name, from 0 to 1."""
 
     path: str
     bytes: int
-    share: float
+    delete_ratio: float
 
 
-def find_worn_file(spark: SparkSession, name: str, least_share: float, most_bytes: int | None) -> WornFile | None:
-    """The file that has the most bytes of rows that are gone, among those with at least such a share of them."""
+def find_file_with_deletes(handle: TableHandle, min_ratio: float, max_bytes: int | None) -> FileWithDeletes | None:
+    """Find the data file with the most deleted bytes among those with at least this ratio of deleted rows."""
     from pyspark.sql import functions as F
 
-    # Files of positions that are for one file of rows have its path as both bounds.
+    # Delete files that apply to one data file have its path as both bounds.
     bounds = [F.col(bound)[F.lit(FILE_PATH_ID)] for bound in ("lower_bounds", "upper_bounds")]
-    positions = spark.table(f"{name}.delete_files").where("content = 1").where(bounds[0] == bounds[1])
-    gone = positions.groupBy(F.decode(bounds[0], "UTF-8").alias("file_path")).agg(F.sum("record_count").alias("gone"))
-    files = spark.table(f"{name}.data_files").select("file_path", "file_size_in_bytes", "record_count")
-    share = F.col("gone") / F.col("record_count")
-    worn = files.join(gone, "file_path").select("file_path", "file_size_in_bytes", share.alias("share"))
-    worn = worn.where(F.col("share") >= least_share)
-    if most_bytes is not None:
-        worn = worn.where(F.col("file_size_in_bytes") <= most_bytes)
-    row = worn.orderBy(F.desc(F.col("share") * F.col("file_size_in_bytes"))).first()
-    return None if row is None else WornFile(row[0], row[1], min(1.0, row[2]))
+    positions = handle.read_metadata("delete_files").where("content = 1").where(bounds[0] == bounds[1])
+    path = F.decode(bounds[0], "UTF-8").alias("file_path")
+    deletes = positions.groupBy(path).agg(F.sum("record_count").alias("deletes"))
+    files = handle.read_metadata("data_files").select("file_path", "file_size_in_bytes", "record_count")
+    ratio = F.col("deletes") / F.col("record_count")
+    found = files.join(deletes, "file_path").select("file_path", "file_size_in_bytes", ratio.alias("ratio"))
+    found = found.where(F.col("ratio") >= min_ratio)
+    if max_bytes is not None:
+        found = found.where(F.col("file_size_in_bytes") <= max_bytes)
+    row = found.orderBy(F.desc(F.col("ratio") * F.col("file_size_in_bytes"))).first()
+    return None if row is None else FileWithDeletes(row[0], row[1], min(1.0, row[2]))
 
 
-def rewrite_file(spark: SparkSession, name: str, java: Any, path: str) -> str:
-    """Commits a file's rows that are not gone in place of it; says what came of it.
+def rewrite_file(handle: TableHandle, path: str) -> str:
+    """Replace a data file by one without its deleted rows; return a summary.
 
-    A batch by key that commits meanwhile is not in the way: the new file counts as one of the version that was read.
+    A batch with equality deletes may commit at the same time: the new file has the sequence number of the snapshot that was read.
     """
-    java.refresh()
-    start = java.currentSnapshot()
-    task = _find_task(java, path)
+    handle.refresh()
+    start = handle.snapshot
+    task = _find_scan_task(handle, path)
     if task is None:
         return "the file is gone"
-    new = _write_anew(spark, name, java, task)
-    # Newer deletes by key hold for it too, older ones did their work.
-    rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId()).dataSequenceNumber(start.sequenceNumber())
-    rewrite.deleteFile(task.file())
-    for delete in _list_own_deletes(spark, task):
+    new = _stage_rows(handle, task)
+    # Newer equality deletes apply to the new file as well; older ones have been applied.
+    rewrite = handle.java.newRewrite().validateFromSnapshot(start.snapshotId())
+    rewrite.dataSequenceNumber(start.sequenceNumber()).deleteFile(task.file())
+    for delete in _list_file_scoped_deletes(handle, task):
         rewrite.deleteFile(delete)
     for file in new:
         rewrite.addFile(file)
-    commit_files(spark, java, rewrite, new)
+    commit_files(handle, rewrite, new)
     kept = sum(file.recordCount() for file in new)
     return f"{kept} of {task.file().recordCount()} rows kept"
 
 
-def _find_task(java: Any, path: str) -> Any:
-    """What reads one file of a table, without the rows that are gone."""
-    tasks = java.newScan().planFiles()
+def _find_scan_task(handle: TableHandle, path: str) -> Any:
+    """Find the scan task of one data file, which applies its deletes; None when the table no longer has the file."""
+    tasks = handle.java.newScan().planFiles()
     try:
         found = tasks.iterator()
         while found.hasNext():
@@ -81,20 +80,20 @@ def _find_task(java: Any, path: str) -> Any:
     return None
 
 
-def _write_anew(spark: SparkSession, name: str, java: Any, task: Any) -> list[Any]:
-    jvm: Any = spark._jvm  # noqa: SLF001
-    staged, manager = uuid.uuid4().hex, jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
-    tasks = jvm.java.util.ArrayList()
+def _stage_rows(handle: TableHandle, task: Any) -> list[Any]:
+    """Write the rows of a scan task to new data files, and return the files."""
+    staged, manager = uuid.uuid4().hex, handle.jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
+    tasks = handle.jvm.java.util.ArrayList()
     tasks.add(task)
-    manager.stageTasks(java, staged, tasks)
+    manager.stageTasks(handle.java, staged, tasks)
     try:
-        rows = spark.read.format("iceberg").option("scan-task-set-id", staged).load(name)
-        return stage_files(spark, name, java, rows)
+        rows = handle.spark.read.format("iceberg").option("scan-task-set-id", staged).load(handle.name)
+        return stage_files(handle, rows)
     finally:
-        manager.removeTasks(java, staged)
+        manager.removeTasks(handle.java, staged)
 
 
-def _list_own_deletes(spark: SparkSession, task: Any) -> list[Any]:
-    """The files of positions that are for a task's file alone."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return [delete for delete in task.deletes() if jvm.org.apache.iceberg.util.ContentFileUtil.isFileScoped(delete)]
+def _list_file_scoped_deletes(handle: TableHandle, task: Any) -> list[Any]:
+    """List the delete files that apply to the task's data file only."""
+    is_file_scoped = handle.jvm.org.apache.iceberg.util.ContentFileUtil.isFileScoped
+    return [delete for delete in task.deletes() if is_file_scoped(delete)]

@@ -1,89 +1,89 @@
-"""Maintenance of an Iceberg table: small files compacted, deletes rewritten, versions expired, by Iceberg's own actions, and
-deletes by key made positions, for which it has none.
+"""Maintenance of an Iceberg table by Iceberg's own actions: compaction, rewrite of deletes, expiry, removal of orphan files.
 
-Compaction makes void what a batch reads at the same time, and the other way round, unless batches replace rows by key; all else
-goes on beside a writer. Manifests are none of it: Iceberg merges them when it commits.
+headrace itself converts equality deletes into position deletes: Iceberg has no action for it. Iceberg merges manifests when it
+commits. Compaction conflicts with a batch at the same time unless batches replace rows by key. All other steps run next to batches.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import MARK_SEARCH_DEPTH, MaintenancePolicy, MaintenanceStep, TableSize
-from headrace_sinks.iceberg.compaction import MOST_BYTES, select_small_files
-from headrace_sinks.iceberg.file_rewrite import find_worn_file, rewrite_file
-from headrace_sinks.iceberg.iceberg_catalog import actions_of, active, forget_table, load_table
-from headrace_sinks.iceberg.orphans import find_last_look, may_delete_files, remove_orphans
+from headrace_sinks.iceberg.compaction import MAX_BYTES, select_small_files
+from headrace_sinks.iceberg.file_rewrite import find_file_with_deletes, rewrite_file
+from headrace_sinks.iceberg.iceberg_catalog import active, evict_table
+from headrace_sinks.iceberg.orphans import find_last_search, may_delete_files, remove_orphans
 from headrace_sinks.iceberg.position_deletes import (
     convert_equality_deletes,
-    count_equality_deletes,
-    has_one_partition,
+    count_equality_delete_files,
+    is_never_partitioned,
 )
-from headrace_sinks.iceberg.row_delta import find_noted_position
+from headrace_sinks.iceberg.row_delta import find_highest_position
+from headrace_sinks.iceberg.table_handle import TableHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 METADATA_PROPERTIES = {
-    # Old metadata.json files go with each commit: of a table that has a commit a second they would be most of its bytes.
+    # Each commit deletes old metadata.json files: with a commit a second they would be most of the table's bytes.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
-    # Each commit adds a manifest or two, which whoever reads the table opens one by one. Iceberg's default is a hundred.
+    # Each commit adds one or two manifests, which every reader opens one by one. Iceberg's default is a hundred.
     "commit.manifest.min-count-to-merge": "10",
 }
-#: Larger files are left as they are.
+#: Larger files are not compacted.
 _LARGE_BYTES = 128 * 1024 * 1024
-#: The share of a file's rows that may be gone before it is written anew.
-_MOST_DELETED = 0.3
-#: By how much of the history the oldest version may be older before anything is expired: each time costs a commit.
-_SLACK = 1.25
+#: The ratio of deleted rows at which a file is rewritten.
+_MAX_DELETE_RATIO = 0.3
+#: Versions expire when the oldest is this many times older than the history, as each expiry costs a commit.
+_EXPIRY_SLACK = 1.25
 _TARGET_SIZE, _DEFAULT_TARGET_SIZE = "write.target-file-size-bytes", 512 * 1024 * 1024
 
 
 def plan_maintenance(spark: SparkSession, name: str, policy: MaintenancePolicy) -> Iterator[MaintenanceStep]:
-    """The steps that are due for the table that Spark knows by this name."""
+    """Plan the steps that are due for a table of the session."""
     for find in (
         _find_missing_properties,
         _find_small_files,
         _find_equality_deletes,
-        _find_worn_files,
-        _find_deletes,
+        _find_file_with_deletes,
+        _find_position_deletes,
         _find_old_versions,
         _find_orphans,
     ):
         with active(spark):
-            java = load_table(spark, name)
-            step = None if java is None or java.currentSnapshot() is None else find(spark, name, java, policy)
+            handle = TableHandle.load(spark, name)
+            step = None if handle is None or handle.snapshot is None else find(handle, policy)
         if step is not None:
-            yield replace(step, run=partial(_run_step, spark, name, step))
+            yield replace(step, run=partial(_run_step, spark, name, step.run))
 
 
-def _run_step(spark: SparkSession, name: str, step: MaintenanceStep) -> str:
-    """Does a step with the table as it is now: batches may have come since it was found, and when it is tried again."""
+def _run_step(spark: SparkSession, name: str, run: Callable[[], str]) -> str:
+    """Run a step on the current table: batches may have committed since it was planned, or since the last try."""
     with active(spark):
-        forget_table(spark, name)
-        return step.run()
+        evict_table(spark, name)
+        return run()
 
 
 def measure_table(spark: SparkSession, name: str) -> TableSize | None:
-    """The size of the table that Spark knows by this name; None when there is none. Where rows are deleted, the others are counted."""
+    """Measure a table of the session; None when it does not exist. Rows are counted only when the table has deletes."""
     with active(spark):
-        java = load_table(spark, name)
-        if java is None or (snapshot := java.currentSnapshot()) is None:
+        handle = TableHandle.load(spark, name)
+        if handle is None or (snapshot := handle.snapshot) is None:
             return None
-        summary, snapshots = snapshot.summary(), java.operations().current().snapshots()
-        compactions = spark.table(f"{name}.snapshots").where("operation = 'replace'")
+        summary, snapshots = snapshot.summary(), handle.java.operations().current().snapshots()
+        compactions = handle.read_metadata("snapshots").where("operation = 'replace'")
         compacted = compactions.selectExpr("max(unix_millis(committed_at))").collect()[0][0]
-        deletes = _number(summary, "total-delete-files")
+        deletes = _read_number(summary, "total-delete-files")
         return TableSize(
-            rows=spark.table(name).count() if deletes else _number(summary, "total-records"),
-            bytes=_number(summary, "total-files-size"),
-            files=_number(summary, "total-data-files"),
-            small_files=select_small_files(_list_sizes(spark, name), _largest(java)).files,
+            rows=handle.read().count() if deletes else _read_number(summary, "total-records"),
+            bytes=_read_number(summary, "total-files-size"),
+            files=_read_number(summary, "total-data-files"),
+            small_files=select_small_files(_list_sizes(handle), _max_file_bytes(handle)).files,
             delete_files=deletes,
             versions=snapshots.size(),
             oldest_version=snapshots.get(0).timestampMillis(),
@@ -91,16 +91,14 @@ def measure_table(spark: SparkSession, name: str) -> TableSize | None:
         )
 
 
-def _find_missing_properties(
-    _spark: SparkSession, _name: str, java: Any, _policy: MaintenancePolicy
-) -> MaintenanceStep | None:
-    """A table that an older headrace made, or somebody else, lacks them; what somebody has set stays."""
-    missing = {key: value for key, value in METADATA_PROPERTIES.items() if key not in java.properties()}
+def _find_missing_properties(handle: TableHandle, _policy: MaintenancePolicy) -> MaintenanceStep | None:
+    """Set properties that a table of an older version or of another writer lacks. Existing values stay."""
+    missing = {key: value for key, value in METADATA_PROPERTIES.items() if key not in handle.properties}
     if not missing:
         return None
 
     def set_properties() -> str:
-        change = java.updateProperties()
+        change = handle.java.updateProperties()
         for key, value in missing.items():
             change.set(key, value)
         change.commit()
@@ -109,157 +107,156 @@ def _find_missing_properties(
     return MaintenanceStep("properties", ", ".join(missing), set_properties)
 
 
-def _find_small_files(spark: SparkSession, name: str, java: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
-    summary = java.currentSnapshot().summary()
-    files, deletes = _number(summary, "total-data-files"), _number(summary, "total-delete-files")
-    if files + deletes < policy.files:  # nothing need be listed
+def _find_small_files(handle: TableHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
+    summary = handle.snapshot.summary()
+    files, deletes = _read_number(summary, "total-data-files"), _read_number(summary, "total-delete-files")
+    if files + deletes < policy.files:  # the files need not be listed
         return None
-    sizes = _list_sizes(spark, name)
-    small = select_small_files(sizes, _largest(java))
-    # A file for each partition is what stays: here they count as one.
+    sizes = _list_sizes(handle)
+    small = select_small_files(sizes, _max_file_bytes(handle))
+    # Each partition keeps one file: all of those count as one.
     counted = files - (len(sizes) - 1)
     if counted + deletes < policy.files or small.surplus + 1 < max(2, min(policy.files, counted)):
         return None
-    exclusive = _is_alone(java)
+    exclusive = _must_run_alone(handle)
     options = {
         "min-file-size-bytes": str(small.largest + 1),
         "min-input-files": "2",
         "max-concurrent-file-group-rewrites": "1",
-        # A commit of its own, which a batch that comes after the first one refuses.
+        # A second commit, which conflicts with a batch that commits after the first one.
         "remove-dangling-deletes": str(exclusive).lower(),
-        # Files that are not small are written anew where that is quick.
-        "delete-ratio-threshold": str(_MOST_DELETED if sum(map(sum, sizes)) <= MOST_BYTES else 1.0),
+        # Files that are not small are rewritten only if that is fast.
+        "delete-ratio-threshold": str(_MAX_DELETE_RATIO if sum(map(sum, sizes)) <= MAX_BYTES else 1.0),
     }
 
     def compact() -> str:
-        java.refresh()  # a batch may have come since, and a try that lost to one is repeated
-        action = actions_of(spark).rewriteDataFiles(java).binPack()
+        handle.refresh()  # a batch may have committed since; a try that conflicted with a batch is repeated
+        action = handle.actions.rewriteDataFiles(handle.java).binPack()
         for key, value in options.items():
             action = action.option(key, value)
-        done = action.execute()
-        return f"{done.rewrittenDataFilesCount()} files into {done.addedDataFilesCount()}"
+        result = action.execute()
+        return f"{result.rewrittenDataFilesCount()} files into {result.addedDataFilesCount()}"
 
     return MaintenanceStep(
         "compact",
-        f"{small.files} files of {_megabytes(small.bytes)}",
+        f"{small.files} files of {_to_megabytes(small.bytes)}",
         compact,
         exclusive=exclusive,
     )
 
 
-def _find_equality_deletes(
-    spark: SparkSession, name: str, java: Any, policy: MaintenancePolicy
-) -> MaintenanceStep | None:
-    # Each read joins them with all older rows; others than headrace may have made such, and then of partitions.
-    if not _number(java.currentSnapshot().summary(), "total-equality-deletes") or not has_one_partition(java):
+def _find_equality_deletes(handle: TableHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
+    # Each read joins equality deletes with all older rows. Another writer may have written some for partitions.
+    if not _read_number(handle.snapshot.summary(), "total-equality-deletes") or not is_never_partitioned(handle):
         return None
-    count = count_equality_deletes(spark, name)
+    count = count_equality_delete_files(handle)
     if count < max(1, policy.files // 2):
         return None
     return MaintenanceStep(
-        "convert-deletes",
-        f"{count} files of deletes by key",
-        lambda: convert_equality_deletes(spark, name, java),
+        "convert-deletes", f"{count} files of equality deletes", lambda: convert_equality_deletes(handle)
     )
 
 
-def _find_worn_files(spark: SparkSession, name: str, java: Any, _policy: MaintenancePolicy) -> MaintenanceStep | None:
-    # In smaller tables compaction has them.
-    summary = java.currentSnapshot().summary()
-    if _number(summary, "total-files-size") <= MOST_BYTES or not _number(summary, "total-position-deletes"):
+def _find_file_with_deletes(handle: TableHandle, _policy: MaintenancePolicy) -> MaintenanceStep | None:
+    # In smaller tables compaction rewrites these files.
+    summary = handle.snapshot.summary()
+    if _read_number(summary, "total-files-size") <= MAX_BYTES or not _read_number(summary, "total-position-deletes"):
         return None
-    exclusive = _is_alone(java)
-    worn = find_worn_file(spark, name, _MOST_DELETED, MOST_BYTES if exclusive else None)
-    if worn is None:
+    exclusive = _must_run_alone(handle)
+    file = find_file_with_deletes(handle, _MAX_DELETE_RATIO, MAX_BYTES if exclusive else None)
+    if file is None:
         return None
     return MaintenanceStep(
         "compact",
-        f"a file of {_megabytes(worn.bytes)}, {worn.share:.0%} of its rows are gone",
-        lambda: rewrite_file(spark, name, java, worn.path),
+        f"a file of {_to_megabytes(file.bytes)}, {file.delete_ratio:.0%} of its rows are deleted",
+        lambda: rewrite_file(handle, file.path),
         exclusive=exclusive,
     )
 
 
-def _find_deletes(spark: SparkSession, _name: str, java: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
-    summary = java.currentSnapshot().summary()
-    deletes = _number(summary, "total-delete-files")
-    # One for each file that has rows is what stays.
-    if deletes < policy.files // 2 + _number(summary, "total-data-files"):
+def _find_position_deletes(handle: TableHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
+    summary = handle.snapshot.summary()
+    deletes = _read_number(summary, "total-delete-files")
+    # The rewrite leaves one delete file for each data file.
+    if deletes < policy.files // 2 + _read_number(summary, "total-data-files"):
         return None
 
     def rewrite() -> str:
-        done = actions_of(spark).rewritePositionDeletes(java).option("min-input-files", "2").execute()
-        return f"{done.rewrittenDeleteFilesCount()} delete files into {done.addedDeleteFilesCount()}"
+        action = handle.actions.rewritePositionDeletes(handle.java)
+        result = action.option("min-input-files", "2").execute()
+        return f"{result.rewrittenDeleteFilesCount()} delete files into {result.addedDeleteFilesCount()}"
 
     return MaintenanceStep("rewrite-deletes", f"{deletes} delete files", rewrite)
 
 
-def _find_old_versions(
-    _spark: SparkSession, _name: str, java: Any, policy: MaintenancePolicy
-) -> MaintenanceStep | None:
-    snapshots = java.operations().current().snapshots()
-    latest = policy.now - policy.history_seconds * _SLACK
-    # The first look costs nothing: most of the time no version is that old.
+def _find_old_versions(handle: TableHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
+    snapshots = handle.java.operations().current().snapshots()
+    latest = policy.now - policy.history_seconds * _EXPIRY_SLACK
+    # The cheap check first: most of the time no version is that old.
     if snapshots.size() <= MARK_SEARCH_DEPTH or snapshots.get(0).timestampMillis() > latest * 1000:
         return None
-    # What has a tag stays, however old it is.
-    expired = _choose_expired(java, policy).apply() if may_delete_files(java) else []
+    # Tagged versions stay, however old they are.
+    expired = _select_expired(handle, policy).apply() if may_delete_files(handle) else []
     if not any(snapshot.timestampMillis() <= latest * 1000 for snapshot in expired):
         return None
 
     def expire() -> str:
-        java.refresh()
-        _choose_expired(java, policy).cleanExpiredFiles(True).commit()
-        java.refresh()
-        return f"{snapshots.size()} versions, {java.operations().current().snapshots().size()} left"
+        handle.refresh()
+        _select_expired(handle, policy).cleanExpiredFiles(True).commit()
+        handle.refresh()
+        return f"{snapshots.size()} versions, {handle.java.operations().current().snapshots().size()} left"
 
     return MaintenanceStep("expire", f"{snapshots.size()} versions", expire)
 
 
-def _choose_expired(java: Any, policy: MaintenancePolicy) -> Any:
-    # The newest stay whatever their age: among them are the marks of batches.
-    return java.expireSnapshots().expireOlderThan(round(policy.history_begins * 1000)).retainLast(MARK_SEARCH_DEPTH)
+def _select_expired(handle: TableHandle, policy: MaintenancePolicy) -> Any:
+    # The newest snapshots stay at any age: they have the marks of batches.
+    oldest = round(policy.history_begins * 1000)
+    return handle.java.expireSnapshots().expireOlderThan(oldest).retainLast(MARK_SEARCH_DEPTH)
 
 
-def _find_orphans(spark: SparkSession, name: str, java: Any, policy: MaintenancePolicy) -> MaintenanceStep | None:
-    last = find_last_look(java)
-    if last is None or policy.now - last < policy.orphans_seconds or not may_delete_files(java):
+def _find_orphans(handle: TableHandle, policy: MaintenancePolicy) -> MaintenanceStep | None:
+    last = find_last_search(handle)
+    if last is None or policy.now - last < policy.orphans_seconds or not may_delete_files(handle):
         return None
     before = policy.now - policy.orphans_seconds
 
     def remove() -> str:
-        java.refresh()
-        return remove_orphans(spark, name, java, before, policy.now)
+        handle.refresh()
+        return remove_orphans(handle, before, policy.now)
 
-    return MaintenanceStep("remove-orphans", "files that no version names", remove)
-
-
-def _is_alone(java: Any) -> bool:
-    """Whether a batch would make a compaction void: deletes by key hold for the new files too, so batches of such are not in the way."""
-    return find_noted_position(java) is None
+    return MaintenanceStep("remove-orphans", "files that no snapshot names", remove)
 
 
-def _list_sizes(spark: SparkSession, name: str) -> list[list[int]]:
-    """The bytes of the files that have rows: for each partition those of its files, the smallest first."""
+def _must_run_alone(handle: TableHandle) -> bool:
+    """Return whether a batch at the same time would conflict with a compaction.
+
+    Batches with equality deletes do not conflict: their deletes apply to the compacted files too.
+    """
+    return find_highest_position(handle) is None
+
+
+def _list_sizes(handle: TableHandle) -> list[list[int]]:
+    """List the bytes of the data files of each partition, in ascending order."""
     from pyspark.sql import functions as F
 
-    files = spark.table(f"{name}.data_files")
+    files = handle.read_metadata("data_files")
     partition = [column for column in ("spec_id", "partition") if column in files.columns]
     sizes: defaultdict[int, list[int]] = defaultdict(list)
-    for place, size in files.select(F.xxhash64(*partition), "file_size_in_bytes").collect():
-        sizes[place].append(size)
+    for key, size in files.select(F.xxhash64(*partition), "file_size_in_bytes").collect():
+        sizes[key].append(size)
     return [sorted(found) for found in sizes.values()]
 
 
-def _largest(java: Any) -> int:
-    """Bytes from which on a file is not compacted with others."""
-    target = java.properties().get(_TARGET_SIZE)
+def _max_file_bytes(handle: TableHandle) -> int:
+    """Return the size above which a file is not compacted."""
+    target = handle.properties.get(_TARGET_SIZE)
     return min(_LARGE_BYTES, (int(target) if target else _DEFAULT_TARGET_SIZE) * 3 // 4)
 
 
-def _number(summary: Any, key: str) -> int:
+def _read_number(summary: Any, key: str) -> int:
     return int(summary.get(key) or 0)
 
 
-def _megabytes(count: int) -> str:
+def _to_megabytes(count: int) -> str:
     return f"{count / 1024 / 1024:.1f} MB"

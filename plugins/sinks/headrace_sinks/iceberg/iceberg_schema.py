@@ -1,30 +1,31 @@
-"""How an Iceberg table has to change to hold rows of another schema."""
+"""Schema changes of an Iceberg table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.sdk import is_same_type, quote_name
+from headrace.sdk.columns import quote_name
+from headrace.sdk.schemas import is_same_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    #: A type as SQL writes it.
-    TypeAsSql = Callable[[DataType], str]
+    #: Translates a type into SQL.
+    TypeToSql = Callable[[DataType], str]
     Path = tuple[str, ...]
 
 
-def alter_clauses(stored: StructType, wanted: StructType, sql: TypeAsSql) -> list[str]:
-    """What ``ALTER TABLE`` has to do, one clause each, to make a table of ``stored`` one of ``wanted``."""
-    changes = list(_changes(stored, wanted, ()))
-    new = [f"{_quote_path(path)} {sql(kind)}" for path, kind, is_new in changes if is_new]
-    wider = [f"ALTER COLUMN {_quote_path(path)} TYPE {sql(kind)}" for path, kind, is_new in changes if not is_new]
+def build_alter_clauses(stored: StructType, target: StructType, to_sql: TypeToSql) -> list[str]:
+    """Build the clauses of ``ALTER TABLE`` that change a table from the stored schema to the target schema."""
+    changes = list(_find_changes(stored, target, ()))
+    new = [f"{_quote_path(path)} {to_sql(kind)}" for path, kind, is_new in changes if is_new]
+    wider = [f"ALTER COLUMN {_quote_path(path)} TYPE {to_sql(kind)}" for path, kind, is_new in changes if not is_new]
     return [*([f"ADD COLUMNS ({', '.join(new)})"] if new else []), *wider]
 
 
-def can_widen(stored: DataType, wide: DataType, path: Path) -> bool:  # noqa: ARG001 - nested or not, it is the same
-    """Iceberg's rules for a column that has data."""
+def can_widen(stored: DataType, wide: DataType, path: Path) -> bool:  # noqa: ARG001 - the rules hold for nested fields too
+    """Return whether Iceberg can widen a column that has data to this type."""
     from pyspark.sql import types as T
 
     if isinstance(stored, T.DecimalType) and isinstance(wide, T.DecimalType):
@@ -32,25 +33,25 @@ def can_widen(stored: DataType, wide: DataType, path: Path) -> bool:  # noqa: AR
     return (stored, wide) in ((T.IntegerType(), T.LongType()), (T.FloatType(), T.DoubleType()))
 
 
-def _changes(stored: DataType, wanted: DataType, path: Path) -> Iterator[tuple[Path, DataType, bool]]:
-    """Path, type, and whether it is a new column and not a wider one."""
+def _find_changes(stored: DataType, target: DataType, path: Path) -> Iterator[tuple[Path, DataType, bool]]:
+    """Find the columns to change: path, type, and whether the column is new."""
     from pyspark.sql import types as T
 
-    if is_same_type(stored, wanted):
+    if is_same_type(stored, target):
         return
-    if isinstance(stored, T.StructType) and isinstance(wanted, T.StructType):
+    if isinstance(stored, T.StructType) and isinstance(target, T.StructType):
         known = {field.name: field.dataType for field in stored}
-        for field in wanted:
+        for field in target:
             if field.name in known:
-                yield from _changes(known[field.name], field.dataType, (*path, field.name))
+                yield from _find_changes(known[field.name], field.dataType, (*path, field.name))
             else:
                 yield (*path, field.name), field.dataType, True
-    elif isinstance(stored, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        yield from _changes(stored.elementType, wanted.elementType, (*path, "element"))
-    elif isinstance(stored, T.MapType) and isinstance(wanted, T.MapType):
-        yield from _changes(stored.valueType, wanted.valueType, (*path, "value"))
+    elif isinstance(stored, T.ArrayType) and isinstance(target, T.ArrayType):
+        yield from _find_changes(stored.elementType, target.elementType, (*path, "element"))
+    elif isinstance(stored, T.MapType) and isinstance(target, T.MapType):
+        yield from _find_changes(stored.valueType, target.valueType, (*path, "value"))
     else:
-        yield path, wanted, False
+        yield path, target, False
 
 
 def _quote_path(path: Path) -> str:

@@ -1,119 +1,129 @@
-"""What new tables are like, so that all readers read them right; and what of a table that is there contradicts them."""
+"""Format version and write modes of Iceberg tables that all readers support."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from headrace.sdk import ConfigError
-from headrace_sinks.iceberg.iceberg_catalog import format_version
-from headrace_sinks.iceberg.iceberg_readers import READERS
-from headrace_sinks.reader_support import Support, all_read, incompatible_readers, join, tell, unknown
+from headrace_sinks.iceberg.iceberg_readers import load_readers
+from headrace_sinks.iceberg.table_handle import TableHandle
+from headrace_sinks.reader_support import (
+    Support,
+    all_read,
+    describe,
+    incompatible_readers,
+    join_names,
+    unknown_readers,
+)
 
 TableType = Literal["merge-on-read", "copy-on-write"]
-#: Format version → the field of a reader that says what it makes of that which merge-on-read writes there.
+#: Format version → the feature that merge-on-read requires of readers.
 _DELETES = {"2": "position_deletes", "3": "deletion_vectors"}
 _MODES = tuple(f"write.{action}.mode" for action in ("merge", "update", "delete"))
 _WHERE = "sink iceberg"
-#: Spark's procedure writes files without the rows that any kind of delete file names.
+#: Spark's procedure writes data files without the rows that any kind of delete file names.
 _REWRITE = "CALL CATALOG.system.rewrite_data_files(table => {name!r}, options => map('delete-file-threshold', '1'))"
 
 
 @dataclass(frozen=True)
 class IcebergTableOptions:
-    """What the user says of new tables, and what follows for them from those that read them."""
+    """Options for new tables, and the readers that must support them."""
 
     readers: Sequence[str] = ()
-    #: As the user has it.
+    #: The configured table type; None when it is not set.
     table_type: TableType | None = None
-    #: Table properties of the user's.
+    #: The configured table properties.
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reads_equality_deletes(self) -> bool:
-        """Whether all that read the tables are known, and known to read equality deletes."""
-        return bool(self.readers) and all_read(self._facts("equality_deletes"))
+        """Whether readers are configured and all of them are known to read equality deletes."""
+        return bool(self.readers) and all_read(self._find_support("equality_deletes"))
 
     def properties(self) -> dict[str, str]:
-        """Format version and modes of new tables. ConfigError where the user asks for what a reader does not read right."""
+        """Return format version and write modes of new tables. ConfigError for options that a reader does not support."""
         version = self._version
         if self.readers and version not in _DELETES:
             raise ConfigError(
-                f"headrace does not know which readers read format version {version}",
+                f"it is not known which readers support format version {version}",
                 where=f"{_WHERE}, format-version",
-                fix="leave it out: new tables have format version 2",
+                fix="remove the option: new tables have format version 2",
             )
-        facts, deletes = self._deletes(version)
-        if version == "3" and incompatible_readers(facts):
+        support, deletes = self._find_deletes(version)
+        if version == "3" and incompatible_readers(support):
             raise ConfigError(
-                f"{tell(facts, deletes)}, which tables of format version 3 have",
+                f"tables of format version 3 have {deletes}, but {describe(support, deletes)}",
                 where=f"{_WHERE}, format-version",
-                fix=f"leave it out, or take {join(incompatible_readers(facts))} out of `readers`",
+                fix=f"remove the option, or remove {join_names(incompatible_readers(support))} from `readers`",
             )
         if self._merge_on_read_option and version == "1":
             raise ConfigError(
-                "tables of format version 1 have no deletes, which merge-on-read writes",
+                "merge-on-read writes delete files, which format version 1 does not support",
                 where=f"{_WHERE}, {self._merge_on_read_option}",
-                fix="write copy-on-write, or leave it out; or leave `format-version` out: new tables have format version 2",
+                fix="use copy-on-write, or remove `format-version`: new tables have format version 2",
             )
-        if self._merge_on_read_option and incompatible_readers(facts):
+        if self._merge_on_read_option and incompatible_readers(support):
             raise ConfigError(
-                f"{tell(facts, deletes)}, which merge-on-read writes",
+                f"merge-on-read writes {deletes}, but {describe(support, deletes)}",
                 where=f"{_WHERE}, {self._merge_on_read_option}",
-                fix=f"write copy-on-write, or leave it out; or take {join(incompatible_readers(facts))} out of `readers`",
+                fix=f"use copy-on-write or remove the option, or remove {join_names(incompatible_readers(support))} from `readers`",
             )
-        # Spark 3.5 cannot replace rows by copy-on-write in format version 3: Iceberg's numbers of rows come in its way.
-        suits = version == "3" or (version != "1" and all_read(facts))
+        # On Spark 3.5 copy-on-write fails in format version 3, as it cannot write Iceberg's row numbers.
+        suits = version == "3" or (version != "1" and all_read(support))
         chosen = self.table_type or ("merge-on-read" if suits else "copy-on-write")
         return {"format-version": version, **dict.fromkeys(_MODES, chosen)}
 
     def warnings(self, *, is_folder: bool) -> Iterator[str]:
-        """What is chosen at a price, and what is not known. ``is_folder``: the tables are in no catalog."""
-        facts, deletes = self._deletes(self._version)
-        unsure = join(unknown(facts))
+        """Warn about costs of the choice and about unknown support. ``is_folder``: the tables are in no catalog."""
+        support, deletes = self._find_deletes(self._version)
+        unknown = join_names(unknown_readers(support))
         if self._merge_on_read_option or self._version == "3":
-            if unsure:
-                yield f"it is not known whether {unsure} can read {deletes}, which merge-on-read writes: try it before you rely on it"
-        elif self.table_type is None and not all_read(facts):
-            reasons = [tell(facts, deletes)] if incompatible_readers(facts) else []
-            reasons += [f"it is not known whether {unsure} can read {deletes}"] if unsure else []
-            yield f"new tables are copy-on-write, so a batch writes each file anew in which a row changes: {', and '.join(reasons)}"
+            if unknown:
+                yield (
+                    f"merge-on-read writes {deletes}, and it is not known whether {unknown} can read them: test it before you rely "
+                    "on it"
+                )
+        elif self.table_type is None and not all_read(support):
+            reasons = [describe(support, deletes)] if incompatible_readers(support) else []
+            reasons += [f"it is not known whether {unknown} can read {deletes}"] if unknown else []
+            yield f"new tables are copy-on-write, so a batch rewrites every file that has a changed row: {', and '.join(reasons)}"
         file_format = self.options.get("write.format.default", "parquet").lower()
         if self.readers and file_format != "parquet":
-            yield f"what is known of readers is known of Parquet files, and write.format.default is {file_format}"
-        only_glue = [reader for reader in self.readers if READERS[reader].glue_alone]
+            yield f"the support of readers is known for Parquet files only, and write.format.default is {file_format}"
+        only_glue = [reader for reader in self.readers if load_readers()[reader].glue_only]
         if is_folder and only_glue:
             yield (
-                f"{join(only_glue)} can find tables in AWS Glue's catalog alone, and `warehouse` is a folder that is in no catalog: "
-                "name a `catalog` of `type: glue` in place of it"
+                f"{join_names(only_glue)} can find tables only in the catalog of AWS Glue, and `warehouse` is a folder without a "
+                "catalog: set a `catalog` of `type: glue` instead"
             )
 
-    def check_mode(self, java: Any, name: str) -> None:
-        """ConfigError for a table that is there and to which an upsert would write deletes that a reader does not read."""
-        facts, deletes = self._deletes(format_version(java))
-        if incompatible_readers(facts) and "merge-on-read" in {java.properties().get(mode) for mode in _MODES}:
+    def check_mode(self, handle: TableHandle, name: str) -> None:
+        """Raise ConfigError when an upsert of an existing table would write deletes that a reader does not support."""
+        support, deletes = self._find_deletes(handle.format_version)
+        if incompatible_readers(support) and "merge-on-read" in {handle.properties.get(mode) for mode in _MODES}:
             modes = ", ".join(f"'{mode}' = 'copy-on-write'" for mode in _MODES)
             raise ConfigError(
-                f"its rows are replaced by merge-on-read, and {tell(facts, deletes)}",
+                f"the table is merge-on-read, and {describe(support, deletes)}",
                 where=f"table {name}, {_WHERE}, readers",
-                fix=f"ALTER TABLE {name} SET TBLPROPERTIES ({modes}); then {_REWRITE.format(name=name)}; or take "
-                f"{join(incompatible_readers(facts))} out of `readers`",
+                fix=f"ALTER TABLE {name} SET TBLPROPERTIES ({modes}); then {_REWRITE.format(name=name)}; or remove "
+                f"{join_names(incompatible_readers(support))} from `readers`",
             )
 
-    def check_stored(self, java: Any, name: str) -> None:
-        """ConfigError for a table that is there and that a reader does not read right."""
-        self.check_mode(java, name)
-        snapshot = java.currentSnapshot()
-        position = _DELETES.get(format_version(java), _DELETES["2"])
-        for kind, of_reader in (("equality", "equality_deletes"), ("position", position)):
+    def check_stored(self, handle: TableHandle, name: str) -> None:
+        """Raise ConfigError when a reader would not read the right rows of an existing table."""
+        self.check_mode(handle, name)
+        snapshot = handle.snapshot
+        position = _DELETES.get(handle.format_version, _DELETES["2"])
+        for kind, feature in (("equality", "equality_deletes"), ("position", position)):
             count = int(snapshot.summary().get(f"total-{kind}-deletes") or 0) if snapshot is not None else 0
-            facts, deletes = self._facts(of_reader), of_reader.replace("_", " ")
-            if count and incompatible_readers(facts):
+            support, deletes = self._find_support(feature), feature.replace("_", " ")
+            if count and incompatible_readers(support):
                 raise ConfigError(
-                    f"it has {count} rows that only {deletes} remove, and {tell(facts, deletes)}",
+                    f"{deletes} remove {count} rows of the table, and {describe(support, deletes)}",
                     where=f"table {name}, {_WHERE}, readers",
-                    fix=f"{_REWRITE.format(name=name)}; or take {join(incompatible_readers(facts))} out of `readers`",
+                    fix=f"{_REWRITE.format(name=name)}; or remove {join_names(incompatible_readers(support))} from `readers`",
                 )
 
     @property
@@ -122,14 +132,14 @@ class IcebergTableOptions:
 
     @property
     def _merge_on_read_option(self) -> str | None:
-        """The option by which the user asks for merge-on-read."""
+        """Name of the option that sets merge-on-read; None when none does."""
         mode = next((mode for mode in _MODES if self.options.get(mode) == "merge-on-read"), None)
         return mode or ("table.type" if self.table_type == "merge-on-read" else None)
 
-    def _deletes(self, version: str) -> tuple[dict[str, Support], str]:
-        """What the readers make of that which merge-on-read writes in a format version, and its name."""
-        of_reader = _DELETES.get(version)
-        return (self._facts(of_reader), of_reader.replace("_", " ")) if of_reader else ({}, "")
+    def _find_deletes(self, version: str) -> tuple[dict[str, Support], str]:
+        """Find the readers' support for the deletes that merge-on-read writes in a format version, and the name of the deletes."""
+        feature = _DELETES.get(version)
+        return (self._find_support(feature), feature.replace("_", " ")) if feature else ({}, "")
 
-    def _facts(self, of_reader: str) -> dict[str, Support]:
-        return {reader: getattr(READERS[reader], of_reader) for reader in self.readers}
+    def _find_support(self, feature: str) -> dict[str, Support]:
+        return {reader: getattr(load_readers()[reader], feature) for reader in self.readers}

@@ -1,23 +1,21 @@
-"""The mark of a batch in the snapshot that it commits: what makes applying it again do nothing."""
+"""Commits that carry the mark of a batch. A repeated batch finds its mark and is skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import MARK_SEARCH_DEPTH, Batch
+from headrace.sdk import Batch
+from headrace_sinks.iceberg.table_handle import MARK, TableHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: The snapshot property that names the batch.
-MARK = "headrace.batch"
 
 
 def commit_with_mark(
     spark: SparkSession, batch: Batch, work: Callable[[], None], properties: Mapping[str, str] | None = None
 ) -> None:
-    """Run ``work`` so that every snapshot it commits has the batch's mark among its properties, and others.
+    """Run ``work`` so that every snapshot it commits has the batch's mark and ``properties`` in its summary.
 
     Spark 3.5 has no setting for it: Iceberg takes the properties from the thread that commits, inside this call.
     """
@@ -46,68 +44,35 @@ def commit_with_mark(
             summary, Call(), jvm.java.lang.Class.forName("java.lang.RuntimeException")
         )
     finally:
-        keep_one_connection(gateway)
+        _drop_duplicate_connections(gateway)
     if raised:
         raise raised[0]
 
 
-def keep_one_connection(gateway: Any) -> None:
-    """Has py4j's list of connections name this thread's once.
+def _drop_duplicate_connections(gateway: Any) -> None:
+    """Leave this thread's connection once in py4j's list of connections.
 
-    A call to Java in which Java calls Python, which calls Java again, leaves it there twice, and when the thread ends py4j removes
-    one of them: the socket, and Java's thread at its other end, would stay as long as the process.
+    A call to Java that calls Python, which calls Java again, adds the connection a second time. When the thread ends, py4j
+    removes one entry; the socket and Java's thread at its other end would stay until the process ends.
     """
-    client = gateway._gateway_client  # noqa: SLF001 - py4j has no way of its own
-    if hasattr(client, "get_thread_connection"):  # else threads of Python have no connections of their own
+    client = gateway._gateway_client  # noqa: SLF001 - py4j has no public interface for it
+    if hasattr(client, "get_thread_connection"):  # without pinned threads a connection belongs to no thread
         connection = client.get_thread_connection()
         for _ in range(client.deque.count(connection) - 1):
             client.deque.remove(connection)
 
 
-def commit_files(spark: SparkSession, java: Any, update: Any, files: Sequence[Any]) -> None:
-    """Commits an update that adds files; those of one that is refused are removed."""
+def commit_files(handle: TableHandle, update: Any, files: Sequence[Any]) -> None:
+    """Commit an update that adds files, and delete the files when Iceberg rejects the commit."""
     from py4j.java_gateway import is_instance_of
     from py4j.protocol import Py4JJavaError
 
     try:
         update.commit()
     except Py4JJavaError as error:
-        gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
-        # Of any other failure nobody knows whether the commit is there.
+        gateway: Any = handle.spark.sparkContext._gateway  # noqa: SLF001
+        # After any other failure it is unknown whether the commit exists, so its files stay.
         if is_instance_of(gateway, error.java_exception, "org.apache.iceberg.exceptions.CleanableFailure"):
             for file in files:
-                java.io().deleteFile(file.location())
+                handle.java.io().deleteFile(file.location())
         raise
-
-
-def is_applied(java: Any, batch: Batch) -> bool | None:
-    """Whether the pipeline's newest snapshot is of this batch: only its last batch can come again.
-
-    None when that is unknown: none is the pipeline's among the newest, and older ones are expired or too many.
-    """
-    mark, is_first = _newest_mark(java, batch)
-    if mark is not None:
-        return bool(mark.summary().get(MARK) == batch.mark)
-    return False if is_first else None
-
-
-def find_marked(java: Any, batch: Batch) -> Any:
-    """The snapshot of a batch that was just written; others may have committed since. None when it committed nothing."""
-    snapshot, _ = _newest_mark(java, batch)
-    return snapshot if snapshot is not None and snapshot.summary().get(MARK) == batch.mark else None
-
-
-def _newest_mark(java: Any, batch: Batch) -> tuple[Any, bool]:
-    """The newest snapshot of the batch's pipeline, None where it is none of the newest; and whether none was older than those seen."""
-    snapshot = java.currentSnapshot()
-    for _ in range(MARK_SEARCH_DEPTH):
-        if snapshot is None:
-            return None, False
-        mark = snapshot.summary().get(MARK)
-        if mark is not None and mark.startswith(batch.mark_prefix):
-            return snapshot, False
-        parent = snapshot.parentId()
-        if parent is None:
-            return None, True
-        snapshot = java.snapshot(parent)
-    return None, False

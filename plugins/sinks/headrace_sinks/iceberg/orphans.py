@@ -1,106 +1,106 @@
-"""Orphans: files in a table's folders that no version names. A writer that was killed leaves some, and so does a delete that failed."""
+"""Orphan files: files in a table's folders that no snapshot names. A killed writer or a failed delete leaves them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from headrace.sdk import ConfigError, find_missing_file, is_under
-from headrace_sinks.iceberg.iceberg_catalog import actions_of
+from headrace.sdk import ConfigError
+from headrace.sdk.error_text import find_missing_file
+from headrace.sdk.storage import is_under
+from headrace_sinks.iceberg.table_handle import TableHandle
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-#: The table property that says when orphans were last looked for, in milliseconds since 1970. A table that has it is headrace's:
-#: in a folder that somebody else made there may be what is of no concern to the table.
+#: The table property with the time of the last search for orphan files, in milliseconds since 1970. Only tables that headrace
+#: created have it: the folder of any other table may have files that do not belong to the table.
 ORPHANS_PROPERTY = "headrace.orphans"
-#: Of how many files at most is looked whether they are gone: where the right to delete is missing, none is.
-_MOST_LOOKS = 100
+#: Files at most that are checked after a delete: without permission to delete, every one of them still exists.
+_MAX_CHECKS = 100
 
 
-def may_delete_files(java: Any) -> bool:
-    """Whether a table's files are its own; else another table may have them, and Iceberg deletes none."""
-    return (java.properties().get("gc.enabled") or "true").lower() == "true"
+def may_delete_files(handle: TableHandle) -> bool:
+    """Return whether the table owns its files; else another table may use them, and Iceberg deletes none."""
+    return (handle.properties.get("gc.enabled") or "true").lower() == "true"
 
 
-def find_last_look(java: Any) -> float | None:
-    """When orphans were last looked for, in seconds since 1970; None where nobody is to look."""
-    noted = java.properties().get(ORPHANS_PROPERTY) or ""
+def find_last_search(handle: TableHandle) -> float | None:
+    """Find the time of the last search for orphans, in seconds since 1970; None when the table must not be searched."""
+    noted = handle.properties.get(ORPHANS_PROPERTY) or ""
     return int(noted) / 1000 if noted.isdigit() else None
 
 
-def list_own_folders(java: Any) -> Sequence[str]:
-    """Where files are looked for: by Iceberg's defaults the table's own. Beside them, or where ``write.data.path`` points, may be others'."""
-    location = str(java.location()).rstrip("/")
+def remove_orphans(handle: TableHandle, before: float, now: float) -> str:
+    """Remove orphan files that were written before a time, and return a summary. Times are in seconds since 1970."""
+    # Of any age: a table with frequent commits has no old metadata.
+    orphans = _list_orphans(handle, now)
+    foreign = _find_foreign_metadata(handle, orphans)
+    removed = _list_orphans(handle, before, remove=True) if orphans and foreign is None else []
+    _check_deleted(handle, removed)
+    handle.java.updateProperties().set(ORPHANS_PROPERTY, str(round(now * 1000))).commit()
+    return f"{len(removed)} files" if foreign is None else f"none: {foreign} is not metadata of this table"
+
+
+def _list_folders(handle: TableHandle) -> Sequence[str]:
+    """List the folders to search: Iceberg's default folders of the table.
+
+    Other folders next to them, and the one that ``write.data.path`` names, may have files of other tables.
+    """
+    location = str(handle.java.location()).rstrip("/")
     return (f"{location}/data", f"{location}/metadata")
 
 
-def remove_orphans(spark: SparkSession, name: str, java: Any, before: float, now: float) -> str:
-    """Removes orphans that were written before a time; says how many. Both times are in seconds since 1970."""
-    # Of any age, for a table that is written all the time has no old metadata.
-    unnamed = _list_orphans(spark, java, now)
-    stranger = _find_stranger(spark, java, unnamed)
-    removed = _list_orphans(spark, java, before, remove=True) if unnamed and stranger is None else []
-    refuse_files_that_stay(java, name, removed)
-    java.updateProperties().set(ORPHANS_PROPERTY, str(round(now * 1000))).commit()
-    return f"{len(removed)} files" if stranger is None else f"none, for {stranger} is no metadata of this table"
-
-
-def _list_orphans(spark: SparkSession, java: Any, before: float, *, remove: bool = False) -> list[str]:
-    """Those that were written before a time, in seconds since 1970."""
+def _list_orphans(handle: TableHandle, before: float, *, remove: bool = False) -> list[str]:
+    """List the orphans that were written before a time, in seconds since 1970, and remove them if requested."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = spark._jvm  # noqa: SLF001
-    can_list, found = _has_prefixes(spark, java), []
-    for folder in list_own_folders(java):
-        action = actions_of(spark).deleteOrphanFiles(java).location(folder).olderThan(round(before * 1000))
+    can_list, found = _can_list_prefixes(handle), []
+    for folder in _list_folders(handle):
+        action = handle.actions.deleteOrphanFiles(handle.java).location(folder).olderThan(round(before * 1000))
         if not remove:
-            action = action.deleteWith(jvm.java.util.stream.Stream.builder())  # takes files, and does nothing to them
+            action = action.deleteWith(handle.jvm.java.util.stream.Stream.builder())  # accepts files and deletes none
         try:
             found += list(action.usePrefixListing(can_list).execute().orphanFileLocations())
         except Py4JJavaError as error:
             missing = find_missing_file(error)
-            # Where `write.data.path` is elsewhere there is none; object stores have no folders in any case.
+            # The folder does not exist where `write.data.path` names another one. Object stores have no folders.
             if missing is None or not (is_under(missing, folder) and is_under(folder, missing)):
                 raise
     return found
 
 
-def _find_stranger(spark: SparkSession, java: Any, files: Sequence[str]) -> str | None:
-    """Metadata among files that is another table's, or cannot be read; None where there is none.
+def _find_foreign_metadata(handle: TableHandle, files: Sequence[str]) -> str | None:
+    """Find a metadata file of another table, or one that cannot be read; None when there is none.
 
-    A table that was renamed keeps its folder, and the next of the old name is made in it. Or a table has the name ``data`` or
-    ``metadata``, in a namespace with this table's name. All that such a table names would be taken for orphans.
+    A renamed table keeps its folder, and the next table of the old name is created in the same folder. A table can also have the
+    name ``data`` or ``metadata`` in a namespace of this table's name. Iceberg would take all files of such a table for orphans.
     """
-    uuid = str(java.operations().current().uuid())
+    uuid = str(handle.java.operations().current().uuid())
     metadata = (file for file in files if ".metadata.json" in file.rsplit("/", 1)[-1])
-    return next((file for file in metadata if _read_uuid(spark, java, file) != uuid), None)
+    return next((file for file in metadata if _read_uuid(handle, file) != uuid), None)
 
 
-def _read_uuid(spark: SparkSession, java: Any, file: str) -> str | None:
-    """Of which table a file of metadata is; None where it cannot be read."""
+def _read_uuid(handle: TableHandle, file: str) -> str | None:
+    """Read the table's UUID from a metadata file; None when it cannot be read."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = spark._jvm  # noqa: SLF001
     try:
-        return str(jvm.org.apache.iceberg.TableMetadataParser.read(java.io(), file).uuid())
+        return str(handle.jvm.org.apache.iceberg.TableMetadataParser.read(handle.java.io(), file).uuid())
     except Py4JJavaError:
         return None
 
 
-def refuse_files_that_stay(java: Any, name: str, removed: Sequence[str]) -> None:
-    """Iceberg only logs what it could not delete."""
-    if stay := [file for file in removed[:_MOST_LOOKS] if java.io().newInputFile(file).exists()]:
+def _check_deleted(handle: TableHandle, removed: Sequence[str]) -> None:
+    """Raise ConfigError for a file that still exists: Iceberg only logs the deletes that fail."""
+    if stay := [file for file in removed[:_MAX_CHECKS] if handle.java.io().newInputFile(file).exists()]:
         raise ConfigError(
-            f"files that no version names cannot be deleted, as {stay[0]}",
-            where=f"table {name}",
-            fix=f"allow deletes in its folder to whoever runs this, or remove the table's property {ORPHANS_PROPERTY}",
+            f"cannot delete orphan files, such as {stay[0]}: permission denied",
+            where=f"table {handle.name}",
+            fix=f"allow this user to delete files in the table's folder, or remove the table property {ORPHANS_PROPERTY}",
         )
 
 
-def _has_prefixes(spark: SparkSession, java: Any) -> bool:
-    """Whether the table's own IO lists its files; else Hadoop's file systems do."""
+def _can_list_prefixes(handle: TableHandle) -> bool:
+    """Return whether the table's FileIO can list files; else Hadoop's file systems list them."""
     from py4j.java_gateway import is_instance_of
 
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
-    return bool(is_instance_of(gateway, java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
+    gateway: Any = handle.spark.sparkContext._gateway  # noqa: SLF001
+    return bool(is_instance_of(gateway, handle.java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))

@@ -1,4 +1,4 @@
-"""Position deletes: files of places, each a file of rows and a number in it; every reader of deletes reads them."""
+"""Position deletes: files of row positions, each a data file and the number of a row in it."""
 
 from __future__ import annotations
 
@@ -6,94 +6,105 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import Observation, RetriableError, quote_name
+from headrace.sdk import RetriableError
+from headrace.sdk.columns import quote_name
+from headrace.sdk.sessions import Observation
 from headrace_sinks.iceberg.marked_commit import commit_files
+from headrace_sinks.iceberg.table_handle import TableHandle
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-#: Field ids of a file of position deletes, by Iceberg's specification.
+#: Field ids of a file of position deletes, from Iceberg's specification.
 FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
 _FIELD_ID = "parquet.field.id"
 
 
-def has_one_partition(java: Any) -> bool:
-    """Whether a table never had partitions: a file of deletes is for rows of its own partition."""
+def is_never_partitioned(handle: TableHandle) -> bool:
+    """Return whether the table never had partitions. A delete file applies only to rows of its own partition."""
+    java = handle.java
     return java.specs().size() == 1 and not java.spec().isPartitioned()
 
 
-def read_places(spark: SparkSession, name: str, snapshot: int, columns: Sequence[str]) -> DataFrame:
-    """Where each row of a version is (``_file``, ``_pos``), and some of its columns."""
+def read_row_positions(handle: TableHandle, snapshot: int, columns: Sequence[str]) -> DataFrame:
+    """Read the position (``_file``, ``_pos``) and some columns of each row of a snapshot."""
     from pyspark.sql import functions as F
 
-    table = spark.read.option("snapshot-id", str(snapshot)).table(name)
+    table = handle.spark.read.option("snapshot-id", str(snapshot)).table(handle.name)
     return table.select(*map(quote_name, columns), F.col("_file"), F.col("_pos"))
 
 
-def write_places(spark: SparkSession, java: Any, places: DataFrame, *, by_file: bool = False) -> list[Any]:
-    """Files of places, as deletes of a table without partitions; ``by_file``: one for each file of rows."""
+def write_position_deletes(handle: TableHandle, positions: DataFrame, *, by_file: bool = False) -> list[Any]:
+    """Write row positions to delete files of an unpartitioned table, and return the files.
+
+    ``by_file``: one delete file for each data file.
+    """
     from pyspark.sql import functions as F
 
-    folder = str(java.locationProvider().newDataLocation(f"positions-{uuid.uuid4().hex}"))
+    folder = str(handle.java.locationProvider().newDataLocation(f"positions-{uuid.uuid4().hex}"))
     deletes = [
         F.col("_file").alias("file_path", metadata={_FIELD_ID: FILE_PATH_ID}),
         F.col("_pos").alias("pos", metadata={_FIELD_ID: _POS_ID}),
     ]
     if by_file:
-        split = places.select(F.md5("_file").alias("file"), *deletes).repartition("file")
-        sorted_places, columns = split.sortWithinPartitions("file", "pos"), ["file"]
+        split = positions.select(F.md5("_file").alias("file"), *deletes).repartition("file")
+        sorted_deletes, columns = split.sortWithinPartitions("file", "pos"), ["file"]
     else:
-        sorted_places, columns = places.select(*deletes).coalesce(1).sortWithinPartitions("file_path", "pos"), []
+        single = positions.select(*deletes).coalesce(1)
+        sorted_deletes, columns = single.sortWithinPartitions("file_path", "pos"), []
     count = Observation(rows=F.count("*"))
-    writer = count.observe(sorted_places).write.partitionBy(*columns)
+    writer = count.observe(sorted_deletes).write.partitionBy(*columns)
     writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(folder)
-    files = list(_list_deletes(spark, java, folder))
+    files = list(_list_written_deletes(handle, folder))
     written = count.result().get("rows")
-    _check_complete(folder, files, places.count() if written is None else written)
+    _check_complete(folder, files, positions.count() if written is None else written)
     return files
 
 
 def _check_complete(folder: str, files: Sequence[Any], count: int) -> None:
-    """Some stores list a file some time after it was written: without its places rows would be back."""
+    """Raise RetriableError when the listed files lack deletes: without them deleted rows would reappear.
+
+    Some stores list a file only some time after it was written.
+    """
     listed = sum(file.recordCount() for file in files)
     if listed != count:
         raise RetriableError(
-            f"of {count} deletes that were written {listed} are in the files that are listed",
+            f"the store lists delete files with {listed} of the {count} deletes that were written",
             where=folder,
-            fix="nothing is lost, and it is tried again; a store that lists files late should not have tables",
+            fix="nothing is lost, and the batch is retried; do not keep tables on a store that lists new files late",
         )
 
 
-def count_equality_deletes(spark: SparkSession, name: str) -> int:
-    """The files of a table that delete by equality."""
-    return spark.table(f"{name}.delete_files").where("content = 2").count()
+def count_equality_delete_files(handle: TableHandle) -> int:
+    """Count the table's files of equality deletes."""
+    return handle.read_metadata("delete_files").where("content = 2").count()
 
 
-def convert_equality_deletes(spark: SparkSession, name: str, java: Any) -> str:
-    """Commits position deletes in place of all deletes of a table without partitions; says what came of it.
+def convert_equality_deletes(handle: TableHandle) -> str:
+    """Commit position deletes in place of all deletes of an unpartitioned table; return a summary.
 
-    One scan finds the rows that are gone. A batch that commits meanwhile is not in the way: its deletes stay, and what it added is
-    newer than those that go.
+    One scan finds the deleted rows. A batch may commit at the same time: its deletes stay, and its rows are newer than the
+    deletes that are replaced.
     """
-    java.refresh()  # batches may have come since it was found that this is due
-    start = java.currentSnapshot()
-    old = list(_list_delete_files(spark, java, start))
-    gone = read_places(spark, name, start.snapshotId(), ["_deleted"]).where("_deleted")
-    new = write_places(spark, java, gone, by_file=True)
-    rewrite = java.newRewrite().validateFromSnapshot(start.snapshotId())
+    handle.refresh()  # batches may have committed since the step was planned
+    start = handle.snapshot
+    old = list(_list_snapshot_deletes(handle, start))
+    deleted = read_row_positions(handle, start.snapshotId(), ["_deleted"]).where("_deleted")
+    new = write_position_deletes(handle, deleted, by_file=True)
+    rewrite = handle.java.newRewrite().validateFromSnapshot(start.snapshotId())
     for file in old:
         rewrite.deleteFile(file)
     for file in new:
         rewrite.addFile(file)
-    commit_files(spark, java, rewrite, new)
+    commit_files(handle, rewrite, new)
     return f"{len(old)} delete files into {len(new)}"
 
 
-def _list_delete_files(spark: SparkSession, java: Any, snapshot: Any) -> Iterator[Any]:
-    """All files of deletes that a snapshot has."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+def _list_snapshot_deletes(handle: TableHandle, snapshot: Any) -> Iterator[Any]:
+    """List all delete files of a snapshot."""
+    java = handle.java
     for manifest in snapshot.deleteManifests(java.io()):
-        reader = jvm.org.apache.iceberg.ManifestFiles.readDeleteManifest(manifest, java.io(), java.specs())
+        reader = handle.jvm.org.apache.iceberg.ManifestFiles.readDeleteManifest(manifest, java.io(), java.specs())
         try:
             files = reader.iterator()
             while files.hasNext():
@@ -102,9 +113,9 @@ def _list_delete_files(spark: SparkSession, java: Any, snapshot: Any) -> Iterato
             reader.close()
 
 
-def _list_deletes(spark: SparkSession, java: Any, folder: str) -> Iterator[Any]:
-    """The files that Spark wrote into a folder, as deletes of the table."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+def _list_written_deletes(handle: TableHandle, folder: str) -> Iterator[Any]:
+    """List the files that Spark wrote into a folder, as delete files of the table."""
+    java, jvm = handle.java, handle.jvm
     config = jvm.org.apache.iceberg.MetricsConfig.forPositionDelete()
     files = java.io().listPrefix(folder).iterator()
     while files.hasNext():

@@ -1,7 +1,7 @@
-"""Upserts in one commit of two kinds of files: new rows, and deletes of what they replace.
+"""Upserts as row deltas: one commit adds data files and the deletes of the rows that they replace.
 
-MERGE makes a plan with every column in every branch, and reads the table beside it. Here the wide rows are written as they are; to
-find what they replace takes the key columns alone, or nothing where a batch is newer than all that the table has.
+MERGE plans every column in every branch, and reads the table as well. A row delta writes the wide rows as they are. To find the
+rows to replace it reads only the key columns, or nothing when the batch is newer than all rows of the table.
 """
 
 from __future__ import annotations
@@ -9,65 +9,66 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import DELETED, MARK_SEARCH_DEPTH, POSITION, Batch, Table, materialize_with, quote_name
-from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_keys
-from headrace_sinks.iceberg.iceberg_catalog import format_version
-from headrace_sinks.iceberg.marked_commit import MARK, commit_files, commit_with_mark
+from headrace.sdk import Batch, Table
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
+from headrace.sdk.sessions import materialize_with
+from headrace_sinks.iceberg.equality_deletes import can_delete_by_key, write_equality_deletes
+from headrace_sinks.iceberg.marked_commit import commit_files, commit_with_mark
 from headrace_sinks.iceberg.merge import merge
-from headrace_sinks.iceberg.position_deletes import has_one_partition, read_places, write_places
+from headrace_sinks.iceberg.position_deletes import is_never_partitioned, read_row_positions, write_position_deletes
 from headrace_sinks.iceberg.staging import stage_files
+from headrace_sinks.iceberg.table_handle import MARK, TableHandle
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-#: The snapshot property that has the highest position that the table ever had.
-HIGHEST = "headrace.position"
-#: Rows of a batch above which MERGE is as quick, and readers would have to keep too many keys in memory.
-MOST_ROWS = 50_000
-#: Columns and rows of a table from which on MERGE takes longer than to look for places: below, fewer jobs win.
+#: The snapshot property with the highest position that the table ever had.
+HIGHEST_POSITION = "headrace.position"
+#: Rows of a batch above which MERGE is as fast, and above which readers would hold too many deleted keys in memory.
+MAX_ROWS = 50_000
+#: Columns and rows of a table above which MERGE takes longer than finding row positions. Below, MERGE needs fewer jobs.
 _MANY_COLUMNS, _MANY_ROWS = 100, 500_000
-#: Rows of one file: few files are quicker to read than many, and more than one is quicker to write where there is much.
+#: Rows of one data file: few files are faster to read, and several are faster to write.
 _FILE_ROWS = 10_000
 _NEWER = "_headrace_newer"
 
 
-def can_have_deltas(spark: SparkSession, java: Any) -> bool:
-    """Whether a table can have such commits; others are merged."""
-    properties = java.properties()
+def supports_row_delta(handle: TableHandle) -> bool:
+    """Return whether the table can have row deltas; other tables are merged."""
+    properties = handle.properties
     return (
-        java.currentSnapshot() is not None
-        and format_version(java) == "2"
+        handle.snapshot is not None
+        and handle.format_version == "2"
         and (properties.get("write.format.default") or "parquet") == "parquet"
-        and has_one_partition(java)
-        and properties.get("write.wap.enabled") != "true"  # whoever audits what is written wants it on a branch
-        and _is_hadoops(spark, java)
+        and is_never_partitioned(handle)
+        and properties.get("write.wap.enabled") != "true"  # write-audit-publish commits to a branch
+        and _is_on_hadoop_file_system(handle)
     )
 
 
-def upsert(
-    spark: SparkSession, name: str, java: Any, table: Table, rows: DataFrame, batch: Batch, *, by_key: bool
-) -> None:
-    """Commits what of a batch is newer than the table.
+def upsert(handle: TableHandle, table: Table, rows: DataFrame, batch: Batch, *, by_key: bool) -> None:
+    """Commit the rows of a batch that are newer than the table's.
 
-    ``by_key``: whoever reads the table reads equality deletes. Tables that are small and narrow are merged: MERGE takes fewer jobs.
+    ``by_key``: all readers read equality deletes. Small and narrow tables are merged, as MERGE needs fewer jobs.
     """
     from pyspark.sql import functions as F
 
-    by_key = by_key and can_delete_by_key(java, table)
-    if _takes_large_batches(java) or not (by_key or _is_large(java)):
-        commit_with_mark(spark, batch, lambda: merge(spark, name, table, rows))
+    by_key = by_key and can_delete_by_key(handle, table)
+    if _takes_large_batches(handle) or not (by_key or _is_large(handle)):
+        commit_with_mark(handle.spark, batch, lambda: merge(handle, table, rows))
         return
     with materialize_with(rows, count=F.count("*"), lowest=F.min(POSITION), highest=F.max(POSITION)) as (stable, seen):
         if not seen["count"]:
             return
-        stored = (find_noted_position(java) or _read_highest(spark.table(name)) or "") if by_key else ""
-        highest = {HIGHEST: max(seen["highest"], stored)} if by_key else {}
+        stored = (find_highest_position(handle) or _read_highest_position(handle) or "") if by_key else ""
+        highest = {HIGHEST_POSITION: max(seen["highest"], stored)} if by_key else {}
         is_newer = by_key and seen["lowest"] > stored
-        if seen["count"] > MOST_ROWS or not (is_newer or _is_large(java)):
-            commit_with_mark(spark, batch, lambda: merge(spark, name, table, stable), highest)
+        if seen["count"] > MAX_ROWS or not (is_newer or _is_large(handle)):
+            commit_with_mark(handle.spark, batch, lambda: merge(handle, table, stable), highest)
             return
         few = stable.coalesce(-(-seen["count"] // _FILE_ROWS))
-        delta = RowDelta(spark, name, java, table)
+        delta = RowDelta(handle, table)
         if is_newer:
             delta.replace_by_key(few)
         else:
@@ -75,43 +76,38 @@ def upsert(
         delta.commit({MARK: batch.mark, **highest})
 
 
-def find_noted_position(java: Any) -> str | None:
-    """The highest position of a table's rows, as its newest commit of rows says it; None where it was written another way."""
-    snapshot = java.currentSnapshot()
-    for _ in range(MARK_SEARCH_DEPTH):
-        if snapshot is None:
-            return None
-        if (highest := snapshot.summary().get(HIGHEST)) is not None:
+def find_highest_position(handle: TableHandle) -> str | None:
+    """Find the highest position of the table's rows in its newest commit of rows; None when that commit does not have it."""
+    for snapshot in handle.walk_snapshots():
+        if (highest := snapshot.summary().get(HIGHEST_POSITION)) is not None:
             return str(highest)
-        parent = snapshot.parentId()
-        if parent is None or snapshot.operation() not in ("replace", "delete"):  # somebody's rows
+        if snapshot.operation() not in ("replace", "delete"):  # another writer added rows
             return None
-        snapshot = java.snapshot(parent)
     return None
 
 
 class RowDelta:
-    """A commit to a table as it was loaded: rows that somebody else commits meanwhile refuse it."""
+    """Commit of new rows and deletes. Iceberg rejects it when another writer commits rows after the table was loaded."""
 
-    def __init__(self, spark: SparkSession, name: str, java: Any, table: Table) -> None:
-        self._spark, self._name, self._java, self._table = spark, name, java, table
-        self._start = java.currentSnapshot().snapshotId()
-        self._update = java.newRowDelta()
+    def __init__(self, handle: TableHandle, table: Table) -> None:
+        self._handle, self._table = handle, table
+        self._start = handle.snapshot.snapshotId()
+        self._update = handle.java.newRowDelta()
         self._files: list[Any] = []
 
     def replace_by_key(self, rows: DataFrame) -> None:
-        """Rows in place of whatever the table has of their keys. All are newer."""
+        """Replace all stored rows of the rows' keys. All rows are newer than the table's."""
         self._add_rows(rows)
-        self._add_deletes(write_keys(self._spark, self._name, self._java, rows, self._table))
+        self._add_deletes(write_equality_deletes(self._handle, rows, self._table))
 
     def replace_by_position(self, rows: DataFrame) -> None:
-        """Those of the rows that are newer than the table's, in place of these."""
+        """Replace the stored rows that are older than the rows of their keys, and drop the rows that are late."""
         from pyspark.sql import functions as F
 
-        stored = read_places(self._spark, self._name, self._start, [*self._table.key, POSITION])
-        places, late = self._find_stored(rows, stored), F.count_if(~F.col(_NEWER))
-        files_as_text = F.to_json(F.collect_set(F.when(F.col(_NEWER), F.col("_file"))))
-        with materialize_with(places, files=files_as_text, late=late) as (found, seen):
+        stored = read_row_positions(self._handle, self._start, [*self._table.key, POSITION])
+        positions, late = self._find_stored(rows, stored), F.count_if(~F.col(_NEWER))
+        files_as_json = F.to_json(F.collect_set(F.when(F.col(_NEWER), F.col("_file"))))
+        with materialize_with(positions, files=files_as_json, late=late) as (found, seen):
             files = json.loads(seen["files"])
             if seen["late"]:
                 keys = list(self._table.key)
@@ -120,22 +116,22 @@ class RowDelta:
                 )
             self._add_rows(rows)
             if files:
-                self._add_deletes(write_places(self._spark, self._java, found.where(_NEWER)))
+                self._add_deletes(write_position_deletes(self._handle, found.where(_NEWER)))
                 self._update.validateDataFilesExist(files)
 
     def commit(self, properties: dict[str, str]) -> None:
-        """Commits all of it at once, or raises and leaves no file."""
-        jvm: Any = self._spark._jvm  # noqa: SLF001
+        """Commit rows and deletes in one snapshot, or raise and leave no file."""
         self._update.validateFromSnapshot(self._start)
-        self._update.conflictDetectionFilter(jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue())
+        expressions = self._handle.jvm.org.apache.iceberg.expressions.Expressions
+        self._update.conflictDetectionFilter(expressions.alwaysTrue())
         self._update.validateNoConflictingDataFiles()
         self._update.validateNoConflictingDeleteFiles()
         for key, value in properties.items():
             self._update.set(key, value)
-        commit_files(self._spark, self._java, self._update, self._files)
+        commit_files(self._handle, self._update, self._files)
 
     def _find_stored(self, rows: DataFrame, stored: DataFrame) -> DataFrame:
-        """The places of the stored rows whose keys the rows have, and whether the row that comes is newer."""
+        """Find the positions of the stored rows of the rows' keys, and whether the batch's row is newer."""
         from pyspark.sql import functions as F
 
         keys = rows.select(*map(quote_name, self._table.key), F.col(POSITION).alias("_headrace_new"))
@@ -145,7 +141,7 @@ class RowDelta:
     def _add_rows(self, rows: DataFrame) -> None:
         from pyspark.sql import functions as F
 
-        for file in stage_files(self._spark, self._name, self._java, rows.where(~F.col(DELETED)).drop(DELETED)):
+        for file in stage_files(self._handle, rows.where(~F.col(DELETED)).drop(DELETED)):
             self._update.addRows(file)
             self._files.append(file)
 
@@ -155,30 +151,28 @@ class RowDelta:
             self._files.append(file)
 
 
-def _read_highest(table: DataFrame) -> str | None:
+def _read_highest_position(handle: TableHandle) -> str | None:
     from pyspark.sql import functions as F
 
-    row = table.agg(F.max(POSITION)).first()
+    row = handle.read().agg(F.max(POSITION)).first()
     return row[0] if row else None
 
 
-def _takes_large_batches(java: Any) -> bool:
-    """Whether the last batch was too large for this: the next is taken to be as large."""
-    return int(java.currentSnapshot().summary().get("added-records") or 0) > MOST_ROWS
+def _takes_large_batches(handle: TableHandle) -> bool:
+    """Return whether the last batch was too large for a row delta: the next one probably is as large."""
+    return int(handle.snapshot.summary().get("added-records") or 0) > MAX_ROWS
 
 
-def _is_large(java: Any) -> bool:
-    rows = int(java.currentSnapshot().summary().get("total-records") or 0)
-    return rows >= _MANY_ROWS or len(java.schema().columns()) >= _MANY_COLUMNS
+def _is_large(handle: TableHandle) -> bool:
+    rows = int(handle.snapshot.summary().get("total-records") or 0)
+    return rows >= _MANY_ROWS or len(handle.java.schema().columns()) >= _MANY_COLUMNS
 
 
-def _is_hadoops(spark: SparkSession, java: Any) -> bool:
-    """Whether Hadoop's file systems reach the table: Spark writes files of positions there."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+def _is_on_hadoop_file_system(handle: TableHandle) -> bool:
+    """Return whether a Hadoop file system reaches the table: Spark writes position deletes with it."""
+    conf = handle.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     try:
-        jvm.org.apache.hadoop.fs.Path(java.location()).getFileSystem(
-            spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        )
-    except Exception:  # noqa: BLE001 - a scheme that only the catalog's own IO knows
+        handle.jvm.org.apache.hadoop.fs.Path(handle.java.location()).getFileSystem(conf)
+    except Exception:  # noqa: BLE001 - only the catalog's own FileIO supports the scheme
         return False
     return True

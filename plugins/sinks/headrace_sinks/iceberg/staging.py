@@ -1,23 +1,24 @@
-"""Files that Iceberg writes for a table and does not commit."""
+"""Data files that Iceberg writes for a table without committing them."""
 
 from __future__ import annotations
 
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from headrace_sinks.iceberg.table_handle import TableHandle
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
-def stage_files(spark: SparkSession, name: str, java: Any, rows: DataFrame) -> list[Any]:
-    """The files of rows, written as the table's properties say.
+def stage_files(handle: TableHandle, rows: DataFrame) -> list[Any]:
+    """Write rows to data files as the table's properties say, and return the files.
 
-    Iceberg has this for its own actions, which rewrite files and commit them themselves.
+    Iceberg's own maintenance actions write this way: they rewrite files and commit them in a separate step.
     """
-    jvm: Any = spark._jvm  # noqa: SLF001
-    staged, coordinator = uuid.uuid4().hex, jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
-    rows.writeTo(name).option("rewritten-file-scan-task-set-id", staged).append()
+    staged, coordinator = uuid.uuid4().hex, handle.jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
+    rows.writeTo(handle.name).option("rewritten-file-scan-task-set-id", staged).append()
     try:
-        return list(coordinator.fetchNewFiles(java, staged))
+        return list(coordinator.fetchNewFiles(handle.java, staged))
     finally:
-        coordinator.clearRewrite(java, staged)
+        coordinator.clearRewrite(handle.java, staged)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import DataError, check_names
+from headrace.sdk import DataError
+from headrace.sdk.schemas import check_names
 from headrace_sinks.s3.pending_records import HEADERS, RECORD_KEY, VALUE
 from headrace_sinks.s3.s3_config import S3SinkConfig
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Folder, add_missing_fields, is_same_type, project, union_schemas, widen_small_ints
+from headrace.sdk.schemas import add_missing_fields, is_same_type, project, union_schemas, widen_small_ints
+from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import name_ending, reader_options
 from headrace_sinks.s3.object_state import State
 from headrace_sinks.s3.pending_records import VALUE

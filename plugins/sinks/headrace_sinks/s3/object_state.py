@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.sdk import MARK_SEARCH_DEPTH, FatalError
 
 if TYPE_CHECKING:
-    from headrace.sdk import Folder
+    from headrace.sdk.storage import Folder
 
 _FILE, _VERSION = "state.json", 1
 

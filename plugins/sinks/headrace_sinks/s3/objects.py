@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from headrace.sdk import Folder
+from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import (
     FIRST,
     FOLDER,

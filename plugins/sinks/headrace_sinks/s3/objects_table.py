@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from headrace.sdk import CatalogTable, DataError, Folder, Partitions, registry
+from headrace.sdk import CatalogTable, DataError, Partitions, get_plugin
+from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import reader_options
 from headrace_sinks.s3.object_reader import load_schemas, unite_schemas
 from headrace_sinks.s3.object_state import State
@@ -31,7 +32,7 @@ class ObjectsTable:
         config = self._config
         schema = find_columns(self._read_states(), config)
         options = {key: value for key, value in reader_options(config).items() if key == "timestampFormat"}
-        storage = registry().get("format", config.format)().describe_storage(self._spark, schema, options)
+        storage = get_plugin("format", config.format)().describe_storage(self._spark, schema, options)
         return CatalogTable(
             self._folder.path, schema, storage, config.partition_names, {"classification": config.format}
         )

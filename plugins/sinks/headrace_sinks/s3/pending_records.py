@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from headrace.sdk import KEY, POSITION, DataError, changes as C, did_you_mean, quote_name
+from headrace.sdk import DataError, changes as C
+from headrace.sdk.changes import KEY, POSITION
+from headrace.sdk.columns import quote_name
+from headrace.sdk.options import did_you_mean
 from headrace_sinks.s3.s3_config import S3SinkConfig
 
 if TYPE_CHECKING:

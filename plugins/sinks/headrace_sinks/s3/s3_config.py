@@ -25,64 +25,88 @@ RowFormat = Literal["avro", "json", "parquet"]
 class S3SinkConfig(SinkConfig):
     """Objects on any filesystem that Hadoop knows, as Confluent's S3 sink connector lays them out."""
 
-    #: The bucket, or a folder in it: ``s3a://bucket``.
     path: str = Field(min_length=1)
-    #: The folder in ``path`` that has a folder for each topic.
+    """The bucket, or a folder in it: ``s3a://bucket``."""
+
     topics_dir: str = Field("topics", alias="topics.dir", min_length=1)
-    #: How objects are written; ``json`` is one record a line, ``bytes`` the values as they came.
+    """The folder in ``path`` that has a folder for each topic."""
+
     format: Literal["avro", "json", "parquet", "bytes"] = "avro"
-    #: Of ``json`` and ``bytes``.
+    """How objects are written; ``json`` is one record a line, ``bytes`` the values as they came."""
+
     compression: Literal["none", "gzip"] = Field("none", alias="s3.compression.type")
-    #: Of ``avro``. ``null``: none.
+    """Of ``json`` and ``bytes``."""
+
     avro_codec: Literal["null", "deflate", "snappy", "bzip2", "xz", "zstandard"] = Field("null", alias="avro.codec")
-    #: Of ``parquet``.
+    """Of ``avro``. ``null``: none."""
+
     parquet_codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field("snappy", alias="parquet.codec")
-    #: Of ``bytes``: how objects' names end, before ``.gz``.
+    """Of ``parquet``."""
+
     bytes_extension: str = Field(".bin", alias="format.bytearray.extension", min_length=1)
-    #: Of ``bytes``: what follows each record. Default: a newline.
+    """Of ``bytes``: how objects' names end, before ``.gz``."""
+
     bytes_separator: str | None = Field(None, alias="format.bytearray.separator", min_length=1)
+    """Of ``bytes``: what follows each record. Default: a newline."""
 
-    #: Records of one topic partition after which its objects are complete.
     flush_size: int = Field(alias="flush.size", gt=0)
-    #: Objects are complete when a record comes that is so many milliseconds younger than their first, or is of another
-    #: partition of ``partitioner``. The time is what ``timestamp.extractor`` says. -1: never.
+    """Records of one topic partition after which its objects are complete."""
+
     rotate_interval_ms: int = Field(-1, alias="rotate.interval.ms")
-    #: Objects are complete when the clock has passed a multiple of so many milliseconds, counted from midnight, though nothing
-    #: came. -1: never.
+    """Objects are complete when a record comes that is so many milliseconds younger than their first, or is of another
+    partition of ``partitioner``. The time is what ``timestamp.extractor`` says. -1: never.
+    """
+
     rotate_schedule_interval_ms: int = Field(-1, alias="rotate.schedule.interval.ms")
+    """Objects are complete when the clock has passed a multiple of so many milliseconds, counted from midnight, though nothing
+    came. -1: never.
+    """
 
-    #: ``default``: ``partition=N`` of the topic. ``field``: of ``partition.field.name``. The others: of the time of a record.
     partitioner: Literal["default", "field", "time-based", "daily", "hourly"] = "default"
-    #: Of ``field``: columns, with dots in structs.
+    """``default``: ``partition=N`` of the topic. ``field``: of ``partition.field.name``. The others: of the time of a record.
+    """
+
     partition_field_name: tuple[str, ...] = Field((), alias="partition.field.name")
-    #: Of ``time-based``: a pattern of Joda-Time: ``'year'=YYYY/'month'=MM``.
+    """Of ``field``: columns, with dots in structs."""
+
     path_format: str | None = Field(None, alias="path.format")
-    #: Of ``time-based``: times are rounded down to so many milliseconds.
+    """Of ``time-based``: a pattern of Joda-Time: ``'year'=YYYY/'month'=MM``."""
+
     partition_duration_ms: int | None = Field(None, alias="partition.duration.ms", gt=0)
-    #: Names of months and days in a path: English ones alone.
+    """Of ``time-based``: times are rounded down to so many milliseconds."""
+
     locale: str = "en-US"
-    #: Of times in paths, and of ``rotate.schedule.interval.ms``.
+    """Names of months and days in a path: English ones alone."""
+
     timezone: str = "UTC"
-    #: The time of a record: when it is written, the record's own in the source, or its ``timestamp.field``.
+    """Of times in paths, and of ``rotate.schedule.interval.ms``."""
+
     timestamp_extractor: Literal["Wallclock", "Record", "RecordField"] = Field("Wallclock", alias="timestamp.extractor")
-    #: A column, with dots in structs: milliseconds since 1970, a timestamp, a date, or a text by ISO 8601.
+    """The time of a record: when it is written, the record's own in the source, or its ``timestamp.field``."""
+
     timestamp_field: str = Field("timestamp", alias="timestamp.field", min_length=1)
+    """A column, with dots in structs: milliseconds since 1970, a timestamp, a date, or a text by ISO 8601."""
 
-    #: Of records without a value: left out, an error, or objects of their keys alone.
     null_values: Literal["ignore", "fail", "write"] = Field("ignore", alias="behavior.on.null.values")
-    #: Where ``write`` writes.
-    tombstone_partition: str = Field("tombstone", alias="tombstone.encoded.partition", min_length=1)
-    #: Keys have objects of their own, beside those of the values.
-    store_keys: bool = Field(False, alias="store.kafka.keys")
-    #: As what; ``bytes``: as they came.
-    keys_format: Literal["avro", "json", "parquet", "bytes"] = Field("avro", alias="keys.format")
-    #: Headers have objects of their own.
-    store_headers: bool = Field(False, alias="store.kafka.headers")
-    #: As what.
-    headers_format: RowFormat = Field("avro", alias="headers.format")
+    """Of records without a value: left out, an error, or objects of their keys alone."""
 
-    #: A catalog in which engines look the tables up. The folders of ``partitioner`` are partitions there.
+    tombstone_partition: str = Field("tombstone", alias="tombstone.encoded.partition", min_length=1)
+    """Where ``write`` writes."""
+
+    store_keys: bool = Field(False, alias="store.kafka.keys")
+    """Keys have objects of their own, beside those of the values."""
+
+    keys_format: Literal["avro", "json", "parquet", "bytes"] = Field("avro", alias="keys.format")
+    """As what; ``bytes``: as they came."""
+
+    store_headers: bool = Field(False, alias="store.kafka.headers")
+    """Headers have objects of their own."""
+
+    headers_format: RowFormat = Field("avro", alias="headers.format")
+    """As what."""
+
     sync: Sync = None
+    """A catalog in which engines look the tables up. The folders of ``partitioner`` are partitions there."""
 
     @field_validator("avro_codec", mode="before")
     @classmethod

@@ -15,19 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
-from headrace.sdk import (
-    Batch,
-    Capabilities,
-    ConfigError,
-    DataError,
-    Folder,
-    HeadraceError,
-    Plugin,
-    Sink,
-    Table,
-    WriteResult,
-    full_text,
-)
+from headrace.sdk import Batch, Capabilities, ConfigError, DataError, HeadraceError, Plugin, Sink, Table, WriteResult
+from headrace.sdk.error_text import full_text
+from headrace.sdk.storage import Folder
 from headrace_sinks.s3.object_formats import QUICK_COMMIT
 from headrace_sinks.s3.object_reader import load_schemas, read_objects, unite_schemas
 from headrace_sinks.s3.object_state import Staged, State, TopicPartition

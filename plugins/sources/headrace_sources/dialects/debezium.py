@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from headrace.sdk import (
-    Changes,
-    Config,
-    DataError,
-    Dialect,
-    RejectReason,
-    add_missing_fields,
-    changes as C,
-    events as E,
-    match_names,
-    record_columns,
-    reuse_columns,
-)
+from headrace.sdk import Changes, Config, DataError, Dialect, RejectReason, changes as C, events as E
+from headrace.sdk.columns import match_names, reuse_columns
+from headrace.sdk.events import record_columns
+from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.dialects.log_positions import name_order, position_parts, snapshot_columns, source_position
 from headrace_sources.dialects.record_columns import (
     drop_tombstones_without_key,
@@ -51,8 +42,8 @@ _DATABASES = {"lsn": "PostgreSQL", "pos": "MySQL", "commit_lsn": "SQL Server"}
 class DebeziumConfig(Config):
     """What connectors were told, and headrace has to know."""
 
-    #: The connectors' own option: what they send for a large value that an update left alone.
     unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
+    """The connectors' own option: what they send for a large value that an update left alone."""
 
 
 class DebeziumDialect(Dialect):

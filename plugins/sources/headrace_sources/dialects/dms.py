@@ -6,17 +6,9 @@ from collections.abc import Collection
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    PLACE_ORDER,
-    Changes,
-    Dialect,
-    RejectReason,
-    changes as C,
-    events as E,
-    position,
-    record_columns,
-    sortable,
-)
+from headrace.sdk import Changes, Dialect, RejectReason, changes as C, events as E
+from headrace.sdk.events import record_columns
+from headrace.sdk.positions import PLACE_ORDER, position, sortable
 from headrace_sources.dialects.record_columns import find_key_columns
 
 if TYPE_CHECKING:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    IMAGES,
-    PLACE_ORDER,
-    Changes,
-    Dialect,
-    changes as C,
-    events as E,
-    match_names,
-    record_columns,
-)
+from headrace.sdk import Changes, Dialect, changes as C, events as E
+from headrace.sdk.changes import IMAGES
+from headrace.sdk.columns import match_names
+from headrace.sdk.events import record_columns
+from headrace.sdk.positions import PLACE_ORDER
 from headrace_sources.dialects.debezium import DebeziumConfig
 from headrace_sources.dialects.log_positions import (
     POSITION_FIELDS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from headrace.sdk import PLACE_ORDER, SORTABLE, changes as C, position, sortable
+from headrace.sdk import changes as C
+from headrace.sdk.positions import PLACE_ORDER, SORTABLE, position, sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

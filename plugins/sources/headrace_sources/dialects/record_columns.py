@@ -6,15 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import (
-    DataError,
-    changes as C,
-    did_you_mean,
-    events as E,
-    header_value,
-    match_names,
-    tombstone_position,
-)
+from headrace.sdk import DataError, changes as C, events as E
+from headrace.sdk.columns import match_names
+from headrace.sdk.events import header_value
+from headrace.sdk.options import did_you_mean
+from headrace.sdk.positions import tombstone_position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

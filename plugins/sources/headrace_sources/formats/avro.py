@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import (
-    ConfigError,
-    DataError,
-    Format,
-    HeadraceError,
-    RecordReader,
-    Scan,
-    SchemaLog,
-    Storage,
-    Subject,
-    first_line,
-    full_text,
-)
+from headrace.sdk import ConfigError, DataError, Format, HeadraceError, RecordReader, Scan, SchemaLog, Storage, Subject
+from headrace.sdk.error_text import first_line, full_text
 from headrace_sources.formats.avro_scan import AvroScan
 from headrace_sources.formats.avro_storage import describe_avro
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
@@ -50,12 +39,14 @@ class AvroConfig(RegistryConfig):
 
     passthrough: ClassVar[tuple[str, ...]] = ("positionalFieldMatching", "datetimeRebaseMode")
 
-    #: AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it.
     region: str | None = None
-    #: AWS Glue: another address than its region's own, as of a VPC endpoint.
+    """AWS Glue: its region, where neither AWS_REGION, AWS_DEFAULT_REGION nor the profile says it."""
+
     endpoint: str | None = None
-    #: A file with the schema of all records, where they are bare Avro.
+    """AWS Glue: another address than its region's own, as of a VPC endpoint."""
+
     schema_file: str | None = Field(default=None, alias="schema.file")
+    """A file with the schema of all records, where they are bare Avro."""
 
     @model_validator(mode="after")
     def _refuse_two_places(self) -> AvroConfig:

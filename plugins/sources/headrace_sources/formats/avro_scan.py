@@ -7,17 +7,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    IMAGES,
-    PREFIX,
-    DataError,
-    RejectReason,
-    Scan,
-    barrier,
-    changes as C,
-    promote,
-    quote_name,
-)
+from headrace.sdk import DataError, RejectReason, Scan, changes as C
+from headrace.sdk.changes import IMAGES, PREFIX
+from headrace.sdk.columns import barrier, quote_name
+from headrace.sdk.schemas import promote
 from headrace_sources.kafka_connect.avro_schema import has_wide_decimal, make_reader_schema, parse_avro_schema
 from headrace_sources.kafka_connect.connect_schema import ConnectSchema, union_by_name
 from headrace_sources.kafka_connect.connect_types import (

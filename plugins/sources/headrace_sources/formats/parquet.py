@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.sdk import DataError, Format, Scan, Storage, full_text
+from headrace.sdk import DataError, Format, Scan, Storage
+from headrace.sdk.error_text import full_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from headrace.sdk import any_of, reuse_columns
+from headrace.sdk.columns import any_of, reuse_columns
 from headrace_sources.kafka_connect import decimals, times
 from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema, parse_connect_schema
 

@@ -20,29 +20,40 @@ def _check_zone(time: datetime) -> datetime:
 class KinesisConfig(IdentityConfig):
     """An Amazon Kinesis stream."""
 
-    #: Its name, or its ARN.
     stream: str = Field(min_length=1)
-    #: Its region; else that of the ARN, of ``AWS_REGION`` or of the profile.
+    """Its name, or its ARN."""
+
     region: str | None = None
-    #: The URL of a VPC endpoint or an emulator.
+    """Its region; else that of the ARN, of ``AWS_REGION`` or of the profile."""
+
     endpoint_url: str | None = Field(None, alias="endpoint.url")
-    #: Where a stream without a checkpoint starts: the oldest record, the second of the first start, or ``starting.timestamp``.
+    """The URL of a VPC endpoint or an emulator."""
+
     starting_position: Literal["TRIM_HORIZON", "LATEST", "AT_TIMESTAMP"] = Field(
         "TRIM_HORIZON", alias="starting.position"
     )
-    #: With ``AT_TIMESTAMP``: a time with its zone.
+    """Where a stream without a checkpoint starts: the oldest record, the second of the first start, or ``starting.timestamp``.
+    """
+
     starting_timestamp: Annotated[datetime, AfterValidator(_check_zone)] | None = Field(
         None, alias="starting.timestamp"
     )
-    #: Stop when records may be gone that were not read. ``false``: say so, and go on with the oldest there are.
+    """With ``AT_TIMESTAMP``: a time with its zone."""
+
     fail_on_data_loss: bool = Field(True, alias="fail.on.data.loss")
-    #: Records of one shard that a batch takes at most; it also ends after 64 MB of a shard.
+    """Stop when records may be gone that were not read. ``false``: say so, and go on with the oldest there are."""
+
     max_fetch_records_per_shard: int = Field(100_000, alias="max.fetch.records.per.shard", gt=0)
-    #: How shards are read: they are asked for their records and share two megabytes a second with all who ask, or they send them to a
-    #: consumer that has two megabytes of its own (enhanced fan-out, which AWS bills).
+    """Records of one shard that a batch takes at most; it also ends after 64 MB of a shard."""
+
     consumer_type: Literal["GetRecords", "SubscribeToShard"] = Field("GetRecords", alias="consumer.type")
-    #: With ``SubscribeToShard``: the consumer's name, which no other pipeline may have. It is registered when it is not there, and stays.
+    """How shards are read: they are asked for their records and share two megabytes a second with all who ask, or they send them to a
+    consumer that has two megabytes of its own (enhanced fan-out, which AWS bills).
+    """
+
     consumer_name: str | None = Field(None, alias="consumer.name", pattern=r"^[a-zA-Z0-9_.-]{1,128}$")
+    """With ``SubscribeToShard``: the consumer's name, which no other pipeline may have. It is registered when it is not there, and stays.
+    """
 
     @model_validator(mode="after")
     def _name_goes_with_type(self) -> KinesisConfig:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headrace.sdk import ConfigError, DataError, FatalError, HeadraceError, LoginError, RetriableError, full_text
+from headrace.sdk import ConfigError, DataError, FatalError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import full_text
 
 _KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FatalError, LoginError, RetriableError)}
 #: The text of such an error, and not the line of code below, which a traceback has too.

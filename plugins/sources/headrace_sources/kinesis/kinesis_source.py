@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import HeadraceError, Offset, RangedSource, SourceContext, move_to_session
+from headrace.sdk import HeadraceError, Offset, RangedSource, SourceContext
+from headrace.sdk.sessions import move_to_session
 from headrace_sources.kinesis.fan_out_consumer import find_consumer, read_state
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import find_carried

@@ -8,17 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    DataError,
-    NoSchemaError,
-    RecordReader,
-    RejectReason,
-    SchemaLog,
-    Subject,
-    UnknownSchemaError,
-    find_unknown_schemas,
-    union_schemas,
-)
+from headrace.sdk import DataError, NoSchemaError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
+from headrace.sdk.schemas import find_unknown_schemas, union_schemas
 from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser

@@ -24,7 +24,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from headrace.sdk import header_value
+from headrace.sdk.events import header_value
 from headrace_sources.registries.zlib import inflate
 
 if TYPE_CHECKING:

@@ -14,17 +14,8 @@ from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request
 
-from headrace.sdk import (
-    ConfigError,
-    DataError,
-    HeadraceError,
-    LoginError,
-    RedirectError,
-    Response,
-    ResponseTooLargeError,
-    RetriableError,
-    send,
-)
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.http import RedirectError, Response, ResponseTooLargeError, send
 from headrace_sources.kafka_connect.connect_schema import EndlessSchemaError
 
 #: Seconds that a registry may be silent, and that an answer may take as a whole; the pauses between tries.

@@ -13,21 +13,29 @@ from headrace_sources.registries.registry_client import SchemaRegistryClient
 class RegistryConfig(Config):
     """Options of a schema registry."""
 
-    #: The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2` or ``v3`` (Apicurio),
-    #: ``glue`` (AWS; Avro alone).
     registry: str | None = Field(default=None, pattern=r"^(https?://[^/?#]+|glue$)")
-    #: Which of Apicurio's ids a record has in front. Default: ``globalId`` at ``/apis/registry/v2``, else ``contentId``.
+    """The schema registry: ``https://host`` (Confluent), ``…/apis/ccompat/v7``, ``…/apis/registry/v2` or ``v3`` (Apicurio),
+    ``glue`` (AWS; Avro alone).
+    """
+
     use_id: Literal["globalId", "contentId"] | None = Field(default=None, alias="use-id")
-    #: ``user:password`` for the registry.
+    """Which of Apicurio's ids a record has in front. Default: ``globalId`` at ``/apis/registry/v2``, else ``contentId``.
+    """
+
     basic_auth_user_info: SecretStr | None = Field(default=None, alias="basic.auth.user.info")
-    #: A bearer token for the registry.
+    """``user:password`` for the registry."""
+
     bearer_auth_token: SecretStr | None = Field(default=None, alias="bearer.auth.token")
-    #: A PEM file of the authority that signed the registry's certificate.
+    """A bearer token for the registry."""
+
     ssl_ca_location: str | None = Field(default=None, alias="ssl.ca.location")
-    #: A PEM file of the certificate to show to the registry, and of its key where that is no file of its own.
+    """A PEM file of the authority that signed the registry's certificate."""
+
     ssl_certificate_location: str | None = Field(default=None, alias="ssl.certificate.location")
-    #: A PEM file of the key of that certificate.
+    """A PEM file of the certificate to show to the registry, and of its key where that is no file of its own."""
+
     ssl_key_location: str | None = Field(default=None, alias="ssl.key.location")
+    """A PEM file of the key of that certificate."""
 
     @property
     def id_kind(self) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.sdk import RecordReader, RejectReason, Subject, barrier, fail_on_unknown_schema, quote_name, reuse_columns
+from headrace.sdk import RecordReader, RejectReason, Subject
+from headrace.sdk.columns import barrier, quote_name, reuse_columns
+from headrace.sdk.schemas import fail_on_unknown_schema
 from headrace_sources.kafka_connect.connect_types import convert_column, table_type, wire_type
 from headrace_sources.registries import framing
 from headrace_sources.registries.payload import PayloadParser, PayloadReader

@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    Events,
-    Format,
-    RejectReason,
-    Scan,
-    SourceContext,
-    Subject,
-    changes as C,
-    events as E,
-    quote_name,
-    union_schemas,
-)
+from headrace.sdk import Events, Format, RejectReason, Scan, SourceContext, Subject, changes as C, events as E
+from headrace.sdk.columns import quote_name
+from headrace.sdk.schemas import union_schemas
 from headrace_sources.transports.file_listing import group_by_offset_names
 from headrace_sources.transports.file_places import place_columns
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from headrace.sdk import DataError, find_missing_file, full_text, is_under
+from headrace.sdk import DataError
+from headrace.sdk.error_text import find_missing_file, full_text
+from headrace.sdk.storage import is_under
 
 _DAMAGED = re.compile(
     r"Encountered error while reading file (\w+:\S+?)\.?(?:\s|$)|\[FAILED_READ_FILE\S*\].* (\w+:/\S+?)\.?(?:\s|$)"

@@ -13,7 +13,7 @@ from headrace.sdk import SourceContext
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.sdk import Folder
+    from headrace.sdk.storage import Folder
 
 #: As the Confluent S3 sink names its files.
 _S3_SINK_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.[^/]+")

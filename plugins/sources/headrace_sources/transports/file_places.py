@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import events as E, sortable
+from headrace.sdk import events as E
+from headrace.sdk.positions import sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -21,9 +21,10 @@ from headrace.sdk import (
     NativeSource,
     PluginError,
     SourceContext,
-    first_line,
-    registry,
+    get_plugin,
+    list_plugins,
 )
+from headrace.sdk.error_text import first_line
 from headrace_sources.transports.container_files import open_container_files
 from headrace_sources.transports.file_errors import error_of_damaged_file, explain_read_error
 from headrace_sources.transports.file_listing import drop_missing, find_topic, group_by_topic, read_planned_files
@@ -51,24 +52,25 @@ class FilesConfig(Config):
 
     passthrough: ClassVar[tuple[str, ...]] = _STREAM_OPTIONS + _LISTING_OPTIONS + _READER_OPTIONS
 
-    #: A folder, or a glob of folders, on any filesystem that Hadoop knows.
     path: str = Field(min_length=1)
-    #: How the files are written: ``avro``, ``json`` (one event a line) or ``parquet``.
+    """A folder, or a glob of folders, on any filesystem that Hadoop knows."""
+
     format: str
+    """How the files are written: ``avro``, ``json`` (one event a line) or ``parquet``."""
 
     @classmethod
     def passthrough_patterns(cls, data: Mapping[str, Any]) -> Collection[str]:
         try:
-            formats = [registry().get("format", str(data.get("format")))]
+            formats = [get_plugin("format", str(data.get("format")))]
         except PluginError:  # the field's own validator says it
-            formats = [format_class for _, format_class in registry().all("format")]
+            formats = [format_class for _, format_class in list_plugins("format")]
         return (*cls.passthrough, *(option for plugin in formats for option in plugin.Config.passthrough))
 
     @field_validator("format")
     @classmethod
     def _check_format(cls, value: str) -> str:
         try:
-            registry().get("format", value)
+            get_plugin("format", value)
         except PluginError as error:
             raise ValueError(f"{error.what}; {error.fix}") from None
         return value
@@ -84,7 +86,7 @@ class FilesSource(NativeSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        format_class: type[Format] = registry().get("format", self.config.format)
+        format_class: type[Format] = get_plugin("format", self.config.format)
         configured = self.config.options()
         #: The files of the batch that was planned last: one of them may be damaged.
         self._last_batch: tuple[SparkSession, list[str]] | None = None

@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.sdk import (
-    Auth,
-    Config,
-    ConfigError,
-    Folder,
-    HeadraceError,
-    NativeSource,
-    Plugin,
-    SourceContext,
-    did_you_mean,
-    full_text,
-    option_text,
-)
+from headrace.sdk import Auth, Config, ConfigError, HeadraceError, NativeSource, Plugin, SourceContext
+from headrace.sdk.error_text import full_text
+from headrace.sdk.options import did_you_mean, option_text
+from headrace.sdk.storage import Folder
 from headrace_sources.transports.kafka_admin import KafkaAdmin, Offsets
 from headrace_sources.transports.kafka_errors import explain_kafka_error
 from headrace_sources.transports.kafka_offsets import (
@@ -86,20 +77,26 @@ class KafkaConfig(Config):
 
     passthrough: ClassVar[tuple[str, ...]] = (*_STREAM_OPTIONS, *_READER_OPTIONS, "kafka.*")
 
-    #: The brokers to ask first: ``host:port``, with commas or as a list. Required, unless ``auth`` finds them.
     bootstrap_servers: str | list[str] | None = Field(None, alias="bootstrap.servers", min_length=1)
-    #: How to log in, where a plugin knows it: ``{msk-iam: {…}}``. Else the options of Kafka's client say it.
+    """The brokers to ask first: ``host:port``, with commas or as a list. Required, unless ``auth`` finds them."""
+
     auth: Auth = None
-    #: The topics: a name, names with commas, or a list. One of ``subscribe``, ``subscribePattern`` and ``assign``.
+    """How to log in, where a plugin knows it: ``{msk-iam: {…}}``. Else the options of Kafka's client say it."""
+
     subscribe: str | list[str] | None = None
-    #: A Java regular expression of topic names; a topic that appears later joins by itself.
+    """The topics: a name, names with commas, or a list. One of ``subscribe``, ``subscribePattern`` and ``assign``."""
+
     subscribePattern: str | None = None  # noqa: N815 - Spark's name
-    #: Partitions by topic: ``{orders: [0, 1]}``.
+    """A Java regular expression of topic names; a topic that appears later joins by itself."""
+
     assign: dict[str, list[int]] | None = None
-    #: Where a stream without a checkpoint starts: ``earliest``, ``latest``, or offsets by topic and partition.
+    """Partitions by topic: ``{orders: [0, 1]}``."""
+
     startingOffsets: Literal["earliest", "latest"] | Offsets = "earliest"  # noqa: N815 - Spark's name
-    #: Stop when records are gone that were not read. ``false``: go on with the oldest there are.
+    """Where a stream without a checkpoint starts: ``earliest``, ``latest``, or offsets by topic and partition."""
+
     failOnDataLoss: bool = True  # noqa: N815 - Spark's name
+    """Stop when records are gone that were not read. ``false``: go on with the oldest there are."""
 
     @model_validator(mode="after")
     def _one_login(self) -> KafkaConfig:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError, full_text
+from headrace.sdk import ConfigError, DataError, HeadraceError, LoginError, RetriableError
+from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
 
 def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | None:
@@ -12,18 +11,8 @@ def explain_kafka_error(error: BaseException, where: str) -> HeadraceError | Non
     text = full_text(error)
     if "kafka" not in text.lower():
         return None
-    for pattern, error_class, what, fix in _KNOWN_ERRORS:
-        if (match := re.search(pattern, text)) is not None:
-            line = next(line for line in text.splitlines() if match[0] in line)
-            return error_class(f"{what}: {_strip_class_names(line)}", where=where, fix=fix)
-    return None
-
-
-def _strip_class_names(line: str) -> str:
-    """A line of an error, without Spark's ids of a query and Java's names of exceptions."""
-    line = re.sub(r"^.*\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", "", line)
-    line = re.sub(r"\b(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", line)
-    return re.sub(r"\.\.$", ".", line.strip(": \t"))
+    known = (KnownError(pattern, kind, f"{what}: {{message}}", fix) for pattern, kind, what, fix in _KNOWN_ERRORS)
+    return explain_known_error(error, known, where=where)
 
 
 _DATA_LOSS: tuple[type[HeadraceError], str, str] = (

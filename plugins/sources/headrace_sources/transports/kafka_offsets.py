@@ -10,7 +10,7 @@ from headrace.sdk import ConfigError
 from headrace_sources.transports.kafka_admin import Offsets
 
 if TYPE_CHECKING:
-    from headrace.sdk import Folder
+    from headrace.sdk.storage import Folder
 
 #: Partition → the first offset of a range, and the one after its last.
 Ranges = dict[str, tuple[int, int]]

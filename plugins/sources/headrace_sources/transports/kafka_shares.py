@@ -16,11 +16,11 @@ from headrace_sources.transports.kafka_admin import Offsets
 from headrace_sources.transports.kafka_offsets import Ranges, list_ranges, read_end, read_start
 
 if TYPE_CHECKING:
-    from headrace.sdk import Folder
+    from headrace.sdk.storage import Folder
 
 #: Batches of which is kept where they end, as many as Spark keeps.
 KEPT_BATCHES = 100
-_FOLDER = "ahead"
+_FOLDER = "offset_overrides"
 
 
 class FairShares:

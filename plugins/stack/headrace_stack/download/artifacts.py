@@ -15,8 +15,6 @@ from headrace.runtime.jars.artifacts import Artifact, Fetcher, hold_lock, parse_
 from headrace.runtime.jars.resolution import cache_home
 from headrace_stack.download import npm
 
-#: The group with the compiler of Java: one jar, and no archive.
-COMPILER = "compiler"
 LOCK = Path(__file__).with_name("artifacts.lock")
 
 
@@ -75,7 +73,7 @@ def unpack_native(group: str) -> Path:
 def fetch_everything() -> None:
     """All that any server needs, for a machine without a network; errors as ``fetch``."""
     for group, artifacts in read_lock().items():
-        if len(artifacts) == 1 and group != COMPILER:
+        if len(artifacts) == 1:
             unpack(group)
         else:
             fetch(group)

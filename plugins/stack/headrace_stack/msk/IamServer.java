@@ -18,11 +18,11 @@ import org.apache.kafka.common.errors.SaslAuthenticationException;
 import org.apache.kafka.common.security.auth.AuthenticateCallbackHandler;
 import org.apache.kafka.common.security.auth.SecurityProviderCreator;
 
-/** The broker's side of the mechanism AWS_MSK_IAM: one message that is signed, one answer. */
+/** Broker side of the SASL mechanism AWS_MSK_IAM: one signed request, one response. */
 public final class IamServer implements SaslServer {
     static final String MECHANISM = "AWS_MSK_IAM";
     private static final String VERSION = "2020_10_22";
-    /** What of a message is signed, by its names there. */
+    /** Signed fields of a request: the name in the message to the name in the signed query. */
     private static final Map<String, String> SIGNED = new HashMap<>();
 
     static {
@@ -45,7 +45,7 @@ public final class IamServer implements SaslServer {
         try {
             Map<?, ?> message = new ObjectMapper().readValue(response, Map.class);
             if (!VERSION.equals(message.get("version"))) {
-                throw new SecurityException("another version");
+                throw new SecurityException("unsupported version");
             }
             Map<String, String> query = new HashMap<>();
             message.forEach((name, value) -> {
@@ -54,11 +54,11 @@ public final class IamServer implements SaslServer {
                 }
             });
             key = SignatureV4.verify((String) message.get("host"), query, keys);
-            System.out.println("headrace: " + MECHANISM + " lets in " + key.principal());
+            System.out.println("headrace: " + MECHANISM + " accepted " + key.principal());
             return ("{\"version\":\"" + VERSION + "\",\"request-id\":\"" + id + "\"}").getBytes(StandardCharsets.UTF_8);
         } catch (Exception error) {
-            // The client is told no more, as by MSK.
-            System.out.println("headrace: " + MECHANISM + " refuses: " + error.getMessage());
+            // MSK sends the client no reason.
+            System.out.println("headrace: " + MECHANISM + " rejected the login: " + error.getMessage());
             throw new SaslAuthenticationException("[" + id + "]: Access denied");
         }
     }
@@ -78,7 +78,7 @@ public final class IamServer implements SaslServer {
         return key.principal();
     }
 
-    /** Kafka asks for the end of the credentials: the connection has to log in again before it. */
+    /** Returns the expiry of the credentials to Kafka: the connection has to re-authenticate before it. */
     @Override
     public Object getNegotiatedProperty(String name) {
         return name.equals("CREDENTIAL.LIFETIME.MS") && key.expires() != Long.MAX_VALUE ? key.expires() : null;
@@ -97,7 +97,7 @@ public final class IamServer implements SaslServer {
     @Override
     public void dispose() {}
 
-    /** Makes the mechanism known to Java: ``security.providers`` of the broker. */
+    /** Registers the mechanism with Java: the broker's setting {@code security.providers}. */
     public static final class Creator implements SecurityProviderCreator {
         @Override
         public Provider getProvider() {
@@ -125,7 +125,7 @@ public final class IamServer implements SaslServer {
         }
     }
 
-    /** Knows where the keys are. */
+    /** Holds the file of the issued keys. */
     public static final class Handler implements AuthenticateCallbackHandler {
         private Keys keys;
 
@@ -141,7 +141,7 @@ public final class IamServer implements SaslServer {
         public void close() {}
     }
 
-    /** The broker itself logs in nowhere with it, but wants one. */
+    /** Login module without a function: the broker requires one for each mechanism. */
     public static final class Login implements LoginModule {
         @Override
         public void initialize(Subject subject, CallbackHandler handler, Map<String, ?> state, Map<String, ?> options) {}

@@ -7,13 +7,13 @@ import java.nio.file.Path;
 import java.util.List;
 import javax.security.auth.login.AppConfigurationEntry;
 
-/** The keys that the tests have issued: a file of lines of id, secret, token, end and principal, with tabs between. */
+/** Issued access keys: a file with one tab-separated line per key (id, secret, token, expiry, principal). */
 record Keys(Path file) {
     static Keys of(List<AppConfigurationEntry> jaas) {
         return new Keys(Path.of((String) jaas.get(0).getOptions().get("keys")));
     }
 
-    /** Read at each login, for keys come and go; null for one that is not there. */
+    /** Returns a key, or null for an unknown ID. Reads the file at each login because tests issue and revoke keys. */
     Key find(String id) {
         try {
             for (String line : Files.readAllLines(file)) {
@@ -30,5 +30,5 @@ record Keys(Path file) {
     }
 }
 
-/** A key: token is null for one that lasts; expires is in milliseconds since 1970. */
+/** Access key. {@code token} is null for a long-term key; {@code expires} is in milliseconds since the epoch. */
 record Key(String secret, String token, long expires, String principal) {}

@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** Computes again what a client signed: version 4 of AWS's signatures, of a GET whose signature is in its query. */
+/** Verification of AWS Signature Version 4 for a GET request with the signature in its query string. */
 final class SignatureV4 {
     private static final DateTimeFormatter TIME =
             DateTimeFormatter.ofPattern("yyyyMMdd'T'HHmmss'Z'").withZone(ZoneOffset.UTC);
@@ -23,43 +23,43 @@ final class SignatureV4 {
 
     private SignatureV4() {}
 
-    /** The key that signed ``query`` (decoded, by AWS's names) for ``host``; SecurityException says why it is refused. */
+    /** Returns the key that signed the decoded {@code query} for {@code host}; SecurityException has the reason of a rejection. */
     static Key verify(String host, Map<String, String> query, Keys keys) throws GeneralSecurityException {
-        require("AWS4-HMAC-SHA256".equals(query.get("X-Amz-Algorithm")), "another algorithm");
-        require("kafka-cluster:Connect".equals(query.get("Action")), "another action");
-        require("host".equals(query.get("X-Amz-SignedHeaders")), "other headers");
+        require("AWS4-HMAC-SHA256".equals(query.get("X-Amz-Algorithm")), "unsupported algorithm");
+        require("kafka-cluster:Connect".equals(query.get("Action")), "wrong action");
+        require("host".equals(query.get("X-Amz-SignedHeaders")), "wrong signed headers");
         String[] scope = query.getOrDefault("X-Amz-Credential", "").split("/");
-        require(scope.length == 5 && scope[3].equals("kafka-cluster") && scope[4].equals("aws4_request"), "another scope");
+        require(scope.length == 5 && scope[3].equals("kafka-cluster") && scope[4].equals("aws4_request"), "wrong credential scope");
 
         Key key = keys.find(scope[0]);
         require(key != null, "unknown key " + scope[0]);
-        require(Objects.equals(key.token(), query.get("X-Amz-Security-Token")), "another session token");
+        require(Objects.equals(key.token(), query.get("X-Amz-Security-Token")), "wrong session token");
         require(key.expires() > System.currentTimeMillis(), "expired session token");
 
         String time = query.getOrDefault("X-Amz-Date", "");
         int seconds = Integer.parseInt(query.getOrDefault("X-Amz-Expires", "0"));
         Instant signed = Instant.from(TIME.parse(time));
         require(seconds <= LONGEST_SECONDS && Instant.now().isBefore(signed.plusSeconds(seconds)), "expired signature");
-        require(time.startsWith(scope[1]), "another day");
+        require(time.startsWith(scope[1]), "wrong date in the credential scope");
 
         Map<String, String> sorted = new TreeMap<>();
         query.forEach((name, value) -> sorted.put(encode(name), encode(value)));
         sorted.remove("X-Amz-Signature");
         String canonical = sorted.entrySet().stream().map(Object::toString).collect(Collectors.joining("&"));
         String request = "GET\n/\n" + canonical + "\nhost:" + host + "\n\nhost\n" + hash("");
-        String place = String.join("/", scope[1], scope[2], scope[3], scope[4]);
+        String scopeText = String.join("/", scope[1], scope[2], scope[3], scope[4]);
         byte[] derived = ("AWS4" + key.secret()).getBytes(StandardCharsets.UTF_8);
-        for (String part : place.split("/")) {
+        for (String part : scopeText.split("/")) {
             derived = sign(derived, part);
         }
-        String wanted = hex(sign(derived, "AWS4-HMAC-SHA256\n" + time + "\n" + place + "\n" + hash(request)));
-        require(MessageDigest.isEqual(bytes(wanted), bytes(query.getOrDefault("X-Amz-Signature", ""))), "another signature");
+        String expected = hex(sign(derived, "AWS4-HMAC-SHA256\n" + time + "\n" + scopeText + "\n" + hash(request)));
+        require(MessageDigest.isEqual(bytes(expected), bytes(query.getOrDefault("X-Amz-Signature", ""))), "wrong signature");
         return key;
     }
 
-    private static void require(boolean holds, String what) {
-        if (!holds) {
-            throw new SecurityException(what);
+    private static void require(boolean condition, String reason) {
+        if (!condition) {
+            throw new SecurityException(reason);
         }
     }
 

@@ -15,7 +15,7 @@ import org.apache.kafka.common.security.auth.AuthenticateCallbackHandler;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerToken;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallback;
 
-/** The broker's side of OAUTHBEARER at MSK: a token is a presigned URL of ``kafka.REGION.amazonaws.com``, in base 64. */
+/** Broker side of OAUTHBEARER on MSK: a token is a Base64-encoded presigned URL of {@code kafka.REGION.amazonaws.com}. */
 public final class TokenValidator implements AuthenticateCallbackHandler {
     private static final long TOKEN_MS = 900_000;
     private Keys keys;
@@ -39,7 +39,7 @@ public final class TokenValidator implements AuthenticateCallbackHandler {
         try {
             URI url = new URI(new String(Base64.getUrlDecoder().decode(callback.tokenValue()), StandardCharsets.UTF_8));
             if (!url.getHost().matches("kafka\\.[a-z0-9-]+\\.amazonaws\\.com")) {
-                throw new SecurityException("another host");
+                throw new SecurityException("wrong host");
             }
             Map<String, String> query = new HashMap<>();
             for (String part : url.getRawQuery().split("&")) {
@@ -48,11 +48,11 @@ public final class TokenValidator implements AuthenticateCallbackHandler {
             }
             query.remove("User-Agent");
             Key key = SignatureV4.verify(url.getHost(), query, keys);
-            System.out.println("headrace: OAUTHBEARER lets in " + key.principal());
+            System.out.println("headrace: OAUTHBEARER accepted " + key.principal());
             long now = System.currentTimeMillis();
             callback.token(new Token(callback.tokenValue(), key.principal(), now, Math.min(key.expires(), now + TOKEN_MS)));
         } catch (Exception error) {
-            System.out.println("headrace: OAUTHBEARER refuses: " + error.getMessage());
+            System.out.println("headrace: OAUTHBEARER rejected the login: " + error.getMessage());
             callback.error("Access denied", null, null);
         }
     }

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace_stack.download import artifacts
-from headrace_stack.download.java_compiler import compile_sources
+from headrace_stack.msk.iam_jar import JAR
 from headrace_stack.servers import key_stores
 from headrace_stack.servers.kafka import Kafka
 
-_SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 _LISTENER = "listener.name.iam"
 
 
@@ -79,11 +77,7 @@ class Msk(Kafka):
 
     def count_logins(self, mechanism: str, principal: str = "headrace") -> int:
         """How often a client was let in, on a new connection or on one that it had."""
-        return self.log.read_text(encoding="utf-8").count(f"headrace: {mechanism} lets in {principal}\n")
-
-    def fetch(self) -> None:
-        super().fetch()
-        artifacts.fetch(artifacts.COMPILER)
+        return self.log.read_text(encoding="utf-8").count(f"headrace: {mechanism} accepted {principal}\n")
 
     def prepare(self) -> None:
         super().prepare()
@@ -91,9 +85,7 @@ class Msk(Kafka):
         self._write_keys()
 
     def classpath(self) -> Sequence[Path]:
-        jars = super().classpath()
-        # Last: an archive of the broker's classes is of the jars before the first folder.
-        return [*jars, compile_sources(_SOURCES, jars)]
+        return [*super().classpath(), JAR]
 
     def _write_keys(self) -> None:
         """A login may come while they are written."""

@@ -1,7 +1,8 @@
-"""A STAND-IN for SQL Server with change data capture: it answers Debezium's connector, and is no SQL Server.
+"""Test equipment only: a stand-in for SQL Server with change data capture. It is not SQL Server and runs no SQL.
 
-Rows, log positions and change tables are its own. The connector, the driver, and so everything that makes an event,
-are real.
+The stand-in answers the queries of Debezium's SQL Server connector over TDS. Rows, log positions and change tables are
+simulated in Python. Debezium's connector and Microsoft's JDBC driver are the real ones, and so is the format of every
+change event. Never use it as a database.
 """
 
 from headrace_stack.sqlserver.sql_types import Refused

@@ -1,4 +1,4 @@
-"""Acme's plugins for headrace."""
+"""Plugins of Acme for headrace."""
 
 from headrace.sdk import hookimpl
 

@@ -1,4 +1,4 @@
-"""Acme's tables: a folder of CSV files each, rewritten by every batch. For small tables."""
+"""Sink for small tables: a folder of CSV files per table, rewritten by every batch."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import (
-    DELETED,
-    POSITION,
-    Batch,
-    Capabilities,
-    ConfigError,
-    DataError,
-    Sink,
-    SinkConfig,
-    Table,
-    WriteResult,
-    quote_name,
-)
+from headrace.sdk import Batch, Capabilities, ConfigError, DataError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 HEAD = "_table.json"
-#: Spark's defaults cut a time at milliseconds.
+#: Spark's defaults truncate timestamps to milliseconds.
 TIMES = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -45,17 +35,17 @@ CSV = {
 
 
 class AcmeCsvConfig(SinkConfig):
-    """Where the tables are."""
+    """Location of the tables."""
 
-    #: A folder that every executor can write.
     path: str
+    """A folder to which every executor can write."""
 
 
 class AcmeCsv(Sink):
     """``acme_csv: {path: /tables}``.
 
-    Every write makes a new version of the table, ``<path>/<table>/<number>/``, and its ``_table.json`` makes that version
-    the one that counts. Deleted rows stay, marked: a late change of such a row must find that it is late.
+    Every write creates a new version of the table, ``<path>/<table>/<number>/``; the version is valid once its
+    ``_table.json`` exists. Deleted rows stay in the table with a mark, so that late changes are recognized.
     """
 
     name = "acme_csv"
@@ -89,21 +79,21 @@ class AcmeCsv(Sink):
         head = {"schema": rows.schema.jsonValue(), "applied": {**applied, batch.pipeline: batch.id}}
         (version / ".head").write_text(json.dumps(head))
         (version / ".head").rename(version / HEAD)
-        for old in versions[:-1]:  # the one before this may have readers
+        for old in versions[:-1]:  # readers may still use the previous version
             shutil.rmtree(old)
         return WriteResult()
 
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink acme_csv, path {self.config.path}"
         if as_of is not None:
-            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+            raise ConfigError("the sink keeps no older versions", where=where, fix="read the current version")
         versions = self._versions(table)
         if not versions:
             raise ConfigError(f"there is no table {table.name!r}", where=where, fix="run the pipeline first")
         return _read(spark, versions[-1]).where(f"NOT {DELETED}")
 
     def _folder(self, table: Table) -> Path:
-        # Java may have been started in another folder than the one that is Python's now.
+        # The working directory of Java may differ from Python's current one.
         return Path(self.config.path, *table.parts).absolute()
 
     def _versions(self, table: Table) -> list[Path]:
@@ -134,7 +124,7 @@ def _join_rows(stored: DataFrame, rows: DataFrame) -> DataFrame:
             stored.select(quote_name(name)).unionByName(rows.select(quote_name(name)), allowMissingColumns=True)
         except AnalysisException as error:
             types = " and ".join(frame.schema[name].dataType.simpleString() for frame in (stored, rows))
-            raise DataError(f"no type holds {types}, of column {name!r}", fix="cast it where it is made") from error
+            raise DataError(f"no type holds {types}, of column {name!r}", fix="cast it at the source") from error
     return stored.unionByName(rows, allowMissingColumns=True)
 
 
@@ -151,7 +141,7 @@ def _kind(field: StructField) -> str:
 
 
 def _text(field: StructField) -> Column:
-    """A column as a CSV can hold it."""
+    """Return a column in a form that CSV can represent."""
     from pyspark.sql import functions as F
 
     column = F.col(quote_name(field.name))
@@ -166,7 +156,7 @@ def _text(field: StructField) -> Column:
 
 
 def _value(field: StructField) -> Column:
-    """A column from the CSV as what it was."""
+    """Return a column of the CSV file with its original type."""
     from pyspark.sql import functions as F
 
     column = F.col(quote_name(field.name))

@@ -1,4 +1,4 @@
-"""Upper case, as Acme likes it."""
+"""Transform that converts string columns to upper case."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from headrace.sdk import Changes, Config, Transform
 
 
 class AcmeUpperConfig(Config):
-    """What becomes upper case."""
+    """Columns to change."""
 
-    #: Columns of text.
     columns: tuple[str, ...] = Field(min_length=1)
+    """String columns to convert to upper case."""
 
 
 class AcmeUpper(Transform):

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 
 from pydantic import SecretStr
 
-from headrace.sdk import AuthProvider, Config, jaas_config
+from headrace.sdk import AuthProvider, Config
+from headrace.sdk.options import jaas_config
 
 
 class OldScramConfig(Config):
     """A login of the broker's."""
 
-    #: The name of the user.
     username: str
-    #: The user's password.
+    """The name of the user."""
+
     password: SecretStr
+    """The user's password."""
 
 
 class OldScram(AuthProvider):

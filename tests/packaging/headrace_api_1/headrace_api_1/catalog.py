@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class OldFilesConfig(Config):
     """Where the catalog is."""
 
-    #: A folder that the driver can write.
     path: str
+    """A folder that the driver can write."""
 
 
 class OldFiles(Catalog):

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from headrace.sdk import (
-    Changes,
-    Dialect,
-    Events,
-    RejectReason,
-    changes as C,
-    events as E,
-    position,
-    record_columns,
-    sortable,
-)
+from headrace.sdk import Changes, Dialect, Events, RejectReason, changes as C, events as E
+from headrace.sdk.events import record_columns
+from headrace.sdk.positions import position, sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from headrace.sdk import ConfigError, FileSystem, HeadraceError, full_text
+from headrace.sdk import ConfigError, FileSystem, HeadraceError
+from headrace.sdk.error_text import full_text
 
 
 class Old(FileSystem):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.sdk import Config, Format, RecordReader, RejectReason, SchemaLog, Subject, quote_name
+from headrace.sdk import Config, Format, RecordReader, RejectReason, SchemaLog, Subject
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 class OldCsvConfig(Config):
     """What the records hold."""
 
-    #: Names and types, as SQL writes them: ``id int, name string``.
     columns: str
+    """Names and types, as SQL writes them: ``id int, name string``."""
 
 
 class OldCsvReader(RecordReader):

@@ -7,19 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import (
-    DELETED,
-    POSITION,
-    Batch,
-    Capabilities,
-    ConfigError,
-    DataError,
-    Sink,
-    SinkConfig,
-    Table,
-    WriteResult,
-    quote_name,
-)
+from headrace.sdk import Batch, Capabilities, ConfigError, DataError, Sink, SinkConfig, Table, WriteResult
+from headrace.sdk.changes import DELETED, POSITION
+from headrace.sdk.columns import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +37,8 @@ CSV = {
 class OldCsvConfig(SinkConfig):
     """Where the tables are."""
 
-    #: A folder that every executor can write.
     path: str
+    """A folder that every executor can write."""
 
 
 class OldCsv(Sink):

@@ -16,10 +16,11 @@ RECORD = "line BIGINT, topic STRING, key STRING, value STRING, written TIMESTAMP
 class OldLogConfig(Config):
     """Where the log is, and how much of it is read at once."""
 
-    #: A file that every executor can read.
     path: str
-    #: Records of one batch at most.
+    """A file that every executor can read."""
+
     limit: int | None = None
+    """Records of one batch at most."""
 
 
 class OldLog(RangedSource):

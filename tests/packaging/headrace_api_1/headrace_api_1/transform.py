@@ -12,8 +12,8 @@ from headrace.sdk import Changes, Config, Transform
 class OldUpperConfig(Config):
     """What becomes upper case."""
 
-    #: Columns of text.
     columns: tuple[str, ...] = Field(min_length=1)
+    """Columns of text."""
 
 
 class OldUpper(Transform):

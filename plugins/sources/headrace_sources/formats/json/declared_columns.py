@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.sdk import ConfigError, SchemaLog, Subject, match_names
+from headrace.sdk import ConfigError, SchemaLog, Subject
+from headrace.sdk.columns import match_names
 from headrace_sources.kafka_connect.connect_schema import LEAF_NAMES, ConnectSchema
 from headrace_sources.kafka_connect.connect_types import parse_type_name, table_type, to_connect_schema
 

@@ -7,21 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import (
-    DataError,
-    RecordReader,
-    RejectReason,
-    SchemaLog,
-    Subject,
-    UnknownSchemaError,
-    any_of,
-    barrier,
-    fail_on_unknown_schema,
-    find_unknown_schemas,
-    quote_name,
-    reuse_columns,
-    union_schemas,
-)
+from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject, UnknownSchemaError
+from headrace.sdk.columns import any_of, barrier, quote_name, reuse_columns
+from headrace.sdk.schemas import fail_on_unknown_schema, find_unknown_schemas, union_schemas
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.parsing import (
     BODY,

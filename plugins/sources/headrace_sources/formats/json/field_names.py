@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.sdk import PREFIX
+from headrace.sdk.changes import PREFIX
 
 #: A field's names from the outermost on; those of an array's elements have `ELEMENT` before them.
 Path = tuple[str, ...]

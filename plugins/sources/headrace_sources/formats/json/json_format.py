@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import model_validator
 
-from headrace.sdk import Format, HeadraceError, RecordReader, SchemaLog, Storage, Subject, full_text
+from headrace.sdk import Format, HeadraceError, RecordReader, SchemaLog, Storage, Subject
+from headrace.sdk.error_text import full_text
 from headrace_sources.formats.json.declared_columns import refuse_declared_columns
 from headrace_sources.formats.json.embedded_schema import (
     explain_unknown_schemas,

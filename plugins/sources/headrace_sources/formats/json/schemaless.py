@@ -6,17 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.sdk import (
-    IMAGES,
-    DataError,
-    RecordReader,
-    RejectReason,
-    SchemaLog,
-    Subject,
-    add_missing_fields,
-    barrier,
-    quote_name,
-)
+from headrace.sdk import DataError, RecordReader, RejectReason, SchemaLog, Subject
+from headrace.sdk.changes import IMAGES
+from headrace.sdk.columns import barrier, quote_name
+from headrace.sdk.schemas import add_missing_fields
 from headrace_sources.formats.json.declared_columns import (
     find_declared_columns,
     find_rows,

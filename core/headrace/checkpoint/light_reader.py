@@ -1,0 +1,87 @@
+"""Reading a checkpoint without Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.backlog import read_failures
+from headrace.checkpoint.layout import BACKLOG, HEADER, PROGRESS, parse_header
+from headrace.checkpoint.progress_log import read_progress
+from headrace.errors import ConfigError
+from headrace.progress.status import CheckpointStatus, describe_checkpoint
+
+if TYPE_CHECKING:
+    from headrace.progress.model import BatchProgress
+    from headrace.sdk.file_system import FileSystem, TextFolder
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
+_HADOOP = "spark.hadoop."
+#: Variables of an environment with Hadoop or Spark settings of its own, which only the JVM reads.
+_CLUSTER_SETTINGS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "YARN_CONF_DIR")
+
+
+class LocalFolder:
+    """Folder on a local disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def folder(self, name: str) -> LocalFolder:
+        """Return a folder in it."""
+        return LocalFolder(self.path / name)
+
+    def names(self) -> list[str]:
+        """Return the sorted names of files and folders in it, without hidden ones; empty when it does not exist."""
+        try:
+            return sorted(path.name for path in self.path.iterdir() if not path.name.startswith((".", "_")))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._error(error) from error
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None when it does not exist."""
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _error(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"cannot be read: {error.strerror}", where=str(self.path), fix="check the path and its permissions"
+        )
+
+
+def open_without_spark(address: str, conf: Mapping[str, str], file_systems: Iterable[FileSystem]) -> TextFolder | None:
+    """Return a reader of a checkpoint's folder; None when only Spark can read it. ``conf``: the pipeline's Spark settings."""
+    if any(os.environ.get(name) for name in _CLUSTER_SETTINGS):
+        return None
+    options = {key.removeprefix(_HADOOP): value for key, value in conf.items() if key.startswith(_HADOOP)}
+    found = _SCHEME.fullmatch(address)
+    if found is None:
+        return None if "fs.defaultFS" in options else LocalFolder(Path(address))
+    if found["scheme"].lower() == "file":
+        return LocalFolder(Path(found["path"])) if not found["host"] else None
+    system = next((system for system in file_systems if system.name == found["scheme"].lower()), None)
+    return system.open_folder(address, options) if system else None
+
+
+def read_history(checkpoint: TextFolder, where: str) -> list[BatchProgress]:
+    """Return the progress of the last batches, oldest first. ConfigError for a checkpoint of another layout."""
+    if (header := checkpoint.read(HEADER)) is not None:
+        parse_header(header, where)
+    return read_progress(checkpoint.folder(PROGRESS))
+
+
+def read_status(checkpoint: TextFolder, where: str, pipeline: str, sinks: Sequence[str]) -> CheckpointStatus:
+    """Return the status of a pipeline's tables in its sinks."""
+    # A backlog outlives the batches whose progress is kept.
+    backlogs = read_failures(checkpoint.folder(BACKLOG))
+    failures = {(table, sink): failure for table, failure in backlogs.items() for sink in sinks}
+    return describe_checkpoint(pipeline, read_history(checkpoint, where), failures)

@@ -1,0 +1,88 @@
+"""Backlogs of the tables that were set aside."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from headrace.checkpoint.backlog import Backlog, ReplayRanges
+from headrace.checkpoint.layout import table_folder
+from headrace.errors import HeadraceError
+from headrace.progress.rates import TableFailure
+
+if TYPE_CHECKING:
+    from headrace.spark.storage import Folder
+
+
+@dataclass
+class _TableBacklog:
+    """Backlog of one table, and the last error of this run; None before its first attempt."""
+
+    backlog: Backlog
+    error: HeadraceError | None = None
+
+
+class Backlogs:
+    """The tables that were set aside, each with the batches that it still needs. Threads may share it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._tables = {name: self._open(name) for name in map(unquote, folder.names())}
+
+    @property
+    def errors(self) -> dict[str, HeadraceError | None]:
+        """Table → its last error; None if this run has not tried it yet."""
+        with self._lock:
+            return {name: table.error for name, table in self._tables.items()}
+
+    @property
+    def failures(self) -> dict[str, TableFailure]:
+        """Table → why it is not written, and how many batches wait."""
+        with self._lock:
+            failures = {name: table.backlog.failure for name, table in self._tables.items()}
+        return {name: failure for name, failure in failures.items() if failure}
+
+    def get(self, table: str) -> Backlog:
+        """Return the backlog of a table that is set aside."""
+        with self._lock:
+            return self._tables[table].backlog
+
+    def defer(self, table: str, batch: int, find_ranges: Callable[[], ReplayRanges]) -> str | None:
+        """Add a batch to the backlog of a table that is set aside, and return why it waits; None for other tables."""
+        with self._lock:
+            found = self._tables.get(table)
+            oldest = found.backlog.oldest if found else None
+            if found is None or oldest is None:
+                return None
+            found.backlog.add(batch, find_ranges(), oldest.since, oldest.error)
+            return f"waits since {oldest.since}: {oldest.error}"
+
+    def set_aside(self, table: str, batch: int, ranges: ReplayRanges, error: HeadraceError, text: str) -> None:
+        """Set a table aside from the batch that failed. ``text``: the error without secrets."""
+        with self._lock:
+            self._tables[table] = found = self._open(table)
+            found.error = error
+            found.backlog.add(batch, ranges, datetime.now(UTC).isoformat(timespec="seconds"), text)
+            # The entry stays alone: a sink that wrote the batch before another failed recognizes it by this batch's mark only.
+            found.backlog.begin()
+
+    def note_error(self, table: str, error: HeadraceError) -> None:
+        """Note why the last attempt to catch up failed."""
+        with self._lock:
+            self._tables[table].error = error
+
+    def remove_if_empty(self, table: str) -> bool:
+        """Remove a table that has caught up; return whether it has."""
+        with self._lock:
+            has_caught_up = self._tables[table].backlog.oldest is None
+            if has_caught_up:
+                del self._tables[table]
+                self._folder.delete(quote(table, safe=""))
+            return has_caught_up
+
+    def _open(self, table: str) -> _TableBacklog:
+        return _TableBacklog(Backlog(table_folder(self._folder, table)))

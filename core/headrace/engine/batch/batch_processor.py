@@ -1,0 +1,238 @@
+"""Processing of one batch: read it, route it to tables, write the tables in parallel, report the progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from headrace.checkpoint.backlog import BacklogEntry, ReplayRanges
+from headrace.engine.batch.batch_resources import BatchResources
+from headrace.engine.batch.table_pool import TableOutcome
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.routing import Target, route
+from headrace.engine.read.change_reader import ChangeReader
+from headrace.engine.read.schema_replanning import until_schemas_known
+from headrace.engine.read.seen_columns import SeenColumns
+from headrace.engine.write.table_writer import TableWriter
+from headrace.errors import ConfigError, HeadraceError
+from headrace.progress.model import BatchProgress, TableProgress
+from headrace.sdk.events import Events
+from headrace.sdk.format import UnknownSchemaError
+from headrace.sdk.source import Offset, SourceContext
+from headrace.spark.job_tags import tag_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class RoutedBatch:
+    """Events of a batch by target table.
+
+    ``unrouted``: topics that no rule matches; ``notices``: topic without rows → its description; ``metadata``: the events of these
+    topics; ``notes``: table → remark for its progress.
+    """
+
+    targets: tuple[Target, ...] = ()
+    unrouted: tuple[str, ...] = ()
+    notices: dict[str, str] = field(default_factory=dict)
+    metadata: tuple[Events, ...] = ()
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProcessedBatch:
+    """Result of processing one batch."""
+
+    context: SourceContext
+    targets: tuple[Target, ...]
+    outcomes: Mapping[str, TableOutcome]
+    progress: BatchProgress
+
+    @property
+    def errors(self) -> dict[str, HeadraceError]:
+        """Table → why it failed."""
+        return {name: outcome.error for name, outcome in self.outcomes.items() if outcome.error is not None}
+
+
+class BatchProcessor:
+    """Processes batches with one plan. A batch id always has the same records; processing it again changes nothing."""
+
+    def __init__(self, plan: Plan, resources: BatchResources) -> None:
+        self._plan, self._resources = plan, resources
+        self._reader = ChangeReader(plan)
+        self._writer = TableWriter(plan, resources.checkpoint, resources.sessions, resources.states)
+
+    def process_batch(self, frame: DataFrame, batch: int, span: tuple[Offset, Offset] | None = None) -> ProcessedBatch:
+        """Write a batch into its tables. Raises only what concerns the whole batch. ``span``: a ranged source's."""
+        started, start = datetime.now(UTC), time.monotonic()
+        context = replace(self._resources.context, batch=batch, range=span)
+        context.schemas.missing.clear()
+        routed, outcomes = self._process_tables(context, frame, batch)
+        tables = self._with_lags(_with_notes(self._progress_of(outcomes), routed.notes), routed.targets, context)
+        left_out = self._reader.count_records(context.spark, routed.metadata)
+        others = routed.unrouted, routed.notices, left_out
+        progress = self._batch_progress(batch, started, start, tables, *others)
+        return ProcessedBatch(context, routed.targets, outcomes, progress)
+
+    def process_backlog_entry(self, table: str, entry: BacklogEntry) -> BatchProgress:
+        """Write the batches of a backlog entry into their table."""
+        self._resources.pool.check_free(table)
+        started, start = datetime.now(UTC), time.monotonic()
+        context = replace(self._resources.context, batch=entry.last, replay=entry.ranges)
+        context.schemas.missing.clear()
+
+        def read_and_write() -> tuple[TableProgress, ...]:
+            targets, _ = route(self._reader.read_replay(context), self._plan.routes)
+            own_targets = self._choose_targets(table, targets, entry)
+            try:
+                return tuple(progress for target in own_targets for progress in self._write_table(target, entry.last))
+            except Exception as error:  # Only the plugin recognizes an unknown writer schema.
+                raise translate(error, self._plan) from error
+
+        tables = until_schemas_known(read_and_write, context.schemas)
+        return self._batch_progress(entry.last, started, start, tables)
+
+    def find_replay_ranges(self, target: Target, context: SourceContext) -> dict[str, list[Any]] | None:
+        """Return the ranges of a table's records in a batch, to read them again; None if the source cannot."""
+        ranges = self._plan.source.replay_range(context, target.topics)
+        if ranges is None or not ranges.keys() >= set(target.topics):
+            return None
+        return {topic: [ranges[topic]] for topic in target.topics}
+
+    def _process_tables(
+        self, context: SourceContext, frame: DataFrame, batch: int
+    ) -> tuple[RoutedBatch, dict[str, TableOutcome]]:
+        """Write every table. Only the tables that meet unknown writer schemas are planned again."""
+        outcomes: dict[str, TableOutcome] = {}
+        routed = RoutedBatch()
+
+        def route_and_write() -> None:
+            nonlocal routed
+            routed = self._route(context, frame, batch)
+            remaining = [t for t in routed.targets if t.name not in outcomes or outcomes[t.name].has_unknown_schema]
+            outcomes.update(
+                self._resources.pool.process(remaining, lambda target: self._process_table(target, context, batch))
+            )
+            unknown = [o.error for o in outcomes.values() if isinstance(o.error, UnknownSchemaError)]
+            for error in unknown:  # Of every table: until_schemas_known notes the first one only.
+                context.schemas.note_unknown(error.schemas)
+            if unknown:
+                raise unknown[0]
+
+        try:
+            until_schemas_known(route_and_write, context.schemas)
+        except UnknownSchemaError:
+            if not any(outcome.has_unknown_schema for outcome in outcomes.values()):
+                raise  # Otherwise it is the error of a table.
+        return routed, outcomes
+
+    def _process_table(self, target: Target, context: SourceContext, batch: int) -> TableOutcome:
+        """Write a table, or add the batch to its backlog if it is set aside. Raises nothing."""
+        start = time.monotonic()
+        try:
+            reason = self._resources.backlogs.defer(target.name, batch, lambda: self._backlog_ranges(target, context))
+            if reason is not None:
+                return TableOutcome(self._progress_of_failure(target.name, reason, 0.0))
+            with tag_jobs(self._resources.session, self._plan.checkpoint, target.name):
+                return TableOutcome(tuple(self._write_table(target, batch)))
+        except Exception as raised:  # noqa: BLE001 - the other tables continue
+            error = translate(raised, self._plan).at(f"table {target.name}")
+            return TableOutcome(error=error, seconds=time.monotonic() - start)
+
+    def _write_table(self, target: Target, batch: int) -> list[TableProgress]:
+        with self._resources.locks.hold(target.name):
+            return self._writer.write_table(target, batch)
+
+    def _route(self, context: SourceContext, frame: DataFrame, batch: int) -> RoutedBatch:
+        try:
+            events = self._reader.read_events(context, frame)
+            notices = {e.topic: text for e in events if (text := self._plan.metadata_topic(e.topic, e.schema))}
+            targets, unrouted = route([e for e in events if e.topic not in notices], self._plan.routes)
+            self._check_names(batch, targets)
+            notes = self._resources.order_watch.check(self._plan, context, targets, batch)
+        except Exception as error:
+            raise translate(error, self._plan) from error
+        metadata = tuple(e for e in events if e.topic in notices)
+        return RoutedBatch(tuple(targets), unrouted, notices, metadata, notes)
+
+    def _backlog_ranges(self, target: Target, context: SourceContext) -> ReplayRanges:
+        """Return the ranges for a backlog. ConfigError if they are unknown: the run stops, and the batch is repeated."""
+        ranges = self.find_replay_ranges(target, context)
+        if ranges is None:
+            raise ConfigError(
+                "waits for its backlog, and the source cannot read this batch's records again later",
+                fix="repair the table and start again: it gets its backlog first, then this batch",
+            )
+        return ranges
+
+    def _choose_targets(self, table: str, targets: Sequence[Target], entry: BacklogEntry) -> Sequence[Target]:
+        """Return the tables that a backlog belongs to, of all tables with changes in its topics."""
+        routes = [self._plan.routes.of(topic) for topic in entry.ranges]
+        # A topic that failed as a whole has its own name: its tables were not known yet.
+        if any(found and found.table == table for found in routes):
+            return targets
+        return [target for target in targets if target.name == table] or targets
+
+    def _progress_of(self, outcomes: Mapping[str, TableOutcome]) -> tuple[TableProgress, ...]:
+        return tuple(
+            progress
+            for name, outcome in outcomes.items()
+            for progress in (
+                self._progress_of_failure(name, str(outcome.error), outcome.seconds)
+                if outcome.error
+                else outcome.progress
+            )
+        )
+
+    def _progress_of_failure(self, table: str, reason: str, seconds: float) -> tuple[TableProgress, ...]:
+        text, seconds = self._plan.redact(reason), round(seconds, 3)
+        return tuple(TableProgress(table, sink.name, seconds=seconds, error=text) for sink in self._plan.sinks)
+
+    def _with_lags(
+        self, tables: tuple[TableProgress, ...], targets: Sequence[Target], context: SourceContext
+    ) -> tuple[TableProgress, ...]:
+        """Add the lag in records or in time. An error is ignored: the next read of the source reports it."""
+        try:
+            records, milliseconds = self._plan.source.lag(context), self._plan.source.lag_ms(context)
+        except Exception:  # noqa: BLE001
+            return tables
+        topics = {target.name: target.topics for target in targets}
+        lags = {name: sum(records[t] for t in own) for name, own in topics.items() if records.keys() >= set(own)}
+        lags_ms = {
+            name: max(milliseconds[t] for t in own) for name, own in topics.items() if milliseconds.keys() >= set(own)
+        }
+        return tuple(replace(p, lag=lags.get(p.table), lag_ms=lags_ms.get(p.table)) for p in tables)
+
+    def _batch_progress(
+        self, batch: int, started: datetime, start: float, tables: tuple[TableProgress, ...], *others: Any
+    ) -> BatchProgress:
+        """Return the progress. ``started`` and ``start``: the same time, by the wall clock and by the monotonic one."""
+        seconds = round(time.monotonic() - start, 3)
+        return BatchProgress(
+            self._plan.name, batch, started.isoformat(timespec="milliseconds"), seconds, tables, *others
+        )
+
+    def _check_names(self, batch: int, targets: Sequence[Target]) -> None:
+        """Check the columns that transforms name on the first batch, if the source could not show its columns before."""
+        if self._resources.names_checked or batch or not targets:
+            return
+        seen = SeenColumns()
+        try:
+            for target in targets:
+                for events, topic_route in target.sources:
+                    if not events.schema.fields:  # Only dead letters: the columns are unknown.
+                        return
+                    self._reader.read_changes(self._resources.session, events, topic_route, seen=seen)
+        except HeadraceError:  # The table reports it.
+            return
+        seen.check_names()
+        self._resources.names_checked = True
+
+
+def _with_notes(tables: tuple[TableProgress, ...], notes: dict[str, str]) -> tuple[TableProgress, ...]:
+    return tuple(replace(table, note=notes.get(table.table, table.note)) for table in tables)

@@ -1,0 +1,130 @@
+"""Maintenance of tables: steps that are due, and sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.progress_log import ProgressLog
+from headrace.engine.plan.error_translation import translate
+from headrace.engine.plan.pipeline_plan import Plan
+from headrace.engine.plan.retry import retry
+from headrace.errors import RetriableError
+from headrace.sdk.maintenance import MaintenancePolicy, MaintenanceStep, TableSize
+from headrace.sdk.sink import Sink, Table
+from headrace.spark.sessions import Sessions
+from headrace.upsert.table_state import TableStates
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.checkpoint.layout import CheckpointFolders
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """Result of a maintenance step for a table. ``what``: what it found; ``error``: why it failed.
+
+    ``outcome`` is None if the step was not run.
+    """
+
+    table: str
+    sink: str
+    step: str
+    what: str
+    outcome: str | None = None
+    seconds: float = 0.0
+    error: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.table} → {self.sink}: {self.step}"
+        if self.error is not None:
+            return f"{place}: {self.error}"
+        if self.outcome is None:
+            return f"{place}: {self.what}"
+        return f"{place}: {self.outcome}, took {self.seconds:.1f} s"
+
+
+Report = Callable[[Maintained], None]
+
+
+class SteadyClock:
+    """Clock in seconds since 1970 that never runs ahead of the elapsed time.
+
+    A jump of the system clock makes nothing old.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._elapsed = clock, elapsed
+        self._start = clock() - elapsed()
+
+    def __call__(self) -> float:
+        return min(self._clock(), self._start + self._elapsed())
+
+
+@dataclass(frozen=True)
+class MeasuredTable:
+    """Table of a pipeline in one sink, and its size."""
+
+    table: str
+    sink: str
+    size: TableSize
+
+
+def find_tables(checkpoint: CheckpointFolders) -> list[str]:
+    """Return the tables that a pipeline has written, from its checkpoint."""
+    progress = {table.table for batch in ProgressLog(checkpoint.batch_progress).all() for table in batch.tables}
+    return sorted(progress | TableStates(checkpoint, 0.0).names())
+
+
+def measure(plan: Plan, spark: SparkSession, tables: Iterable[str]) -> Iterator[MeasuredTable]:
+    """Return the size of each table in each sink, except tables that a sink does not have or cannot measure."""
+    session = Sessions(spark, plan.sql_conf).of("maintenance")
+    for table in tables:
+        for sink in plan.sinks:
+            try:
+                size = sink.measure_table(session, Table(table))
+            except Exception as error:
+                raise translate(error, plan, sink) from error
+            if size is not None:
+                yield MeasuredTable(table, sink.name, size)
+
+
+def maintain(plan: Plan, spark: SparkSession, tables: Iterable[str], *, dry_run: bool) -> Iterator[Maintained]:
+    """Run the steps that are due for tables; ``dry_run``: only list them. A failed step is an item with its error."""
+    session = Sessions(spark, plan.sql_conf).of("maintenance")
+    policy = replace(plan.settings.maintenance.policy, files=2, clock=SteadyClock())
+    for table in tables:
+        for sink in plan.sinks:
+            yield from maintain_table(plan, session, Table(table), sink, policy, dry_run=dry_run)
+
+
+def maintain_table(
+    plan: Plan,
+    session: SparkSession,
+    table: Table,
+    sink: Sink,
+    policy: MaintenancePolicy,
+    *,
+    hold: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+    dry_run: bool = False,
+) -> Iterator[Maintained]:
+    """Run the steps that are due for a table in one sink. ``hold``: excludes batches while an exclusive step runs."""
+    step: MaintenanceStep | None = None
+    try:
+        for step in sink.plan_maintenance(session, table, policy):
+            if dry_run:
+                yield Maintained(table.name, sink.name, step.name, step.what)
+                continue
+            with hold(table.name) if step.exclusive else nullcontext():
+                started = time.monotonic()
+                outcome = retry(step.run, lambda raised: translate(raised, plan, sink))
+            yield Maintained(table.name, sink.name, step.name, step.what, outcome, time.monotonic() - started)
+    except Exception as raised:  # noqa: BLE001 - the batches and the other tables continue
+        error = translate(raised, plan, sink)
+        # The fix of a RetriableError is for writes. Maintenance is repeated later anyway.
+        text = plan.redact(error.what if isinstance(error, RetriableError) else str(error))
+        yield Maintained(table.name, sink.name, step.name if step else "check", step.what if step else "", error=text)

@@ -1,0 +1,131 @@
+"""State that the threads of one run share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+
+from headrace.errors import HeadraceError
+
+
+class Phase(Enum):
+    """Phase of a run."""
+
+    STARTING = "starting"
+    WAITING = "waiting"
+    APPLYING = "applying"
+    RETRYING = "retrying"
+    STOPPING = "stopping"
+
+
+class RunState:
+    """State of a run, which several threads write behind one lock."""
+
+    def __init__(self, redact: Callable[[str], str] = str) -> None:
+        """``redact``: removes secrets from error messages."""
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._stop_requested = threading.Event()
+        self._phase = Phase.STARTING
+        self._batch: int | None = None
+        self._thread: int | None = None
+        self._error: HeadraceError | None = None
+        self._source_error: HeadraceError | None = None
+        self._healthy: set[str] = set()
+
+    # The whole run.
+
+    @property
+    def phase(self) -> Phase:
+        """The current phase."""
+        return Phase.STOPPING if self._stop_requested.is_set() else self._phase
+
+    @property
+    def batch(self) -> int | None:
+        """The batch in progress, or the last one."""
+        return self._batch
+
+    @property
+    def is_applying(self) -> bool:
+        """Whether a batch is in progress."""
+        return self._thread is not None
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the thread that runs the batch."""
+        return self._thread == threading.get_ident()
+
+    @property
+    def error(self) -> HeadraceError | None:
+        """The error that ends the run."""
+        return self._error
+
+    @property
+    def source_error(self) -> HeadraceError | None:
+        """The error of the source while it is retried."""
+        return self._source_error
+
+    @property
+    def has_responded(self) -> bool:
+        """Whether the source has responded in this run."""
+        return self._phase is not Phase.STARTING
+
+    def request_stop(self) -> None:
+        """Let no other batch start."""
+        self._stop_requested.set()
+
+    def is_stopping(self) -> bool:
+        """Return whether a stop was requested."""
+        return self._stop_requested.is_set()
+
+    def wait_for_stop(self, seconds: float) -> bool:
+        """Wait at most so many seconds for a stop request; return whether there is one."""
+        return self._stop_requested.wait(seconds)
+
+    def begin_batch(self, batch: int) -> None:
+        """Note that the calling thread runs a batch."""
+        with self._lock:
+            self._batch, self._thread = batch, threading.get_ident()
+            if self._phase is not Phase.STARTING:
+                self._phase = Phase.APPLYING
+
+    def end_batch(self) -> None:
+        """Note that no batch is in progress."""
+        with self._lock:
+            self._thread = None
+
+    def note_response(self) -> None:
+        """Note that the source responded."""
+        with self._lock:
+            self._phase, self._source_error = Phase.WAITING, None
+
+    def note_source_error(self, error: HeadraceError) -> None:
+        """Note that the source fails and is retried."""
+        error.redact(self._redact)
+        with self._lock:
+            self._phase, self._error, self._source_error = Phase.RETRYING, None, error
+
+    def fail(self, error: HeadraceError) -> None:
+        """Note the error that ends the run, unless there is one."""
+        error.redact(self._redact)
+        with self._lock:
+            self._error = self._error or error
+
+    # Its tables.
+
+    def note_outcomes(self, applied: Iterable[str], unhealthy: Collection[str]) -> None:
+        """Note the tables of a batch, and the tables that failed or are set aside."""
+        with self._lock:
+            self._healthy = (self._healthy | set(applied)) - set(unhealthy)
+
+    def note_caught_up(self, table: str) -> None:
+        """Note that a table has caught up."""
+        with self._lock:
+            self._healthy.add(table)
+
+    @property
+    def has_healthy_tables(self) -> bool:
+        """Whether the last write of any table succeeded, as far as known."""
+        with self._lock:
+            return bool(self._healthy)

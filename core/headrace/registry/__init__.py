@@ -1,0 +1,1 @@
+"""PluginRegistry of plugins: registration through entry points and hooks, and validation of what they register."""

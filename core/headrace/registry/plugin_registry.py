@@ -1,0 +1,160 @@
+"""PluginRegistry of plugins: entry points are read once, plugins are imported on first use.
+
+A broken distribution, a duplicate name or an unsupported API version affects only lookups of that plugin. What
+HEADRACE_DISABLE_PLUGINS turns off is not imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import PluginError
+from headrace.registry.entry_points import list_entry_points
+from headrace.registry.plugin_errors import as_plugin_error, describe_error, is_interrupt
+from headrace.registry.registration import (
+    KINDS,
+    Broken,
+    Disabled,
+    Registration,
+    name_of,
+    normalize_name,
+    read_hooks,
+    split_path,
+)
+from headrace.registry.validation import check_target
+from headrace.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from headrace.sdk.plugin import Plugin
+
+#: The variable that turns plugins off: names of plugins and of distributions, with commas.
+DISABLE = "HEADRACE_DISABLE_PLUGINS"
+
+
+class PluginRegistry:
+    """All registrations of this process. ``disable``: names of plugins and distributions that are turned off."""
+
+    def __init__(self, disable: Collection[str] = ()) -> None:
+        self._registrations: list[Registration] = []
+        self._disable = {normalize_name(name) for name in disable}
+        self.broken: list[Broken] = []
+        self.disabled: list[Disabled] = []
+
+    @classmethod
+    def from_entry_points(cls) -> PluginRegistry:
+        """Everything installed. One distribution that fails does not hide the others."""
+        registry = cls([name for name in os.environ.get(DISABLE, "").split(",") if name.strip()])
+        for entry_point, distribution in list_entry_points():
+            registry._load_entry_point(entry_point, distribution)
+        return registry
+
+    def _load_entry_point(self, entry_point: EntryPoint, distribution: str) -> None:
+        if normalize_name(name_of(distribution)) in self._disable:
+            self.disabled.append(Disabled(None, entry_point.name, distribution))
+            return
+        try:
+            self.register(entry_point.load(), distribution)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            self.broken.append(Broken(entry_point.name, distribution, error))
+
+    def register(self, module: ModuleType | object, distribution: str) -> None:
+        """Adds what the hooks of a module return. Raises when one is unknown or fails: then nothing is added."""
+        for item in read_hooks(module, distribution):
+            if normalize_name(item.name) in self._disable:
+                self.disabled.append(Disabled(item.kind, item.name, distribution))
+            else:
+                self._registrations.append(item)
+
+    def names(self, kind: str) -> list[str]:
+        return sorted({r.name for r in self._registrations if r.kind == kind})
+
+    def registrations(self) -> Iterator[Registration]:
+        yield from sorted(self._registrations, key=lambda r: (list(KINDS).index(r.kind), r.name, r.distribution))
+
+    def find(self, kind: str, name: str) -> Registration:
+        """Who has that name: headrace itself before others. PluginError when nobody has it."""
+        found = self._claims(kind, name)
+        if found:
+            return found[0]
+        for item in self.disabled:
+            if (item.kind, item.name) == (kind, name):
+                what = f"the {kind} {name!r} of {item.distribution} is turned off"
+                raise PluginError(what, fix=f"take it out of {DISABLE}")
+        raise PluginError(f"there is no {kind} {name!r}", fix=self._fix(kind, name))
+
+    def get(self, kind: str, name: str) -> Any:
+        """The class or function of that name, imported. PluginError says what is wrong with it."""
+        return self.load(self.find(kind, name))
+
+    def all(self, kind: str) -> list[tuple[str, Any]]:
+        """Every plugin of a kind that works, by name."""
+        working = []
+        for name in self.names(kind):
+            with suppress(PluginError):
+                working.append((name, self.get(kind, name)))
+        return working
+
+    def load(self, item: Registration) -> Any:
+        """What was registered, imported and looked at. PluginError says what is wrong with it."""
+        if not item.has_name:
+            raise PluginError(f"{item} has no name that a file could say", fix="use letters, digits, `_`, `-` and `.`")
+        self._check_claim(item)
+        target = item.target
+        if isinstance(target, str):
+            module, attribute = split_path(target)
+            with as_plugin_error(f"{item} cannot be imported"):
+                target = getattr(importlib.import_module(module), attribute)
+        with as_plugin_error(f"{item} cannot be looked at", PluginError):
+            check_target(item, target)
+        return target
+
+    def distribution_of(self, plugin: Plugin) -> str | None:
+        """The name of the distribution that registered a plugin's class; None when none did."""
+        return next((r.distribution_name for r in self._registrations if r.loaded_target() is type(plugin)), None)
+
+    def _claims(self, kind: str, name: str) -> list[Registration]:
+        """All who registered a name, headrace itself first."""
+        found = (r for r in self._registrations if (r.kind, r.name) == (kind, name))
+        return sorted(found, key=lambda r: (not r.is_own, r.distribution))
+
+    def _check_claim(self, item: Registration) -> None:
+        """A name of headrace's own is headrace's; any other that two have is nobody's."""
+        claims = self._claims(item.kind, item.name)
+        if any(claim.is_own for claim in claims):
+            if not item.is_own:
+                raise PluginError(f"{item} is called like one of headrace's", fix="give it another name")
+            claims = [claim for claim in claims if claim.is_own]
+        if len(claims) > 1:
+            raise PluginError(
+                f"the {item.kind} {item.name!r} is registered twice, by {' and '.join(c.distribution for c in claims)}",
+                fix=f"uninstall one of them, or turn it off: {DISABLE}={claims[-1].distribution_name}",
+            )
+
+    def _fix(self, kind: str, name: str) -> str:
+        fix = did_you_mean(name, self.names(kind))
+        if self.broken:
+            fix += "; not loaded: " + ", ".join(f"{b.distribution} ({describe_error(b.error)})" for b in self.broken)
+        if away := sorted({item.distribution for item in self.disabled if item.kind is None}):
+            fix += f"; turned off by {DISABLE}: {', '.join(away)}"
+        return fix
+
+    @property
+    def unknown_disabled(self) -> list[str]:
+        """What HEADRACE_DISABLE_PLUGINS names and nothing that is installed is called."""
+        met = {normalize_name(part) for item in self.disabled for part in (item.name, name_of(item.distribution))}
+        return sorted(self._disable - met)
+
+
+@cache
+def registry() -> PluginRegistry:
+    """The registry of this process, read from the entry points once."""
+    return PluginRegistry.from_entry_points()

@@ -1,0 +1,114 @@
+"""Validation of the classes and functions that are registered as plugins."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import PluginError
+from headrace.registry.plugin_errors import as_plugin_error
+
+if TYPE_CHECKING:
+    from headrace.registry.registration import Registration
+    from headrace.sdk.plugin import Plugin
+
+#: A jar, as Maven and Spark write it.
+COORDINATE = re.compile(r"[^:\s]+(:[^:\s]+){2}(:jar(:[^:\s]+)?)?")
+#: Kind → the class that its plugins derive from. Imported on use, for pydantic comes with it: the names alone are known
+#: without.
+BASES = {
+    "source": "headrace.sdk.source:Source",
+    "format": "headrace.sdk.format:Format",
+    "dialect": "headrace.sdk.dialect:Dialect",
+    "transform": "headrace.sdk.transform:Transform",
+    "sink": "headrace.sdk.sink:Sink",
+    "auth": "headrace.sdk.auth:AuthProvider",
+    "catalog": "headrace.sdk.catalog:Catalog",
+    "filesystem": "headrace.sdk.file_system:FileSystem",
+}
+
+
+def check_target(item: Registration, target: Any) -> None:
+    """Raises for what no plugin of its kind could be."""
+    if item.kind == "command":
+        import click
+
+        if not isinstance(target, click.Command):
+            raise PluginError(f"{item} is no click command", fix="report it to its author")
+    elif item.kind == "secret":
+        if not callable(target):
+            raise PluginError(f"{item} is no function: {target!r}", fix="register what takes a text and returns one")
+    else:
+        _check_class(item, target, BASES[item.kind])
+
+
+def try_construction(item: Registration, plugin: type[Plugin]) -> None:
+    """Build a plugin without options: nothing runs at construction. PluginError for what it raises."""
+    from pydantic import ValidationError
+
+    with as_plugin_error(f"{item} cannot be built"):
+        try:
+            config = plugin.Config()
+        except ValidationError:  # some options are required
+            config = plugin.Config.model_construct()
+        try:
+            plugin(config)
+        except AttributeError as error:
+            if error.obj is not config:  # else the plugin reads a required option
+                raise
+
+
+def _check_class(item: Registration, target: Any, base_path: str) -> None:
+    module, _, name = base_path.partition(":")
+    base: type[Plugin] = getattr(importlib.import_module(module), name)
+    if not (isinstance(target, type) and issubclass(target, base)):
+        raise PluginError(f"{item} is not a {name}: {target!r}", fix=f"derive its class from {module}.{name}")
+    _check_api_version(item, getattr(target, "api_version", None))
+    if lacking := sorted(getattr(target, "__abstractmethods__", ())):
+        raise PluginError(f"{item} is abstract: it lacks {', '.join(lacking)}", fix="write what it lacks")
+    if not isinstance(getattr(target, "name", None), str):
+        raise PluginError(f"{item} does not say its name", fix=f"give it `name = {item.name!r}`")
+    priority = getattr(target, "priority", 0)  # of a dialect
+    if not isinstance(priority, int):
+        raise PluginError(f"{item} has a priority that is no number: {priority!r}", fix="give it one")
+    _check_config(item, target, base)
+    _check_jars(item, target)
+
+
+def _check_api_version(item: Registration, version: Any) -> None:
+    from headrace.sdk import plugin
+
+    oldest, newest = plugin.OLDEST_API_VERSION, plugin.API_VERSION
+    if version is None:
+        raise PluginError(
+            f"{item} does not say which plugin API it was written for", fix=f"give it `api_version = {newest}`"
+        )
+    if not isinstance(version, int):
+        raise PluginError(f"{item} has an api_version that is no number: {version!r}", fix="give it one")
+    if not oldest <= version <= newest:
+        known = f"has {newest}" if oldest == newest else f"takes {oldest} to {newest}"
+        wanted = item.distribution_name if version < oldest else "headrace"
+        raise PluginError(
+            f"{item} was written for plugin API {version}, this headrace {known}",
+            fix=f"install a newer {wanted}: pip install --upgrade {wanted}",
+        )
+
+
+def _check_config(item: Registration, target: Any, base: type[Plugin]) -> None:
+    config, wanted = target.Config, base.Config
+    if not (isinstance(config, type) and issubclass(config, wanted)):
+        fix = f"derive it from headrace.sdk.{wanted.__name__}"
+        raise PluginError(f"{item} has a Config that is no {wanted.__name__}: {config!r}", fix=fix)
+    if not all(isinstance(pattern, str) for pattern in config.passthrough):
+        raise PluginError(f"{item} has a passthrough of what is no text: {config.passthrough!r}", fix="name patterns")
+
+
+def _check_jars(item: Registration, target: Any) -> None:
+    for line, coordinates in target.jars.items():
+        if isinstance(coordinates, str):
+            raise PluginError(f"{item} names the jars of Spark {line} in one text", fix="write a tuple of coordinates")
+        for coordinate in coordinates:
+            if not (isinstance(coordinate, str) and COORDINATE.fullmatch(coordinate)):
+                what = f"{item} names a jar that is no Maven coordinate: {coordinate!r}"
+                raise PluginError(what, fix="write group:artifact:version")

@@ -1,0 +1,10 @@
+"""Helpers for option values."""
+
+from __future__ import annotations
+
+from headrace.sdk.auth import jaas_config
+from headrace.sdk.config import option_text
+from headrace.sdk.interval import seconds_of
+from headrace.suggestions import did_you_mean
+
+__all__ = ["did_you_mean", "jaas_config", "option_text", "seconds_of"]

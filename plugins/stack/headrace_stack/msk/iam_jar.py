@@ -1,0 +1,68 @@
+"""Jar of the broker's IAM classes: committed next to its Java sources, built by ``python -m headrace_stack compile``."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.errors import ConfigError, FatalError
+from headrace_stack.download import artifacts
+
+JAR = Path(__file__).with_name("iam.jar")
+SOURCES = sorted(Path(__file__).parent.glob("*.java"))
+#: Main attribute of the manifest: the digest of the sources, in Base64 as in a signed jar.
+DIGEST = "Sources-SHA-256"
+_MANIFEST = "META-INF/MANIFEST.MF"
+#: Java release of the class files: the oldest that Kafka's broker runs on.
+_RELEASE = "17"
+
+
+def compile_jar(jar: Path = JAR) -> None:
+    """Compile the sources and write the jar. ConfigError without a JDK, FatalError with the output of javac."""
+    javac = shutil.which("javac")
+    if not javac:
+        raise ConfigError("javac is not on the PATH", fix="install a JDK, version 17 or later")
+    with tempfile.TemporaryDirectory(prefix="headrace-javac-") as folder:
+        jars = ":".join(map(str, artifacts.fetch("kafka")))
+        options = ["--release", _RELEASE, "-g:source,lines", "-proc:none", "-cp", jars, "-d", folder]
+        done = subprocess.run([javac, *options, *map(str, SOURCES)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise FatalError(f"javac failed:\n{done.stderr}{done.stdout}", where=str(SOURCES[0].parent))
+        classes = {file.relative_to(folder).as_posix(): file.read_bytes() for file in Path(folder).rglob("*.class")}
+    manifest = f"Manifest-Version: 1.0\r\n{DIGEST}: {digest_sources()}\r\n\r\n"
+    _write(jar, {_MANIFEST: manifest.encode(), **dict(sorted(classes.items()))})
+
+
+def digest_sources() -> str:
+    """Return the SHA-256 of the names and contents of the sources."""
+    digest = hashlib.sha256()
+    for source in SOURCES:
+        content = source.read_bytes()
+        digest.update(f"{source.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return base64.b64encode(digest.digest()).decode()
+
+
+def read_digest(jar: Path = JAR) -> str | None:
+    """Return the digest of the sources that a jar was built from; None when its manifest has none."""
+    with zipfile.ZipFile(jar) as archive:
+        lines = archive.read(_MANIFEST).decode().splitlines()
+    return dict(line.split(": ", 1) for line in lines if line).get(DIGEST)
+
+
+def _write(jar: Path, entries: Mapping[str, bytes]) -> None:
+    """Write entries with a fixed timestamp and mode, so that equal class files make an equal jar."""
+    half = jar.with_suffix(".half")
+    with zipfile.ZipFile(half, "w") as archive:
+        for name, content in entries.items():
+            entry = zipfile.ZipInfo(name)  # its default timestamp is 1980-01-01
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            archive.writestr(entry, content)
+    half.replace(jar)

@@ -1,0 +1,85 @@
+"""Reading a checkpoint without Spark: which addresses, and what of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from headrace import ConfigError
+from headrace.checkpoint.backlog import BacklogEntry
+from headrace.checkpoint.light_reader import LocalFolder, open_without_spark, read_history, read_status
+from headrace.progress.model import BatchProgress, TableProgress
+from headrace.sdk import FileSystem
+from headrace.sdk.file_system import TextFolder
+
+
+class Store(FileSystem):
+    name = "store"
+    api_version = 1
+
+    def open_folder(self, address: str, options: Mapping[str, str]) -> TextFolder | None:
+        return LocalFolder(Path(address, *options.values()))
+
+
+WHERE = "checkpoint lake"
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_a_local_checkpoint(form: str, tmp_path: Path) -> None:
+    folder = open_without_spark(form.format(tmp_path), {}, ())
+    assert folder is not None
+    assert read_history(folder, WHERE) == []
+    (tmp_path / "progress").mkdir()
+    batches = [BatchProgress("shop", n, "2026-11-28T02:00:00+00:00", 1.0, (TableProgress("a", "s"),)) for n in (0, 1)]
+    for batch in batches:
+        (tmp_path / f"progress/{batch.batch:010d}.json").write_text(batch.json())
+    (tmp_path / "progress/.0000000000.json.crc").write_bytes(b"\xff")
+    assert read_history(folder, WHERE) == batches
+    entry = BacklogEntry(2, 2, "2026-11-28T02:00:00+00:00", "full", {"t": [1]})
+    (tmp_path / "backlog/public%2Ea").mkdir(parents=True)
+    (tmp_path / "backlog/public%2Ea/0000000002.json").write_text(json.dumps(asdict(entry)))
+    status = read_status(folder, WHERE, "shop", ["s"])
+    assert [(table.table, table.sink, table.error) for table in status.tables] == [
+        ("a", "s", None),
+        ("public.a", "s", "full"),
+    ]
+    assert status.summary.batches == 2
+
+
+def test_addresses_of_other_schemes_are_their_file_systems(tmp_path: Path) -> None:
+    conf = {"spark.hadoop.fs.store.key": "b", "spark.master": "local"}
+    found = open_without_spark("STORE://a", conf, [Store()])
+    assert isinstance(found, LocalFolder)
+    assert found.path == Path("STORE://a/b")
+    assert open_without_spark("hdfs://a/b", conf, [Store()]) is None
+
+
+def test_settings_that_only_hadoop_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert open_without_spark("lake", {"spark.hadoop.fs.defaultFS": "hdfs://a"}, ()) is None
+    assert open_without_spark("file://host/lake", {}, ()) is None
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    assert open_without_spark("lake", {}, ()) is None
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "progress").write_text("")
+    with pytest.raises(ConfigError, match="progress: cannot be read: Not a directory"):
+        read_history(LocalFolder(tmp_path), WHERE)
+
+
+def test_a_checkpoint_of_another_layout_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "headrace.json").write_text('{"layout": 1, "pipeline": "shop", "id": "a"}')
+    with pytest.raises(
+        ConfigError, match="checkpoint lake: has layout 1; this version of headrace reads layout 2 only"
+    ):
+        read_history(LocalFolder(tmp_path), WHERE)

@@ -1,0 +1,375 @@
+"""Plugins are found by name; a bad one hurts only who asks for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.errors import PluginError
+from headrace.registry import entry_points
+from headrace.registry.plugin_errors import as_plugin_error
+from headrace.registry.plugin_registry import PluginRegistry, registry
+from headrace.registry.registration import Registration
+from headrace.registry.validation import try_construction
+from headrace.sdk.changes import Changes
+from headrace.sdk.config import Config
+from headrace.sdk.hookspecs import hookimpl
+from headrace.sdk.transform import Transform
+
+
+class Shout(Transform):
+    name = "shout"
+    api_version = 1
+
+    def apply(self, changes: Changes) -> Changes:
+        return changes
+
+
+def brings(transforms: Mapping[str, Any]) -> object:
+    """What a distribution's entry point names, with one hook."""
+
+    class Module:
+        @staticmethod
+        @hookimpl
+        def headrace_transforms() -> Mapping[str, Any]:
+            return transforms
+
+    return Module
+
+
+def registry_with(*targets: tuple[str, Any]) -> PluginRegistry:
+    """A registry with a distribution for each name and target."""
+    found = PluginRegistry()
+    for i, (name, target) in enumerate(targets):
+        found.register(brings({name: target}), f"headrace-{'abc'[i]} 1.{i}")
+    return found
+
+
+def refusal(found: PluginRegistry, name: str, kind: str = "transform") -> str:
+    with pytest.raises(PluginError) as raised:
+        found.get(kind, name)
+    return str(raised.value)
+
+
+class Installed:
+    """Distributions with an entry point each, as importlib.metadata would find them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **loads: Any) -> None:
+        points = [
+            SimpleNamespace(name=name, dist=SimpleNamespace(name=f"headrace-{name}", version="0.1"), load=load)
+            for name, load in loads.items()
+        ]
+        monkeypatch.setattr(entry_points, "entry_points", lambda group: points if group == "headrace" else [])
+
+
+class TestFound:
+    def test_the_built_ins_come_by_entry_points(self) -> None:
+        assert registry().names("sink") >= ["console"]
+        assert registry().names("transform") == ["mask", "rename", "unwrap"]
+        assert {r.distribution.split()[0] for r in registry().registrations() if r.kind == "dialect"} == {"headrace"}
+
+    def test_a_class_is_given_as_it_is(self) -> None:
+        assert registry_with(("shout", Shout)).get("transform", "shout") is Shout
+
+    def test_kinds_have_names_of_their_own(self) -> None:
+        assert "there is no sink 'shout'" in refusal(registry_with(("shout", Shout)), "shout", "sink")
+
+    def test_a_wrong_name(self) -> None:
+        assert refusal(registry_with(("shout", Shout)), "shuot") == (
+            "there is no transform 'shuot'\n  fix: did you mean 'shout'?"
+        )
+
+    def test_names_and_registrations_are_sorted(self) -> None:
+        found = registry_with(("b", Shout), ("a", Shout))
+        assert found.names("transform") == ["a", "b"]
+        assert [(r.name, r.distribution) for r in found.registrations()] == [
+            ("a", "headrace-b 1.1"),
+            ("b", "headrace-a 1.0"),
+        ]
+
+
+class TestLazy:
+    def test_a_module_is_imported_when_its_plugin_is_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "lazily_imported.py").write_text(
+            "from tests.core.registry.test_plugin_registry import Shout as Whisper\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        found = registry_with(("whisper", "lazily_imported:Whisper"))
+        assert found.names("transform") == ["whisper"]
+        assert "lazily_imported" not in sys.modules
+        assert found.get("transform", "whisper").name == "shout"
+        assert sys.modules.pop("lazily_imported").__name__ == "lazily_imported"
+
+    def test_names_alone_need_no_pydantic(self) -> None:
+        import subprocess
+
+        code = "import sys; from headrace.registry.plugin_registry import registry; registry().names('sink'); print('pydantic' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == "False\n"
+
+    def test_a_module_that_is_not_there(self) -> None:
+        assert refusal(registry_with(("shout", "no_such_module:Shout")), "shout") == (
+            "the transform 'shout' of headrace-a 1.0 cannot be imported: "
+            "ModuleNotFoundError: No module named 'no_such_module'\n  fix: see the error above; reinstall or report it"
+        )
+
+    def test_the_first_error_is_kept(self) -> None:
+        with pytest.raises(PluginError) as raised:
+            registry_with(("shout", "no_such_module:Shout")).get("transform", "shout")
+        assert isinstance(raised.value.__cause__, ModuleNotFoundError)
+
+    def test_a_class_that_is_not_in_its_module(self) -> None:
+        assert "AttributeError: module 'json' has no attribute 'Shout'" in refusal(
+            registry_with(("shout", "json:Shout")), "shout"
+        )
+
+    def test_spark_that_is_missing_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        (tmp_path / "wants_spark.py").write_text("import pyspark.sql\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+        assert refusal(registry_with(("shout", "wants_spark:Shout")), "shout").endswith(
+            "fix: pip install 'headrace[spark]'"
+        )
+
+
+class TestRefused:
+    def test_a_duplicate_names_both_distributions(self) -> None:
+        found = registry_with(("shout", Shout), ("shout", Shout))
+        assert refusal(found, "shout") == (
+            "the transform 'shout' is registered twice, by headrace-a 1.0 and headrace-b 1.1\n"
+            "  fix: uninstall one of them, or turn it off: HEADRACE_DISABLE_PLUGINS=headrace-b"
+        )
+        assert found.all("transform") == []
+
+    def test_another_api_version(self) -> None:
+        class New(Shout):
+            api_version = 2
+
+        assert refusal(registry_with(("shout", New)), "shout") == (
+            "the transform 'shout' of headrace-a 1.0 was written for plugin API 2, this headrace has 1\n"
+            "  fix: install a newer headrace: pip install --upgrade headrace"
+        )
+
+    @pytest.mark.parametrize(
+        ("version", "said"),
+        [
+            (1, "was written for plugin API 1, this headrace takes 2 to 3\n  fix: install a newer headrace-a: "),
+            (2, None),
+            (3, None),
+            (4, "was written for plugin API 4, this headrace takes 2 to 3\n  fix: install a newer headrace: "),
+            ("3", "has an api_version that is no number: '3'"),
+        ],
+    )
+    def test_the_one_before_is_taken(self, version: Any, said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As if two contracts had changed."""
+        monkeypatch.setattr("headrace.sdk.plugin.OLDEST_API_VERSION", 2)
+        monkeypatch.setattr("headrace.sdk.plugin.API_VERSION", 3)
+        found = registry_with(("shout", type("Old", (Shout,), {"api_version": version})))
+        if said is None:
+            assert found.get("transform", "shout").api_version == version
+        else:
+            assert said in refusal(found, "shout")
+
+    def test_no_api_version(self) -> None:
+        class Silent(Transform):
+            name = "silent"
+
+            def apply(self, changes: Changes) -> Changes:
+                return changes
+
+        assert refusal(registry_with(("silent", Silent)), "silent") == (
+            "the transform 'silent' of headrace-a 1.0 does not say which plugin API it was written for\n"
+            "  fix: give it `api_version = 1`"
+        )
+
+    @pytest.mark.parametrize("target", [dict, 7, "headrace_sinks.console:ConsoleSink"])
+    def test_a_class_of_another_kind(self, target: Any) -> None:
+        text = refusal(registry_with(("shout", target)), "shout")
+        assert text.startswith("the transform 'shout' of headrace-a 1.0 is not a Transform: ")
+        assert text.endswith("fix: derive its class from headrace.sdk.transform.Transform")
+
+    @pytest.mark.parametrize("name", ["../up", "", "a b", "'; --", "a\x1b[31mb", "[red]", "a/b", "a\n"])
+    def test_a_name_that_no_file_should_have(self, name: str) -> None:
+        text = refusal(registry_with((name, "no_such_module:Bad")), name)
+        assert text.startswith(f"the transform {name!r} of headrace-a 1.0 has no name that a file could say")
+
+    def test_a_bad_plugin_hides_no_other(self) -> None:
+        found = registry_with(("good", Shout), ("bad", "no_such_module:Bad"))
+        assert found.all("transform") == [("good", Shout)]
+
+
+class TestBroken:
+    def test_a_distribution_that_cannot_be_loaded_is_named_only_when_something_is_missing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails() -> object:
+            raise ImportError("libfoo.so.3: cannot open shared object file")
+
+        Installed(monkeypatch, bad=fails, good=lambda: brings({"shout": Shout}))
+        found = PluginRegistry.from_entry_points()
+        assert found.get("transform", "shout") is Shout
+        assert [(b.entry_point, b.distribution) for b in found.broken] == [("bad", "headrace-bad 0.1")]
+        assert refusal(found, "whisper") == (
+            "there is no transform 'whisper'\n"
+            "  fix: known here: shout; "
+            "not loaded: headrace-bad 0.1 (ImportError: libfoo.so.3: cannot open shared object file)"
+        )
+
+    def test_an_unknown_hook(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Module:
+            @staticmethod
+            @hookimpl
+            def headrace_transform() -> dict[str, Any]:
+                return {"shout": Shout}
+
+        Installed(monkeypatch, typo=lambda: Module)
+        found = PluginRegistry.from_entry_points()
+        assert found.names("transform") == []
+        assert "not loaded: headrace-typo 0.1 (PluginValidationError: unknown hook 'headrace_transform'" in refusal(
+            found, "shout"
+        )
+
+    def test_a_hook_that_fails_brings_nothing_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Module:
+            @staticmethod
+            @hookimpl
+            def headrace_transforms() -> dict[str, Any]:
+                return {"shout": Shout}
+
+            @staticmethod
+            @hookimpl
+            def headrace_sinks() -> dict[str, Any]:
+                raise ValueError("no licence")
+
+        Installed(monkeypatch, half=lambda: Module)
+        found = PluginRegistry.from_entry_points()
+        assert list(found.registrations()) == []
+        assert "(ValueError: no licence)" in refusal(found, "shout")
+
+    def test_a_hook_that_gives_no_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Installed(monkeypatch, odd=lambda: brings(["shout"]))  # type: ignore[arg-type]
+        assert "headrace-odd 0.1 (headrace_transforms returns no mapping of names but list)" in refusal(
+            PluginRegistry.from_entry_points(), "shout"
+        )
+
+    def test_an_exit_is_recorded_and_a_users_interrupt_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def leave() -> object:
+            raise SystemExit("no licence")
+
+        def interrupt() -> object:
+            raise KeyboardInterrupt
+
+        Installed(monkeypatch, leaves=leave)
+        assert "headrace-leaves 0.1 (SystemExit: no licence)" in refusal(PluginRegistry.from_entry_points(), "shout")
+        Installed(monkeypatch, waits=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            PluginRegistry.from_entry_points()
+
+
+class TestNames:
+    """Headrace's own names are headrace's."""
+
+    @staticmethod
+    def registry_with_own(**others: Any) -> PluginRegistry:
+        found = PluginRegistry()
+        found.register(brings({"shout": Shout}), "headrace 0.1.0")
+        for name, target in others.items():
+            found.register(brings({"shout": target}), f"{name} 1.0")
+        return found
+
+    def test_nobody_else_gets_one(self) -> None:
+        class Louder(Shout):
+            pass
+
+        found = self.registry_with_own(aaa=Louder, zzz="no_such_module:Louder")
+        assert found.get("transform", "shout") is Shout
+        assert found.all("transform") == [("shout", Shout)]
+        own = [item for item in found.registrations() if item.is_own]
+        for item in found.registrations():
+            if item not in own:
+                with pytest.raises(PluginError, match="is called like one of headrace's"):
+                    found.load(item)
+
+    def test_the_distribution_of_a_plugin_is_the_one_of_its_class(self) -> None:
+        class Louder(Shout):
+            pass
+
+        found = self.registry_with_own(aaa=Louder)
+        assert found.distribution_of(Shout()) == "headrace"
+        assert found.distribution_of(Louder()) == "aaa"
+        assert PluginRegistry().distribution_of(Shout()) is None
+
+
+class TestDisable:
+    def test_one_of_two_that_have_a_name(self) -> None:
+        found = PluginRegistry(disable=["headrace_B"])
+        found.register(brings({"shout": Shout}), "headrace-a 1.0")
+        found.disabled.clear()
+        assert found.get("transform", "shout") is Shout
+        assert found.unknown_disabled == ["headrace-b"]
+
+    def test_a_name(self) -> None:
+        found = PluginRegistry(disable=["shout"])
+        found.register(brings({"shout": Shout, "whisper": Shout}), "headrace-a 1.0")
+        assert found.names("transform") == ["whisper"]
+        assert refusal(found, "shout") == (
+            "the transform 'shout' of headrace-a 1.0 is turned off\n  fix: take it out of HEADRACE_DISABLE_PLUGINS"
+        )
+        assert found.unknown_disabled == []
+
+    def test_a_distribution(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def crash() -> object:
+            raise AssertionError("it was loaded")
+
+        monkeypatch.setenv("HEADRACE_DISABLE_PLUGINS", " Headrace.Bad,")
+        Installed(monkeypatch, bad=crash, good=lambda: brings({"shout": Shout}))
+        found = PluginRegistry.from_entry_points()
+        assert found.broken == []
+        assert refusal(found, "whisper") == (
+            "there is no transform 'whisper'\n"
+            "  fix: known here: shout; turned off by HEADRACE_DISABLE_PLUGINS: headrace-bad 0.1"
+        )
+
+
+class TestContain:
+    """What a plugin raises while headrace looks at it."""
+
+    @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), GeneratorExit("no"), StopIteration("no")])
+    def test_it_is_one_of_headraces(self, error: BaseException) -> None:
+        with pytest.raises(PluginError) as raised, as_plugin_error("the sink 'x' cannot be built"):
+            raise error
+        assert raised.value.what == f"the sink 'x' cannot be built: {type(error).__name__}: no"
+        assert raised.value.__cause__ is error
+
+    def test_what_is_let_through(self) -> None:
+        with pytest.raises(KeyError), as_plugin_error("x", KeyError):
+            raise KeyError("no")
+        with pytest.raises(KeyboardInterrupt), as_plugin_error("x"):
+            raise KeyboardInterrupt
+
+    def test_a_constructor_may_read_what_has_to_be_given(self) -> None:
+        class Wide(Shout):
+            class Config(Config):
+                width: int
+
+            def __init__(self, config: Any = None, **options: Any) -> None:
+                super().__init__(config, **options)
+                self.half = self.config.width / 2
+
+        class Wrong(Wide):
+            def __init__(self, config: Any = None, **options: Any) -> None:
+                super().__init__({"width": 2})
+                self.half = self.wdith / 2  # type: ignore[attr-defined]
+
+        item = Registration("transform", "wide", Wide, "headrace-a 1.0")
+        try_construction(item, Wide)
+        with pytest.raises(PluginError, match="cannot be built: AttributeError: 'Wrong' object has no attribute"):
+            try_construction(item, Wrong)

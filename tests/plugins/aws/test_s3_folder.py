@@ -1,0 +1,65 @@
+"""Reading a checkpoint on S3 without a JVM: by the options that S3A has, and not where one means nothing to boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from headrace.sdk import HeadraceError
+from headrace_aws.s3a.s3_folder import S3Folder, _read_settings, open_s3_folder
+from headrace_stack import S3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fs.s3a.aws.credentials.provider": "org.example.Provider"},
+        {"fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/r"},
+        {"fs.s3a.bucket.lake.server-side-encryption.key": "k"},
+    ],
+)
+def test_options_that_only_s3a_has(options: Mapping[str, str]) -> None:
+    assert open_s3_folder("s3a://lake/c", options) is None
+
+
+def test_a_buckets_own_options_take_precedence() -> None:
+    options = {"fs.s3a.endpoint": "a", "fs.s3a.bucket.lake.endpoint": "b", "fs.s3a.bucket.other.endpoint": "c"}
+    assert _read_settings(options, "lake") == {"endpoint": "b"}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with S3() as server:
+        yield server
+
+
+@pytest.fixture
+def options(s3: S3) -> dict[str, Any]:
+    return {**s3.hadoop_options, "fs.s3a.access.key": s3.access_key, "fs.s3a.secret.key": s3.secret_key}
+
+
+def open_folder(address: str, options: Mapping[str, str]) -> S3Folder:
+    folder = open_s3_folder(address, {**options, "fs.s3a.attempts.maximum": "2"})
+    assert folder is not None
+    return folder
+
+
+def test_what_a_bucket_holds(s3: S3, options: dict[str, Any]) -> None:
+    s3.create_bucket("lake")
+    folder = open_folder("s3a://lake/checkpoints/a", options)
+    assert folder.names() == []
+    for key in ("progress/0.json", "progress/1.json", "progress/_hidden", "behind/t/0.json"):
+        folder._client.put_object(Bucket="lake", Key=f"checkpoints/a/{key}", Body="tö".encode())
+    assert folder.names() == ["behind", "progress"]
+    assert folder.folder("progress").names() == ["0.json", "1.json"]
+    assert folder.folder("progress").read("0.json") == "tö"
+    assert folder.read("none") is None
+    assert open_folder("s3a://lake", options).names() == ["checkpoints"]
+
+
+def test_refusals(s3: S3, options: dict[str, Any]) -> None:
+    with pytest.raises(HeadraceError) as raised:
+        open_folder("s3a://no-such-bucket/c", options).names()
+    assert raised.value.where == "s3a://no-such-bucket/c"

@@ -107,7 +107,7 @@ def test_one_plugin_is_shown_with_its_options(headrace: Headrace) -> None:
     assert "table.type merge-on-read or copy-on-write How rows are replaced: merge-on-read writes less" in text
     assert "[default: merge-on-read]" in text
     assert "write.*, commit.*" in text
-    assert "salt text, never shown Put before every value." in " ".join(headrace("plugins", "mask").output.split())
+    assert "salt text, never shown Precedes every value." in " ".join(headrace("plugins", "mask").output.split())
     (found,) = json.loads(headrace("plugins", "ssm", "--json").output)
     assert (found["kind"], found["state"]) == ("secret", "ok")
 

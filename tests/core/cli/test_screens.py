@@ -174,19 +174,19 @@ def test_a_topic_that_holds_no_rows_is_named_once() -> None:
     console = terminal()
     screen = Screen(Totals("moma"), "moma.yaml", console)
     for number in range(2):
-        notices = {"moma.transaction": "where transactions begin and end"}
+        notices = {"moma.transaction": "transaction boundaries"}
         screen.add(replace(batch(number, ARTISTS), notices=notices, left_out={"moma.transaction": 700}))
-    assert text(console).count("no table: topic moma.transaction (where transactions begin and end)") == 1
+    assert text(console).count("no table: topic moma.transaction (transaction boundaries)") == 1
 
 
 def test_records_of_topics_that_hold_no_rows_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     lines = TextLines(Totals("moma"), "moma.yaml")
-    notices = {"moma.transaction": "where transactions begin and end"}
+    notices = {"moma.transaction": "transaction boundaries"}
     for number in range(2):
         lines.add(replace(batch(number), notices=notices, left_out={"moma.transaction": 700}))
     lines.print_summary()
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "skipped, topics without rows: moma.transaction (1,400 records, where transactions begin and end)"
+        "skipped, topics without rows: moma.transaction (1,400 records, transaction boundaries)"
     )
 
 

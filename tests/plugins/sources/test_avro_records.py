@@ -537,12 +537,12 @@ def test_a_registry_that_is_not_there(session: SparkSession, monkeypatch: pytest
 
 def test_records_of_another_format(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     frame = session.createDataFrame([(None, b'{"id": 1}', "rows", 0, 0, None)], KAFKA)
-    with pytest.raises(DataError, match="none of its records begins with a schema's id"):
+    with pytest.raises(DataError, match="none of the records starts with a schema id"):
         read(session, AvroFormat(registry=fake_registry.url), {"rows": partial(move_to_session, frame)})
 
 
 def test_nothing_says_which_schema(session: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="nothing says with which schema the records are written"):
+    with pytest.raises(ConfigError, match="the records' writer schema is unknown"):
         read(session, AvroFormat(), topic(session, "pg_avro_confluent", "customers"))
 
 

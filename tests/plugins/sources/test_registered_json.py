@@ -259,7 +259,7 @@ def test_heartbeats_beside_records_with_ids(session: SparkSession, fake_registry
     [records] = topic(session, b'{"ts_ms":1}').values()
     [events] = decoder.decode(SourceContext(session, SchemaLog()), {"__debezium-heartbeat.shop": records})
     assert events.schema.names == ["ts_ms"]
-    with pytest.raises(DataError, match="none of its records begins with a schema's id"):
+    with pytest.raises(DataError, match="none of the records starts with a schema id"):
         decoder.decode(SourceContext(session, SchemaLog()), {"shop": records})
 
 
@@ -527,7 +527,7 @@ def test_parts_that_are_no_columns(session: SparkSession, fake_registry: PlayedR
         Reader(session, fake_registry.url).read(WIRES[0].frame(7, b"{}"))
     assert str(caught.value) == (
         f"topic rows, schema 7: its JSON Schema has a part that is no column's type: {json.dumps(part)}\n"
-        "  fix: leave the topic out, or write the records with Confluent's JsonSchemaConverter"
+        "  fix: exclude the topic, or write the records with Confluent's JsonSchemaConverter"
     )
 
 
@@ -554,7 +554,7 @@ def test_records_of_a_schema_without_end_are_dead_letters_and_the_others_go_on(
     fake_registry.answers["/schemas/ids/8"] = {"schema": deep, "schemaType": "JSON"}
     records = WIRES[0].frame(7, b'{"id":1,"name":"a"}'), WIRES[0].frame(8, b'{"c":{}}')
     assert Reader(session, fake_registry.url).read(*records) == [{"id": 1, "name": "a"}, "schema-unknown"]
-    with pytest.raises(DataError, match=r"leave the topic out, or"):
+    with pytest.raises(DataError, match=r"exclude the topic, or"):
         Reader(session, fake_registry.url).read(records[1])
 
 
@@ -596,7 +596,7 @@ def test_a_login(session: SparkSession, fake_registry: PlayedRegistry) -> None:
 def test_what_check_tries(session: SparkSession, fake_registry: PlayedRegistry) -> None:
     fake_registry.answers["/subjects"] = ["a", "b"]
     assert list(JsonFormat(registry=fake_registry.url).connect(session)) == [
-        (f"registry {fake_registry.url}", "answers, 2 subjects")
+        (f"registry {fake_registry.url}", "responds, 2 subjects")
     ]
     assert list(JsonFormat().connect(session)) == []
 
@@ -651,7 +651,7 @@ def test_a_schema_without_an_end_is_its_records_error_alone(
     bad = [WIRES[0].frame(number, b"{}") for number in (2, 3, 4)]
     found = Reader(session, fake_registry.url).read(good, *bad)
     assert found == [{"id": 1, "name": "x"}, *["schema-unknown"] * 3]
-    with pytest.raises(DataError, match="its JSON Schema holds itself, which no table can"):
+    with pytest.raises(DataError, match="the JSON Schema contains itself, which a table cannot"):
         Reader(session, fake_registry.url).read(bad[1])
 
 
@@ -659,7 +659,7 @@ def test_records_without_ids(session: SparkSession, fake_registry: PlayedRegistr
     with pytest.raises(DataError) as caught:
         Reader(session, fake_registry.url).read(b'{"id":1}', b'{"id":2}')
     assert str(caught.value) == (
-        "topic rows: none of its records begins with a schema's id, and none has one in its headers\n"
+        "topic rows: none of the records starts with a schema id, and none has one in its headers\n"
         "  fix: leave `registry:` out: JSON without ids brings its schema itself, or has none"
     )
 

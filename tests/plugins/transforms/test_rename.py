@@ -76,10 +76,10 @@ def test_an_existing_name_is_refused(spark: SparkSession, taken: str) -> None:
     ("columns", "what"),
     [
         ({}, "at least 1 item"),
-        ({"a": "c", "b": "c"}, "two columns would be called 'c'"),
-        ({"a": "c", "b": "C"}, "two columns would be called 'c'"),
-        ({"a": ""}, "'' cannot be a column's name"),
-        ({"a": "_headrace_position"}, "'_headrace_position' cannot be a column's name"),
+        ({"a": "c", "b": "c"}, "two columns would be named 'c'"),
+        ({"a": "c", "b": "C"}, "two columns would be named 'c'"),
+        ({"a": ""}, "'' is not a valid column name"),
+        ({"a": "_headrace_position"}, "'_headrace_position' is not a valid column name"),
     ],
 )
 def test_names_that_can_be_none(columns: dict[str, str], what: str) -> None:

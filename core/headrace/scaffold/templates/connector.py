@@ -25,7 +25,7 @@ class Example(Connector):
     def log_position(self, source: Mapping[str, Column]) -> Sequence[Column]:
         from pyspark.sql import functions as F
 
-        scn = source["scn"]  # a snapshot's row has no other; one of its own order is the commit's, too
+        scn = source["scn"]  # rows of a snapshot have no commit SCN
         commit_scn = F.coalesce(source["commit_scn"], scn) if "commit_scn" in source else scn
         return [sortable(commit_scn), sortable(scn), sortable(source.get("ssn", F.lit(None)))]
 

@@ -40,17 +40,18 @@ if TYPE_CHECKING:
     from headrace.sdk import Connector, Events
 
 ROW_OPS = ("c", "r", "u")
-#: All that an envelope may have; one that names no connector has nothing else.
+#: Fields of an envelope. An envelope without a connector's name has no other fields.
 _ENVELOPE = frozenset({*C.IMAGES, "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"})
-#: What the record of a transaction has. In JSON without schemas its begin has no more than this.
+#: Fields of a transaction's BEGIN record. In JSON without schemas it has no others.
 _TRANSACTION_BEGIN = frozenset({"status", "id", "ts_ms"})
 
 
 class DebeziumConfig(Config):
-    """What connectors were told, and headrace has to know."""
+    """Options of connectors that headrace needs."""
 
     unavailable_value_placeholder: str = Field(PLACEHOLDER, alias="unavailable.value.placeholder", min_length=1)
-    """The connectors' own option: what they send for a large value that an update left alone."""
+    """Value of the connector's option of the same name: what it sends for a large value that an update did not change.
+    """
 
 
 class ConnectorDialect(Dialect):
@@ -69,7 +70,7 @@ class ConnectorDialect(Dialect):
 
 
 class DebeziumDialect(ConnectorDialect):
-    """Envelopes of Debezium 1.x, 2.x and 3.x, and those that Flink writes: with a small source block, or with none."""
+    """Envelopes of Debezium 1.x, 2.x and 3.x, and of Flink, which have a small source block or none."""
 
     name = "debezium"
     api_version = 1
@@ -84,14 +85,14 @@ class DebeziumDialect(ConnectorDialect):
         return is_alone and has_image and "op" in schema.names and set(schema.names) <= _ENVELOPE
 
     def metadata_topic(self, topic: str, schema: StructType) -> str | None:
-        # A name alone says nothing: the database may have a table that is called so.
+        # The name is not sufficient: the database may have a table with this name.
         names = set(schema.names)
         if topic.startswith("__debezium-heartbeat.") and ("ts_ms" in names or not names):
             return "Debezium's heartbeats"
         if topic.endswith(".transaction") and _is_transaction(schema):
-            return "where transactions begin and end"
+            return "transaction boundaries"
         if names & {"ddl", "tableChanges"} and (_has_source_block(schema) or _is_schema_history(schema)):
-            return "changes of schemas"
+            return "schema changes"
         if {"op", "message"} <= names and not names & set(C.IMAGES) and _has_source_block(schema):
             return "logical messages"
         return None
@@ -102,10 +103,10 @@ class DebeziumDialect(ConnectorDialect):
         images = {name: schema[name].dataType for name in C.IMAGES if isinstance(_type_of(schema, name), StructType)}
         if "before" not in images:
             return schema
-        # Both images are rows of one table: with one type they can take each other's place. JSON infers two.
+        # Both images are rows of one table and get one type. JSON inference finds two.
         row = add_missing_fields(images["after"], images["before"]) if "after" in images else images["before"]
         assert isinstance(row, StructType)
-        names = {name.lower() for name in key}  # whether the session tells cases apart is not known here
+        names = {name.lower() for name in key}  # the session's case sensitivity is unknown here
         before = row if whole_before else StructType([field for field in row if field.name.lower() in names])
         types = {"before": before, "after": row}
         fields = [StructField(f.name, types[f.name]) if f.name in images else f for f in schema]
@@ -161,17 +162,17 @@ class DebeziumDialect(ConnectorDialect):
 
 
 def _check_envelope(topic: str, schema: StructType, source_fields: Collection[str]) -> None:
-    """DataError for envelopes whose changes cannot be told apart, or not be ordered."""
+    """Raise DataError for envelopes without an op, or with positions of several databases."""
     if "op" not in schema.names:
         raise DataError(
-            "its envelopes have no `op`, so an insert cannot be told from a delete",
+            "the envelopes have no `op`, so that inserts and deletes cannot be distinguished",
             where=f"topic {topic}",
-            fix="let Debezium's own envelope through, or flatten it with ExtractNewRecordState",
+            fix="use Debezium's complete envelope, or flatten it with ExtractNewRecordState",
         )
     orders = list_own_orders(source_fields)
     if len(orders) > 1:
         raise DataError(
-            f"its events come from different databases, ordered by {' and by '.join(orders)}",
+            f"the events come from different databases, ordered by {' and by '.join(orders)}",
             where=f"topic {topic}",
             fix="write the changes of each database to a topic of its own: their positions are not comparable",
         )
@@ -194,7 +195,7 @@ def _order_events(source_fields: tuple[str, ...], connector: Connector | None) -
 
 @reuse_columns
 def _reject_reason(*, has_after: bool) -> Column:
-    """Why an envelope cannot become a row; null where it can."""
+    """Return why an envelope cannot become a row; null if it can."""
     from pyspark.sql import functions as F
 
     value = F.col(E.VALUE)
@@ -209,7 +210,7 @@ def _reject_reason(*, has_after: bool) -> Column:
 
 
 def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
-    """The key's struct: the record's own, else the named columns of whichever row image is there."""
+    """Return the key's struct: the record's own, else the named columns of the row images."""
     from pyspark.sql import functions as F
 
     schema: StructType = frame.schema[E.VALUE].dataType  # type: ignore[assignment]
@@ -226,17 +227,17 @@ def _key(topic: str, frame: DataFrame, key: Collection[str]) -> Column | None:
 
 
 def _refuse_documents(topic: str, schema: StructType) -> None:
-    """DataError for images that are texts: nothing in them is a column."""
+    """Raise DataError for row images that are strings: they have no columns."""
     if any(_type_name(schema, image) == "string" for image in C.IMAGES):
         raise DataError(
-            "its events hold documents as text, as MongoDB's do, and no rows",
+            "the events hold documents as strings, as MongoDB's do, and not rows",
             where=f"topic {topic}",
-            fix="let ExtractNewDocumentState of Debezium's MongoDB connector make rows of them",
+            fix="flatten them with ExtractNewDocumentState of Debezium's MongoDB connector",
         )
 
 
 def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], name: str) -> Column:
-    """A column of whichever row image is there."""
+    """Return a column's value from the first row image that has it."""
     from pyspark.sql import functions as F
 
     values = [
@@ -248,12 +249,12 @@ def _coalesce_images(frame: DataFrame, images: Mapping[str, Collection[str]], na
 
 
 def _has_source_block(schema: StructType) -> bool:
-    """Whether the events have a source block of Debezium's own, or may have one: of some topics only names are known."""
+    """Return whether the events have Debezium's source block, or may have one if only field names are known."""
     return _type_name(schema, "source") == "void" or "connector" in _names_in(schema, "source")
 
 
 def _is_transaction(schema: StructType) -> bool:
-    """Whether the records say where a transaction begins or ends."""
+    """Return whether the records are transaction boundaries."""
     names = set(schema.names)
     if not {"status", "id"} <= names:
         return False
@@ -263,7 +264,7 @@ def _is_transaction(schema: StructType) -> bool:
 
 
 def _is_schema_history(schema: StructType) -> bool:
-    """Whether the records are a connector's own history of schemas: JSON whatever the converter, SQL Server's without ``ddl``."""
+    """Return whether the records are a connector's schema history, which is always JSON and lacks ``ddl`` for SQL Server."""
     return _is_struct(schema, "source") and _is_struct(schema, "position")
 
 
@@ -272,7 +273,7 @@ def _is_struct(schema: StructType, name: str) -> bool:
 
 
 def _type_name(schema: StructType, name: str) -> str | None:
-    """The name of a field's type: ``void`` where only the field's name is known, None where there is no such field."""
+    """Return the name of a field's type: ``void`` if only the field's name is known, None without the field."""
     return schema[name].dataType.typeName() if name in schema.names else None
 
 
@@ -281,6 +282,6 @@ def _type_of(schema: StructType, name: str) -> DataType | None:
 
 
 def _names_in(schema: StructType, name: str) -> Collection[str]:
-    """The fields of a field that is a struct."""
+    """Return the field names of a struct field."""
     names: Collection[str] = getattr(_type_of(schema, name), "names", ())
     return names

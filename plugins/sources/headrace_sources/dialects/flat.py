@@ -1,4 +1,4 @@
-"""Flat rows, as ExtractNewRecordState leaves them: op, deletion and position in fields that start with ``__``."""
+"""Flat rows of ExtractNewRecordState: op, deletion and position are fields that start with ``__``."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from headrace.sdk import Events
 
 _OP, _DELETED = "__op", "__deleted"
-#: Fields of the source block that are looked for there without being told so, and hold SQL.
+#: Columns with SQL that come from the source block although their names lack ``source``.
 _STATEMENTS = ("__query", "__redo_sql")
 
 
 class FlatDialect(ConnectorDialect):
-    """Any record is a row; ``__op``, ``__deleted``, ``__lsn`` and the like say more, with or without ``source_``.
+    """Records that are rows, with optional ``__op``, ``__deleted``, ``__lsn`` and others, with or without ``source_``.
 
-    Rows without ``__deleted`` say by a tombstone that they are gone; for others it is what may be left of a delete.
+    Rows without ``__deleted`` are deleted by tombstones. For other rows a tombstone may be the remainder of a delete.
     """
 
     name = "flat"
@@ -54,7 +54,7 @@ class FlatDialect(ConnectorDialect):
     priority = 100
 
     @classmethod
-    def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - whatever no other dialect knows
+    def matches(cls, schema: StructType) -> bool:  # noqa: ARG003 - every schema without another dialect
         return True
 
     def source_table(self, schema: StructType, key: Collection[str]) -> Column | None:
@@ -86,7 +86,7 @@ class FlatDialect(ConnectorDialect):
         key_names = record_key_names(frame)
         key_of = {column: name for name, column in match_names(frame.sparkSession, names, key_names).items()}
         has_tombstones = _has_tombstones(names, key_names)
-        # Where rows do not say by themselves that they are deleted, each tombstone is a delete.
+        # If rows have no deletion flag, each tombstone is a delete.
         records = frame if has_tombstones else drop_tombstones_without_key(frame)
         is_tombstone = value.isNull() & F.col(E.ERROR).isNull()
         is_deleted = _equals(value, names, _DELETED, "true") | _equals(value, names, _OP, "d")
@@ -127,12 +127,12 @@ class FlatDialect(ConnectorDialect):
 
 
 def _has_tombstones(names: Collection[str], key_names: Collection[str]) -> bool:
-    """Whether a tombstone is the only way in which these rows can say that they are gone."""
+    """Return whether tombstones are the only deletes of these rows."""
     return bool(key_names) and _DELETED not in names
 
 
 def _find_origins(names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Column → the envelope's field that ExtractNewRecordState took it from, by the names that it gives to such columns."""
+    """Return the envelope's field of each column that ExtractNewRecordState added, by its name."""
     origins: dict[str, tuple[str, ...]] = {}
     for name in names:
         prefix, _, field = name.removeprefix("__").partition("_")
@@ -148,7 +148,7 @@ def _position_fields(names: Collection[str]) -> dict[str, str]:
 
 
 def _source_fields(fields: Collection[str], names: Collection[str]) -> dict[str, str]:
-    """What a source block calls it → the column it was added as."""
+    """Return the columns of source fields."""
     return {name: column for name in fields for column in (f"__source_{name}", f"__{name}") if column in names}
 
 
@@ -172,7 +172,7 @@ def _commit_time(value: Column, names: Collection[str]) -> Column:
 
 
 def _key(events: Events, frame: DataFrame, key: Collection[str]) -> list[Column]:
-    """The KEY column: the record's own key, else the named columns; none when there is neither."""
+    """Return the KEY column: the record's own key, else the named columns; empty without both."""
     from pyspark.sql import functions as F
 
     known, has_own_key = events.schema.names, bool(record_key_names(frame))

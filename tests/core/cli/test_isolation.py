@@ -63,10 +63,10 @@ WRECKS: dict[str, tuple[str, str]] = {
             "        __annotations__ = {'at': int}\n        from pydantic import Field\n"
             "        at = Field(1, json_schema_extra={'x': object()})",
         ),
-        "has options that no JSON Schema can say: ",
+        "has options that JSON Schema cannot express: ",
     ),
     "jarred": (transform("jarred", "jars = {'3.5': ('lost',), '4.0': ('lost',)}"), "not a Maven coordinate: 'lost'"),
-    "texted": (transform("texted", "jars = {'3.5': 'a:b:1'}"), "names the jars of Spark 3.5 in one text"),
+    "texted": (transform("texted", "jars = {'3.5': 'a:b:1'}"), "has a string for the jars of Spark 3.5"),
     "odd": (transform("odd", "jars = 7"), "cannot be inspected: AttributeError: 'int' object has no attribute 'items'"),
     "half": (
         hook("sinks", "{'half': Half}", "class Half(Sink):\n    name, api_version = 'half', 1\n"),

@@ -166,7 +166,7 @@ def test_a_folder_that_has_something_in_it_is_left_alone(headrace: Headrace, tmp
     (tmp_path / "out/mine").write_text("mine")
     result = headrace("package", str(file), "--output", str(tmp_path / "out"))
     assert result.exit_code == 2
-    assert "there already, and not an empty folder" in result.output
+    assert "exists and is not an empty folder" in result.output
     assert "--output DIR" in result.output
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
@@ -214,7 +214,7 @@ def test_a_plugins_java_options_are_no_secret_either() -> None:
         def session_conf(self) -> dict[str, str]:
             return {JAVA_OPTIONS: Secret(f"-Dlake={CANARY}")}
 
-    with pytest.raises(ConfigError, match="by a command that everybody may read") as raised:
+    with pytest.raises(ConfigError, match="by a command that any user can read") as raised:
         package.list_submit_options([Lake()], {})
     assert CANARY not in str(raised.value)
 
@@ -233,7 +233,7 @@ def test_another_python_is_refused(tmp_path: Path, about: Mapping[str, str]) -> 
     (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(here))
     done = run_entry(tmp_path, tmp_path)
     assert done.returncode == 2
-    assert f"error: the package is for {here['python']} on {here['platform']}, and this is" in done.stderr
+    assert f"error: the package is for {here['python']} on {here['platform']}; this is" in done.stderr
     assert "fix: let PYSPARK_PYTHON name such a Python" in done.stderr
 
 
@@ -245,7 +245,7 @@ def test_another_spark_is_refused(tmp_path: Path) -> None:
     (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(about))
     command: list[str | Path] = [sys.executable, "-S", tmp_path / "main.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={})
-    assert (done.returncode, "for Spark 3.5, and this is 2.4.8" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "for Spark 3.5; this is 2.4.8" in done.stderr) == (2, True), done.stderr
 
 
 def test_an_archive_that_is_missing(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Example(Sink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink example, table {table.name}"
         if as_of is not None:
-            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+            raise ConfigError("older versions cannot be read", where=where, fix="ask for the table as it is")
         batches = [str(path.parent) for path in self._folder(table).glob("batch=*/_SUCCESS")]
         if not batches:
             raise ConfigError("there is no such table", where=where, fix="run the pipeline first")

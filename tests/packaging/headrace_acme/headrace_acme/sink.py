@@ -86,7 +86,7 @@ class AcmeCsv(Sink):
     def read_back(self, spark: SparkSession, table: Table, as_of: str | None = None) -> DataFrame:
         where = f"sink acme_csv, path {self.config.path}"
         if as_of is not None:
-            raise ConfigError("it keeps no older versions", where=where, fix="ask for the table as it is")
+            raise ConfigError("older versions cannot be read", where=where, fix="ask for the table as it is")
         versions = self._versions(table)
         if not versions:
             raise ConfigError(f"there is no table {table.name!r}", where=where, fix="run the pipeline first")

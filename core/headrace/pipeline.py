@@ -78,14 +78,7 @@ __all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError",
 #: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
 DEAD_LETTERS = file_store.TABLE
 #: Types of the arguments that Python does not check, and of the items of lists.
-_ARGUMENTS = {
-    "name": str,
-    "source": Source,
-    "checkpoint": str,
-    "spark": Mapping,
-    "settings": Settings,
-    "value": Format,
-}
+_ARGUMENTS = {"name": str, "source": Source, "checkpoint": str, "spark": Mapping, "settings": Settings, "value": Format}
 _LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
 #: Default trigger of continuous mode.
 DEFAULT_TRIGGER = "500 milliseconds"
@@ -169,8 +162,8 @@ class Pipeline:
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
         """Check everything that can be checked before a stream starts; raise the first error. Writes nothing.
 
-        ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
-        folder gets a file for a moment.
+        ``connect``: also try all connections of the pipeline; a failure is an item with its ``error``. A temporary file is written to
+        each folder of a sink.
         """
         with redacted_errors(self.plan):
             check_capabilities(self.plan)
@@ -325,8 +318,7 @@ class Pipeline:
     @property
     def needs_spark_for_status(self) -> bool:
         """Whether ``history`` and ``status`` need a Spark session: only Hadoop can read the checkpoint's address."""
-        with redacted_errors(self.plan):
-            return self._open_without_spark() is None
+        return self._open_without_spark() is None
 
     def _open_without_spark(self) -> TextFolder | None:
         return open_without_spark(self.checkpoint, self.plan.spark_conf, self.plan.file_systems)

@@ -139,7 +139,7 @@ def path(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def list_others(folder: Path) -> dict[str, dict[str, Any]]:
-    """What `headrace plugins` says, by distribution; headrace's own as a list of states."""
+    """Return the JSON of `headrace plugins` by distribution; headrace's own as a list of states."""
     out, _ = finish(start(folder, "plugins", "--json"))
     items = json.loads(out)
     own = {(item["state"], item["reason"]) for item in items if item["distribution"].startswith("headrace 0")}

@@ -27,7 +27,7 @@ def pipeline(**changed: object) -> Pipeline:
 def install(
     folder: Path, name: str, files: Mapping[str, str], *, requires: tuple[str, ...] = (), source: Path | None = None
 ) -> None:
-    """A distribution as pip leaves it: with its files, or with a link to their folder (``-e``)."""
+    """Install a distribution as pip does: with its files, or with a link to their folder (``-e``)."""
     (folder / f"{name}-1.0.dist-info").mkdir(parents=True)
     about = "".join(f"Requires-Dist: {line}\n" for line in requires)
     tops = {Path(file).parts[0].removesuffix(".py") for file in files}

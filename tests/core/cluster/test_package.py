@@ -49,7 +49,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
-    """A package, of two jars, and what was printed."""
+    """Return a package with two jars, and its output."""
     folder = tmp_path_factory.mktemp("with space")
     jars = [folder / "one.jar", folder / "two.jar"]
     for jar in jars:
@@ -68,7 +68,7 @@ def write(folder: Path, **changed: Any) -> Path:
 
 
 def submit(folder: Path, tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
-    """The arguments that spark-submit gets."""
+    """Return the arguments that spark-submit gets."""
     program = tmp_path / "spark-submit"
     program.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     program.chmod(0o755)
@@ -220,7 +220,7 @@ def test_a_plugins_java_options_are_no_secret_either() -> None:
 
 
 def run_entry(folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The package's script, by a Python that sees nothing else."""
+    """Run the package's script with a Python that has no other packages."""
     command: list[str | Path] = [sys.executable, "-I", "-S", folder / "main.py"]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 

@@ -32,7 +32,7 @@ def error_text(text: str) -> str:
 
 
 def instead(old: str, new: str) -> str:
-    """The shortest file with one line changed."""
+    """Return the shortest file with one line changed."""
     assert old in SHORTEST
     return SHORTEST.replace(old, new)
 

@@ -41,7 +41,7 @@ class Block(Config):
 
 
 def error_text(text: str) -> str:
-    """What is said about a file whose block is under ``sink:`` and ``hudi:``."""
+    """Return the error of a file whose block is under ``sink:`` and ``hudi:``."""
     document = parse(text, "pipeline.yaml")
     with pytest.raises(ValidationError) as raised:
         Block.model_validate(document.data["sink"]["hudi"])

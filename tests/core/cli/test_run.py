@@ -140,7 +140,7 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     assert re.search(r"Java \d+ in ", live)
     assert re.search(r"artists  starting Spark [\d.]+ .* up ", live)
     assert re.search(r"artists  waiting for data .* up .*  Ctrl-C: end after the batch", live)
-    assert "SIGINT: ending after the batch under way" in last
+    assert "SIGINT: stopping after the current batch" in last
     assert re.search(r"artists: 1 batch in [\d.]+ s", last)
     assert re.search(r"moma\.artists +iceberg +900 +900 +0 +0\s*$", last)
     assert "\x1b[?25h" in seen[before:], "the cursor is back"

@@ -145,7 +145,7 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert re.search(r"^plugin +files$", each, re.MULTILINE)
     assert headrace("dead-letters", "people.yaml", "--table", "others").stdout == "no rows\n"
 
-    assert headrace("replay", "people.yaml").stdout == "people: 2 dead letters replayed, 2 still dead\n"
+    assert headrace("replay", "people.yaml").stdout == "people: 2 dead letters replayed, 2 still dead letters\n"
     (file,) = Path("people/people").iterdir()
     file.rename("a.json")
     gone = headrace("replay", "people.yaml")

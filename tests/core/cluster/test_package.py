@@ -234,7 +234,7 @@ def test_another_python_is_refused(tmp_path: Path, about: Mapping[str, str]) -> 
     done = run_entry(tmp_path, tmp_path)
     assert done.returncode == 2
     assert f"error: the package is for {here['python']} on {here['platform']}; this is" in done.stderr
-    assert "fix: let PYSPARK_PYTHON name such a Python" in done.stderr
+    assert "fix: set PYSPARK_PYTHON to such a Python" in done.stderr
 
 
 def test_another_spark_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""headrace keeps lakehouse tables true to databases: change events in, tables out."""
+"""headrace keeps lakehouse tables equal to databases, from their change events."""
 
 from __future__ import annotations
 

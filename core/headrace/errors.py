@@ -1,4 +1,4 @@
-"""What can go wrong, by what to do about it.
+"""Errors, by the reaction that they need.
 
 Every message says what happened, where, and the fix. The exit codes are those that ``headrace run`` ends with.
 """
@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 
 class HeadraceError(Exception):
-    """The root of all errors that headrace raises on purpose."""
+    """Base class of headrace's errors."""
 
     exit_code: ClassVar[int] = 1
 
@@ -45,45 +45,45 @@ class HeadraceError(Exception):
 
 
 class ConfigError(HeadraceError):
-    """The pipeline file, an option, a path or the machine is not as it must be; nothing was started."""
+    """The pipeline file, an option, a path or the machine is invalid; nothing was started."""
 
     exit_code = 2
 
 
 class LoginError(ConfigError):
-    """A server lets nobody in with this login. A run asks for the references of its file anew, and ends when they say the same."""
+    """Authentication failed. The run resolves its secrets again, and fails when they are unchanged."""
 
 
 class PluginError(HeadraceError):
-    """A plugin is missing, broken, of another API version, or breaks its contract."""
+    """A plugin is missing or broken, has an unsupported API version, or violates its contract."""
 
     exit_code = 3
 
 
 class DataError(HeadraceError):
-    """The input cannot be understood and the rule is to stop."""
+    """The input is invalid, and the policy is to stop."""
 
     exit_code = 4
 
 
 class RuleError(DataError):
-    """The file says that the run stops for this: all of it, and not one table."""
+    """The pipeline file stops the whole run for this error, not one table."""
 
 
 class RetriableError(HeadraceError):
-    """Something outside did not answer or was busy; the same batch can be tried again."""
+    """A service was unreachable or busy; the batch can be retried."""
 
     exit_code = 5
 
 
 class FatalError(HeadraceError):
-    """The run cannot go on: disk full, permission lost, a table that keeps failing."""
+    """The run cannot continue: disk full, permission denied, a table that keeps failing."""
 
     exit_code = 6
 
 
 class RedactedError(Exception):
-    """The traceback of an error that said a secret, as text without it."""
+    """Traceback of an error, with its secrets removed."""
 
 
 def _rebuild(kind: type[HeadraceError], what: str, where: str | None, fix: str | None) -> HeadraceError:

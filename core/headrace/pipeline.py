@@ -1,4 +1,4 @@
-"""Pipelines: from a file, from a mapping, or from objects; checked, run, started, read."""
+"""Pipelines from a file, a mapping or objects."""
 
 from __future__ import annotations
 
@@ -72,22 +72,15 @@ __all__ = ["Maintained", "MeasuredTable", "Pipeline", "Query", "SparkDiedError",
 #: Name of the dead letters for ``Pipeline.read`` and ``headrace show``.
 DEAD_LETTERS = TABLE
 #: Types of the arguments that Python does not check, and of the items of lists.
-_ARGUMENTS = {
-    "name": str,
-    "source": Source,
-    "checkpoint": str,
-    "spark": Mapping,
-    "settings": Settings,
-    "value": Format,
-}
+_ARGUMENTS = {"name": str, "source": Source, "checkpoint": str, "spark": Mapping, "settings": Settings, "value": Format}
 _LISTS = {"sinks": Sink, "transforms": Transform, "dialects": Dialect, "tables": object}
-#: Continuous mode looks for new data this often when the pipeline says nothing.
+#: Default trigger of continuous mode.
 DEFAULT_TRIGGER = "500 milliseconds"
 
 
 @dataclass
 class Pipeline:
-    """A pipeline built from objects; ``from_file`` and ``from_dict`` build the same from YAML and from a mapping.
+    """Pipeline built from objects; ``from_file`` and ``from_dict`` build it from YAML and from a mapping.
 
     ``value`` and ``key`` are the formats of a source that gives bytes; a key without one is written like the value, and
     ``"none"`` is not read.
@@ -99,16 +92,15 @@ class Pipeline:
     checkpoint: str
     tables: Sequence[TableRule | Mapping[str, Any]] = ()
     transforms: Sequence[Transform] = ()
-    #: Those with options, and those of other distributions; headrace's own and those that come with source and formats are there all
-    #: the same.
+    #: Dialects with options, and dialects of other distributions. headrace's own, and those of source and formats, are always active.
     dialects: Sequence[Dialect] = ()
     value: Format | None = None
     key: Format | Literal["none"] | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
-    #: Takes the pipeline's secrets out of texts.
+    #: Removes the pipeline's secrets from texts.
     redact: Redaction = field(default_factory=Redaction, repr=False)
-    #: Of a file with references: how it is built again when a login is refused.
+    #: Rebuilds the pipeline of a file with references after a failed authentication.
     renewal: Renewal | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,13 +108,13 @@ class Pipeline:
         if self.key != NO_FORMAT:
             check_arguments(vars(self), {"key": Format})
         if not self.sinks:
-            raise ConfigError("the pipeline has no sink", fix="give it at least one")
+            raise ConfigError("the pipeline has no sink", fix="add at least one")
         if self.source.yields_records and self.value is None:
             raise ConfigError(
-                f"the source {self.source.name!r} gives bytes and no format says how to read them",
-                fix="add `value: {json: {}}` beside it",
+                f"the source {self.source.name!r} yields bytes, and no format decodes them",
+                fix="add `value: {json: {}}` next to it",
             )
-        formats = [one for one in (self.value, self.key) if isinstance(one, Format)]
+        formats = [item for item in (self.value, self.key) if isinstance(item, Format)]
         dialects, fallback_dialects = choose_dialects(registry(), self.dialects, [self.source, *formats])
         spark, self.spark = self.spark, wrap_secrets(self.spark)
         key = self.key or (self.value if self.source.yields_records else None)
@@ -167,10 +159,10 @@ class Pipeline:
         return build(Document(dict(config), "config"), cls)
 
     def check(self, spark: SparkSession | None = None, *, connect: bool = False) -> list[CheckItem]:
-        """Everything that can be known before a stream starts; raises for the first thing that is wrong. Writes nothing.
+        """Check everything that can be checked before a stream starts; raise the first error. Writes nothing.
 
-        ``connect``: also tries whatever the pipeline talks to; what fails there is an item with its ``error``. A sink's
-        folder gets a file for a moment.
+        ``connect``: also try all connections of the pipeline; a failure is an item with its ``error``. A temporary file is written to
+        each folder of a sink.
         """
         with redacted_errors(self.plan):
             check_capabilities(self.plan)
@@ -218,7 +210,7 @@ class Pipeline:
         on_progress: Callable[[BatchProgress], None] | None = None,
         on_maintenance: Report | None = None,
     ) -> Query:
-        """Like ``run``, but returns the handle at once."""
+        """Start a run of the available records, and return its handle immediately."""
         return self._start(spark, RunOptions(None, on_progress, on_maintenance))
 
     def session(self, reporter: Reporter | None = None) -> SparkSession:
@@ -254,7 +246,7 @@ class Pipeline:
                 f"the pipeline has no sink {sink!r}", fix=f"its sinks: {', '.join(s.name for s in self.sinks)}"
             )
         if as_of is not None and not chosen.capabilities.time_travel:
-            raise ConfigError("it keeps no older versions", where=f"sink {chosen.name}", fix="leave out --as-of")
+            raise ConfigError("older versions cannot be read", where=f"sink {chosen.name}", fix="leave out --as-of")
         try:
             frame = chosen.read_back(self._session_for_reads(spark), Table(table), as_of)
             columns = [c for c in frame.columns if own_columns or not c.startswith(chosen.hidden_prefixes)]
@@ -281,7 +273,7 @@ class Pipeline:
         return self._read_sessions.of("read")
 
     def raise_epoch(self, reason: str = "", spark: SparkSession | None = None) -> Epoch:
-        """From the next batch on every change is newer than all before: for a database that was restored or replaced.
+        """Make all changes from the next batch on newer than earlier ones, for a restored or replaced database.
 
         Stop the pipeline before. ConfigError when it has never run.
         """
@@ -326,8 +318,7 @@ class Pipeline:
     @property
     def needs_spark_for_status(self) -> bool:
         """Whether ``history`` and ``status`` need a Spark session: only Hadoop can read the checkpoint's address."""
-        with redacted_errors(self.plan):
-            return self._open_without_spark() is None
+        return self._open_without_spark() is None
 
     def _open_without_spark(self) -> TextFolder | None:
         return open_without_spark(self.checkpoint, self.plan.spark_conf, self.plan.file_systems)
@@ -354,7 +345,7 @@ class Pipeline:
             known = find_tables(CheckpointFolders(Folder(spark, self.checkpoint)))
             for table in tables:
                 if table not in known:
-                    raise ConfigError(f"was never written: {table}", fix=did_you_mean(table, known))
+                    raise ConfigError(f"table was never written: {table}", fix=did_you_mean(table, known))
             yield from maintain(self.plan, spark, tables or known, dry_run=dry_run)
 
     def _start(self, spark: SparkSession | None, options: RunOptions) -> Query:

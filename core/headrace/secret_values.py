@@ -1,4 +1,4 @@
-"""Secrets among values: the type of a text that is one, the keys whose names say that they hold one, models that keep them."""
+"""Secret values: their type, the keys that hold them, and models that preserve them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ModelWrapValidatorHandler, SecretStr, model_validator
 
-#: What is shown instead of a secret.
+#: Replacement of a secret in output.
 HIDDEN = "******"
-#: A regular expression, without regard to case: Spark's own for keys that hold secrets, and what it does not know.
+#: Case-insensitive regular expression of keys that hold secrets: Spark's own, extended.
 SECRET_KEYS = (
     r"secret|password|token|access[.]?key|credential\b|passphrase|account[.]key|private[.]?key|user[.]info|jaas"  # noqa: S105
 )
@@ -18,7 +18,7 @@ _SECRET_KEYS = re.compile(SECRET_KEYS, re.IGNORECASE)
 
 
 class Secret(str):
-    """A text that is the text everywhere but in its ``repr``: there it is shown as it was written, ``${env:NAME}``."""
+    """Secret string. Its ``repr`` is the reference as it was written, ``${env:NAME}``."""
 
     __slots__ = ("written",)
     written: str
@@ -31,18 +31,18 @@ class Secret(str):
     def __repr__(self) -> str:
         return repr(self.written)
 
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one argument less
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str takes one argument
         return str(self), self.written
 
 
 def propagate_secret(text: str, *parts: Any) -> str:
-    """``text``, as a secret when one is in what it was made of."""
+    """Return ``text``, as a secret when one of its parts contains one."""
     secrets = [secret for _, secret in find_secrets({"": parts})]
     return secrets[0] if text in secrets else Secret(text) if secrets else text
 
 
 def has_secret_name(key: str) -> bool:
-    """Whether a key's name says that its value is a secret."""
+    """Return whether a key's name indicates a secret value."""
     return _SECRET_KEYS.search(key) is not None
 
 
@@ -54,18 +54,18 @@ def show_value(key: str, value: str) -> str:
 
 
 def wrap_secrets(value: Any, key: str = "") -> Any:
-    """``value`` with secrets for the texts of which a key's name says that they are some."""
+    """Return ``value`` with secrets in place of the strings whose keys indicate secrets."""
     if isinstance(value, Mapping):
         return {name: wrap_secrets(item, str(name)) for name, item in value.items()}
     if isinstance(value, list | tuple):
         items = [wrap_secrets(item, key) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
-    is_open = isinstance(value, str) and not isinstance(value, Secret)
-    return Secret(value) if is_open and has_secret_name(key) else value
+    is_plain = isinstance(value, str) and not isinstance(value, Secret)
+    return Secret(value) if is_plain and has_secret_name(key) else value
 
 
 def restore_secrets(value: Any, given: Any) -> Any:
-    """``value`` with secrets for the texts that were secrets in what it was made from: models make plain texts of them."""
+    """Return ``value`` with the secrets of its input: models convert them to plain strings."""
     if isinstance(given, Secret):
         return Secret(value, given.written) if type(value) is str else value
     if isinstance(given, Mapping) and isinstance(value, dict):
@@ -100,7 +100,7 @@ def values_by_key(model: BaseModel) -> dict[str, Any]:
 
 
 class SecretsModel(BaseModel):
-    """A model whose ``repr`` shows no secret, and whose values are secrets where what it was made from were."""
+    """Model whose ``repr`` shows no secrets, and whose values stay secrets."""
 
     @model_validator(mode="wrap")
     @classmethod

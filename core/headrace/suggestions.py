@@ -1,11 +1,11 @@
-"""What to write instead of a name that does not exist."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-#: More names than this are no help.
+#: Number of names to list.
 _FEW = 20
 
 

@@ -89,7 +89,7 @@ def test_a_program_says_which_jars_it_was_not_given(tmp_path: Path, shell: dict[
     ]
     # Spark hands on to its stdout what a program says on either.
     complaint = run(command, tmp_path, environment=shell, ok=3).stdout
-    (line,) = [line for line in complaint.splitlines() if "error: spark-submit was not given the jars of" in line]
+    (line,) = [line for line in complaint.splitlines() if "error: spark-submit did not get the jars of" in line]
     assert "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:" in line
     assert CANARY not in complaint
 

@@ -1,1 +1,1 @@
-"""What a pipeline needs on a cluster where headrace is not installed: docs/spark-submit.md."""
+"""Packages for clusters without headrace: docs/spark-submit.md."""

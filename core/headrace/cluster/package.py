@@ -1,4 +1,4 @@
-"""A folder with what spark-submit needs to run a pipeline file where headrace is not installed."""
+"""Packages: folders with which spark-submit runs a pipeline file on a cluster without headrace."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from headrace.secret_values import Secret, has_secret_name
 
 SUBMIT, JOB, APPLICATION = "submit.sh", "emr-serverless.json", "spark-application.yaml"
 _ON_EXECUTORS = "spark.executorEnv.PYTHONPATH"
-#: Settings that count before the program starts.
+#: Settings that must be set before the program starts.
 _EARLY = ("spark.driver.", "spark.yarn.", "spark.kubernetes.", "spark.emr-serverless.")
-#: Those that name a secret and hold none.
+#: Settings that name a secret but do not contain it.
 _NAMES = re.compile(r"spark\.kubernetes\.(driver|executor)\.(secretKeyRef|secrets)\.")
-#: Settings that the command has itself.
+#: Settings that the command sets itself.
 _COMMANDS_OWN = {"spark.archives", "spark.files", _ON_EXECUTORS}
 
 
 @dataclass(frozen=True)
 class Package:
-    """What was made; ``about``: the ``python``, ``platform`` and ``spark`` that it is for."""
+    """Created package; ``about``: its ``python``, ``platform`` and ``spark``."""
 
     folder: Path
     distributions: Sequence[Distribution]
@@ -70,9 +70,9 @@ def make_package(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            "it is there already, and not an empty folder",
+            "it exists and is not an empty folder",
             where=str(folder),
-            fix="remove it, or name another: --output DIR",
+            fix="remove it, or choose another: --output DIR",
         )
     version = spark_version()
     line = spark_line(version)
@@ -112,11 +112,11 @@ def list_submit_options(plugins: Sequence[Plugin], conf: Mapping[str, str]) -> d
     for key, value in [*conf.items(), *((JAVA_OPTIONS, part) for part in java)]:
         if key.startswith(_EARLY) and _is_secret(key, value):
             raise ConfigError(
-                "it counts before the program starts, by a command that everybody may read, and it is a secret",
+                "it is a secret, and must be set before the program starts, by a command that any user can read",
                 where=f"spark: {key}",
-                fix="write the value into the file if it is none, or set it in the cluster's spark-defaults.conf",
+                fix="write the value into the file if it is not secret, or set it in the cluster's spark-defaults.conf",
             )
-    # plain texts: what names a secret has a name like one
+    # plain strings: a setting that names a secret has a secret's name
     options = {key: str(value) for key, value in conf.items() if key not in SUBMITTERS and not _is_secret(key, value)}
     return {**options, JAVA_OPTIONS: with_huge_methods(" ".join(java)), _ON_EXECUTORS: entry.ENVIRONMENT}
 
@@ -128,7 +128,7 @@ def _is_secret(key: str, value: str) -> bool:
 
 
 def _write_archive(archive: Path, distributions: Sequence[Distribution], about: Mapping[str, str]) -> None:
-    # Most of it are compiled modules, of which more work saves little more.
+    # Most files are compiled modules: a higher compression level saves little.
     with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=1) as file:
         for one in distributions:
             for name, content in sorted(list_files(one).items()):

@@ -1,4 +1,4 @@
-"""The session of a program that spark-submit started: it has a JVM, and its master and its jars were named there."""
+"""Session of a program that spark-submit started, with its JVM, master and jars."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from headrace.spark.tuning import tune_py4j
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Settings that whoever submits gives, and a program too late.
+#: Settings of spark-submit, which a program would set too late.
 SUBMITTERS = ("spark.master", "spark.submit.deployMode", "spark.jars", JAVA_OPTIONS)
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit started this program."""
+    """Return whether spark-submit started this program."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -54,17 +54,17 @@ def build_submitted_session(
 
     reporter.step(f"starting Spark {version}")
     try:
-        SparkContext._ensure_initialized()  # noqa: SLF001 - without its JVM PySpark does not know what was given
+        SparkContext._ensure_initialized()  # noqa: SLF001 - PySpark reads the submitted settings from its JVM
         builder = SparkSession.builder
         for key, value in complete_submitted_conf(plugins, conf, dict(SparkConf().getAll())).items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     except Exception as error:
-        raise ConfigError(f"Spark does not start: {error}", fix="look at the lines above and at the cluster") from error
+        raise ConfigError(f"Spark does not start: {error}", fix="check the lines above and the cluster") from error
     if missing := find_missing(plugins, spark_line(version), partial(has_class, session)):
         raise PluginError(
-            f"spark-submit was not given the jars of {', '.join(missing)}",
-            fix="`headrace package FILE` makes a folder with all of them, and the command",
+            f"spark-submit did not get the jars of {', '.join(missing)}",
+            fix="`headrace package FILE` creates a folder with all of them, and the command",
         )
     check_session(session, plugins)
     tune_py4j(session)

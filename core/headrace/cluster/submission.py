@@ -1,4 +1,4 @@
-"""What ``spark-submit`` is given for a package: as a script, and as EMR Serverless and Kubernetes' Spark operator take it."""
+"""Submission of a package: a spark-submit script, and job definitions for EMR Serverless and Kubernetes' Spark operator."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ exec spark-submit \\
   {options}
 """
 _BESIDE_THE_SCRIPT = '$(cd "$(dirname "$0")" && pwd)'
-#: How often the operator tries again, and after how many seconds: whoever runs it may say other numbers.
+#: Retries of the operator, and seconds between them; users may change them.
 _AGAIN = {"Retries": 3, "RetryInterval": 30}
 
 
 @dataclass(frozen=True)
 class Submission:
-    """The settings of a package, the names of its jars, and what the pipeline file lists as ``spark.jars`` itself."""
+    """Settings of a package, names of its jars, and the pipeline file's own ``spark.jars``."""
 
     jars: Sequence[str]
     listed: str | None
     conf: Mapping[str, str]
 
     def list_files(self, at: str) -> dict[str, str]:
-        """Spark's setting → the files of a package that lies at ``at``."""
+        """Return Spark setting → files of a package at ``at``."""
         jars = [*(f"{at}/{JARS}/{name}" for name in self.jars), *([self.listed] if self.listed else ())]
         files = {
             "spark.archives": f"{at}/{ARCHIVE}#{entry.ENVIRONMENT}",
@@ -85,7 +85,7 @@ class Submission:
             "pythonVersion": "3",
             "mainApplicationFile": f"{at}/{MAIN}",
             "arguments": [],
-            # not `deps`: the operator's older versions know no archives there
+            # not `deps`: older versions of the operator have no archives there
             "sparkConf": {**self.list_files(at), **self.conf},
             "driver": {},
             "executor": {},

@@ -1,4 +1,4 @@
-"""Addresses among what a pipeline says, and the file systems that its schemes belong to."""
+"""Addresses in a pipeline's values, and the file systems of their schemes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headrace.sdk.file_system import FileSystem
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 
 
-def find_file_systems(registry: PluginRegistry, *said: Any) -> tuple[FileSystem, ...]:
+def find_file_systems(registry: PluginRegistry, *values: Any) -> tuple[FileSystem, ...]:
     """Return the file systems of all addresses in models, mappings, lists and strings; none for an unknown scheme."""
-    schemes = {scheme.lower() for text in _find_texts(said) if (scheme := _scheme_of(text))}
+    schemes = {scheme.lower() for text in _find_strings(values) if (scheme := _scheme_of(text))}
     return tuple(registry.get("filesystem", name)() for name in registry.names("filesystem") if name in schemes)
 
 
@@ -24,13 +24,13 @@ def _scheme_of(text: str) -> str:
     return match[1] if (match := _SCHEME.match(text)) else ""
 
 
-def _find_texts(said: Any) -> Iterator[str]:
-    if isinstance(said, str):
-        yield said
-    elif isinstance(said, BaseModel):
-        yield from _find_texts([value for _, value in said])
-    elif isinstance(said, Mapping):
-        yield from _find_texts([*said.values()])
-    elif isinstance(said, list | tuple | set | frozenset):
-        for item in said:
-            yield from _find_texts(item)
+def _find_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, BaseModel):
+        yield from _find_strings([item for _, item in value])
+    elif isinstance(value, Mapping):
+        yield from _find_strings([*value.values()])
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _find_strings(item)

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.errors import ConfigError
 
-_FROM_DICT = "Pipeline.from_dict takes names and options, as a file has them"
+_FROM_DICT = "Pipeline.from_dict takes names and options as in a file"
 
 
 def check_arguments(
@@ -30,19 +30,17 @@ def _check_object(name: str, value: Any, kind: type) -> None:
         return
     if isinstance(value, type) and issubclass(value, kind):
         raise ConfigError(
-            f"it is the class {value.__name__}, and no object of it",
+            f"it is the class {value.__name__} instead of an object",
             where=_where(name),
             fix=f"write {value.__name__}(…)",
         )
-    what = f"it is no {kind.__name__}, but a {type(value).__name__}"
-    raise ConfigError(what, where=_where(name), fix=f"give it an object; {_FROM_DICT}")
+    what = f"it is not a {kind.__name__}, but a {type(value).__name__}"
+    raise ConfigError(what, where=_where(name), fix=f"pass an object; {_FROM_DICT}")
 
 
 def _check_items(name: str, items: Any, kind: type) -> None:
     if isinstance(items, str | Mapping) or not isinstance(items, Collection):
-        raise ConfigError(
-            f"it is no list, but a {type(items).__name__}", where=_where(name), fix="write it in brackets"
-        )
+        raise ConfigError(f"it is not a list, but a {type(items).__name__}", where=_where(name), fix="pass a list")
     for number, item in enumerate(items):
         _check_object(f"{name}[{number}]", item, kind)
 

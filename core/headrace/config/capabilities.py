@@ -1,4 +1,4 @@
-"""What a plugin can do: by what it says of itself, and by the methods that it brings."""
+"""Capabilities of plugins, from their attributes and from the methods that they override."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Plugin = type[Any]
 
 @dataclass(frozen=True)
 class Capability:
-    """One thing that a plugin of a kind may be able to do."""
+    """Capability that plugins of a kind may have."""
 
     name: str
-    #: What that means to whoever runs it.
+    #: Description for users.
     meaning: str
     has: Callable[[Plugin], bool]
 
@@ -26,8 +26,8 @@ def list_capabilities(kind: str, plugin: Plugin) -> list[str]:
     return [capability.name for capability in (*CAPABILITIES.get(kind, ()), CONNECT) if capability.has(plugin)]
 
 
-def _brings(*methods: str) -> Callable[[Plugin], bool]:
-    """Whether a plugin brings any of these methods: whether it is not that of the class that named it first."""
+def _overrides(*methods: str) -> Callable[[Plugin], bool]:
+    """Return a test for plugins that override one of these methods."""
     return lambda plugin: any(_has_own(plugin, method) for method in methods)
 
 
@@ -36,8 +36,8 @@ def _has_own(plugin: Plugin, method: str) -> bool:
     return len(owners) > 1
 
 
-def _says(attribute: str) -> Callable[[Plugin], bool]:
-    """Whether a plugin says so, whatever its options are."""
+def _has_flag(attribute: str) -> Callable[[Plugin], bool]:
+    """Return a test for a class attribute that is True."""
     return lambda plugin: getattr(plugin, attribute, False) is True
 
 
@@ -53,31 +53,31 @@ def _make(*rows: tuple[str, Callable[[Plugin], bool], str]) -> tuple[Capability,
     return tuple(Capability(name, meaning, has) for name, has, meaning in rows)
 
 
-(CONNECT,) = _make(("connect", _brings("connect"), "`headrace check --connect` tries what it talks to"))
-#: Kind → what there is.
+(CONNECT,) = _make(("connect", _overrides("connect"), "`headrace check --connect` tries its connections"))
+#: Kind → capabilities.
 CAPABILITIES = {
     "source": _make(
-        ("native", _derives(NativeSource), "Spark streams it and keeps its offsets"),
-        ("ranged", _derives(RangedSource), "headrace writes down each range before it is read"),
-        ("records", _says("yields_records"), "it gives bytes, and `value:` says how they are read"),
-        ("replay", _brings("replay_range"), "a table that fails alone catches up, while the others go on"),
+        ("native", _derives(NativeSource), "a Spark stream; Spark keeps its offsets"),
+        ("ranged", _derives(RangedSource), "headrace stores each range of offsets before it is read"),
+        ("records", _has_flag("yields_records"), "it yields bytes, which the format in `value:` decodes"),
+        ("replay", _overrides("replay_range"), "a failed table catches up while the others continue"),
         (
             "sample_records",
-            _brings("sample_records"),
-            "columns are looked for in records that are there, before the first batch",
+            _overrides("sample_records"),
+            "columns are read from existing records before the first batch",
         ),
-        ("known_schemas", _brings("known_schemas"), "columns are known before it starts"),
-        ("lag", _brings("lag", "lag_ms"), "how many records wait, or how late the table is"),
+        ("known_schemas", _overrides("known_schemas"), "columns are known before the stream starts"),
+        ("lag", _overrides("lag", "lag_ms"), "number of waiting records, or delay of the table"),
     ),
     "format": _make(
-        ("records", _brings("open"), "`value:` and `key:` of sources that give bytes"),
-        ("files", _brings("scans"), "`format:` of files that carry their schema"),
-        ("catalogs", _brings("describe_storage"), "tables of its files can be in a catalog (`sync:`)"),
+        ("records", _overrides("open"), "`value:` and `key:` of sources that yield bytes"),
+        ("files", _overrides("scans"), "`format:` of files that contain their schema"),
+        ("catalogs", _overrides("describe_storage"), "a catalog can have tables of its files (`sync:`)"),
     ),
     "dialect": _make(
-        ("unavailable", _brings("unavailable_tests"), "it knows values that the database left out"),
-        ("metadata", _brings("metadata_topic"), "it knows topics that hold no rows"),
-        ("shared topics", _brings("source_table"), "tables that share a topic come apart"),
+        ("unavailable", _overrides("unavailable_tests"), "it detects values that the database omitted"),
+        ("metadata", _overrides("metadata_topic"), "it detects topics without rows"),
+        ("shared topics", _overrides("source_table"), "tables that share a topic are separated"),
     ),
     "connector": _make(
         ("whole rows", _says("sends_whole_rows"), "events hold every value of a row"),
@@ -88,22 +88,22 @@ CAPABILITIES = {
         ),
     ),
     "transform": _make(
-        ("flattens", _says("flattens"), "envelopes become rows"),
-        ("filters", _says("filters"), "it leaves changes out, and they are counted"),
-        ("hides values", _says("hides_values"), "dead letters hold what it gave, not what came in"),
+        ("flattens", _has_flag("flattens"), "envelopes become rows"),
+        ("filters", _has_flag("filters"), "it removes changes, which are counted"),
+        ("hides values", _has_flag("hides_values"), "dead letters hold its output, not its input"),
     ),
     "sink": _make(
         ("upsert", _claims("upsert"), "one row per key, the newest"),
         ("delete", _claims("delete"), "rows are removed"),
         ("schema evolution", _claims("schema_evolution"), "new columns are added"),
-        ("exactly once", _claims("exactly_once"), "a batch that comes again changes nothing"),
-        ("time travel", _claims("time_travel"), "a table can be read as it was (`as_of`)"),
+        ("exactly once", _claims("exactly_once"), "a repeated batch changes nothing"),
+        ("time travel", _claims("time_travel"), "older versions of a table can be read (`as_of`)"),
         ("single pass", _claims("single_pass"), "a batch is read once, without a cache"),
-        ("concurrent writers", _claims("concurrent_writers"), "two pipelines may write a table at once"),
+        ("concurrent writers", _claims("concurrent_writers"), "two pipelines may write a table at the same time"),
     ),
     "auth": _make(
-        ("finds brokers", _says("finds_brokers"), "`bootstrap.servers` may be left out"),
-        ("tokens", _brings("token"), "clients in Python log in with it, too"),
+        ("finds brokers", _has_flag("finds_brokers"), "`bootstrap.servers` may be omitted"),
+        ("tokens", _overrides("token"), "Python clients can authenticate with it"),
     ),
 }
 

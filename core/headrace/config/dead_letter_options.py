@@ -1,4 +1,4 @@
-"""What a pipeline's file says of dead letters."""
+"""Options of dead letters in a pipeline file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pydantic import AfterValidator, Field
 Policy = Literal["dead-letter", "stop", "drop"]
 
 
-def share_of(text: str) -> float:
-    """``"5%"`` as 0.05. ValueError for anything else."""
+def parse_percentage(text: str) -> float:
+    """Return ``"5%"`` as 0.05. ValueError for other strings."""
     if not (found := re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())) or float(found[1]) > 100:
-        raise ValueError(f'{text!r} is no share: write it like "5%", or a number of records')
+        raise ValueError(f'{text!r} is not a percentage: write it like "5%", or a number of records')
     return float(found[1]) / 100
 
 
 def _share(text: str) -> str:
-    share_of(text)
+    parse_percentage(text)
     return text
 
 
-#: A number of records, or a share of them.
+#: A number of records, or a percentage.
 Limit = Annotated[int, Field(ge=0)] | Annotated[str, AfterValidator(_share)]

@@ -1,4 +1,4 @@
-"""JSON Schema of the pipeline file, with the options of every plugin that is installed."""
+"""JSON Schema of the pipeline file, with the options of all installed plugins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 _KINDS = ("source", "format", "transform", "dialect", "sink", "auth", "catalog")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^${}]*\}"}
-#: The type of an option that is passed on.
+#: Type of an option that passes through.
 _OPTION: Schema = {"type": ["string", "number", "boolean"]}
 
 
@@ -48,7 +48,7 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
     properties["dialects"] |= {"properties": dialects, "additionalProperties": False}
     properties["sink"] = {"description": properties["sink"].get("description", ""), **_ref("block.sink")}
     properties["sinks"] |= {"items": _ref("block.sink"), "minItems": 1}
-    # A validator of the model lets a single column stand without brackets.
+    # A validator of the model accepts a single column without brackets.
     rule = definitions["TableRule"]["properties"]
     one_key, keys = rule["key"]["anyOf"]
     for columns in (one_key, keys["additionalProperties"], rule["route.by.field"]):
@@ -60,7 +60,7 @@ def pipeline_schema(registry: PluginRegistry) -> Schema:
 
 def plugin_schema(item: Registration, plugin: type[Plugin]) -> Schema:
     """Return the schema of a plugin's block. PluginError when its options have none."""
-    with as_plugin_error(f"{item} has options that no JSON Schema can say"):
+    with as_plugin_error(f"{item} has options that JSON Schema cannot express"):
         made = config_schema(plugin.Config)
         json.dumps(made)
     return made
@@ -72,7 +72,7 @@ def config_schema(model: type[Config]) -> Schema:
 
 
 class _Generator(GenerateJsonSchema):
-    """pydantic's schema for what stands in a file: references for values, options that pass through."""
+    """Generator of pydantic's schema with references as values and options that pass through."""
 
     def model_schema(self, schema: core.ModelSchema) -> JsonSchemaValue:
         built = super().model_schema(schema)
@@ -84,7 +84,7 @@ class _Generator(GenerateJsonSchema):
             if (key := field.alias or name) in properties and field.description:
                 properties[key]["description"] = describe_field(field)
         patterns = {}
-        for option in model.passthrough_patterns({}):  # what an empty block lets pass is what any block may let pass
+        for option in model.passthrough_patterns({}):  # an empty block passes what all blocks pass
             if "*" in option or "?" in option:
                 patterns[_to_regex(option)] = _OPTION
             else:
@@ -97,7 +97,7 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
-        return {}  # a type of a plugin's own: the model checks it, the schema lets it pass
+        return {}  # a plugin's own type: the model validates it, the schema accepts it
 
     def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
         return _allow_reference(super().int_schema(schema))
@@ -125,7 +125,7 @@ def describe_field(field: FieldInfo) -> str:
 
 
 def _collect_schemas(registry: PluginRegistry, kind: str) -> dict[str, Schema]:
-    """Those of all plugins of a kind that work, by name."""
+    """Return the schemas of all valid plugins of a kind, by name."""
     found = {}
     for name, plugin in registry.all(kind):
         with suppress(PluginError):
@@ -134,7 +134,7 @@ def _collect_schemas(registry: PluginRegistry, kind: str) -> dict[str, Schema]:
 
 
 def _source(names: list[str]) -> Schema:
-    """One source by its name, and beside it the formats of key and value."""
+    """Return the schema of one named source with the formats of key and value."""
     blocks = {name: _options("source", name) for name in names}
     formats = {key: _ref("block.format") for key in PipelineConfig.FORMAT_KEYS}
     formats["key"] = {"anyOf": [formats["key"], {"const": NO_FORMAT}]}
@@ -143,7 +143,7 @@ def _source(names: list[str]) -> Schema:
 
 
 def _block(kind: str, names: list[str]) -> Schema:
-    """One plugin with its options, or its bare name."""
+    """Return the schema of one plugin with its options, or of its bare name."""
     blocks = {name: _options(kind, name) for name in names}
     one = {
         "type": "object",
@@ -187,7 +187,7 @@ def _allow_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def _to_regex(option: str) -> str:
-    """``write.*`` as the regular expression that JSON Schema wants."""
+    """Return ``write.*`` as a regular expression for JSON Schema."""
     special: Iterable[tuple[str, str]] = ((r"([.^$+()\[\]{}|\\])", r"\\\1"), (r"\*", ".*"), (r"\?", "."))
     for pattern, replacement in special:
         option = re.sub(pattern, replacement, option)

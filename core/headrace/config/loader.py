@@ -1,4 +1,4 @@
-"""A pipeline from its document: every plugin that it names, with the line in every complaint."""
+"""Construction of a pipeline and its plugins from a document, with lines in all errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def build(document: Document, make: Callable[..., Built]) -> Built:
 
 
 class _Builder:
-    """Finds the plugins that a document names and builds them, with the line in every error."""
+    """Builder of the plugins that a document names, with lines in all errors."""
 
     def __init__(self, document: Document) -> None:
         self._registry = registry()
@@ -42,7 +42,7 @@ class _Builder:
     def build(self, make: Callable[..., Built]) -> Built:
         try:
             return self._build(make)
-        except HeadraceError as error:  # what a model refuses may have come from a reference
+        except HeadraceError as error:  # a rejected value may come from a reference
             error.redact(self._resolver.redact)
             raise
 
@@ -59,7 +59,7 @@ class _Builder:
         data = self._document.data
         if not isinstance(data, dict):
             raise ConfigError(
-                "a pipeline file is a mapping of keys", where=self._document.origin, fix="start it with `name: …`"
+                "a pipeline file must be a mapping of keys", where=self._document.origin, fix="start it with `name: …`"
             )
         try:
             config = PipelineConfig.model_validate(data)
@@ -119,7 +119,9 @@ class _Builder:
             error.at(self._document.where((*loc, name)))
             raise
         if config is not None and not isinstance(config, dict):
-            raise self._document.error((*loc, name), f"the options of {name!r} are a mapping", f"write `{name}: {{…}}`")
+            raise self._document.error(
+                (*loc, name), f"the options of {name!r} must be a mapping", f"write `{name}: {{…}}`"
+            )
         config = dict(config or {})
         for key, inner in plugin.Config.plugin_blocks().items():
             if config.get(key) is not None:
@@ -134,7 +136,7 @@ class _Builder:
 
 
 class _Providers(Mapping[str, SecretProvider]):
-    """Those that are always there, and those of plugins, which are imported when a reference names them."""
+    """Secret providers: built-in ones, and those of plugins, which are imported when a reference names them."""
 
     def __init__(self, plugins: PluginRegistry) -> None:
         self._plugins = plugins

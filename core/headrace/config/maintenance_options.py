@@ -1,4 +1,4 @@
-"""What a pipeline's file says of maintenance."""
+"""Options of maintenance in a pipeline file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _DAY = 86400.0
 
 
 class Maintenance(Config):
-    """How tables are kept quick while they are written, the same for every table format that needs it."""
+    """Maintenance of tables while they are written, for all table formats that need it."""
 
     enabled: bool = True
-    """Whether a run does it. ``headrace maintain`` does it in any case."""
+    """Whether a run maintains its tables. ``headrace maintain`` always does."""
 
     history: Interval = "1 hour"
     """How long older versions of a table can be read (``--as-of``), at least."""
 
     files: int = Field(32, ge=2)
-    """How many files more than it needs a table may have before they are compacted."""
+    """Number of small files above which a table is compacted."""
 
     orphans: Interval = "3 days"
-    """How old a file must be, at least, that no version names before it is removed: a writer that was killed leaves some. Not below
+    """Minimum age of a file without a version before it is removed: a killed writer leaves such files. Not below
     a day: a file of a write that is under way has no version yet.
     """
 
@@ -32,7 +32,7 @@ class Maintenance(Config):
     @classmethod
     def _is_safe(cls, interval: str) -> str:
         if seconds_of(interval) < _DAY:
-            raise ValueError("files of a write that is under way would be removed: take a day or more")
+            raise ValueError("files of an active write would be removed: use a day or more")
         return interval
 
     @property

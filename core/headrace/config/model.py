@@ -1,4 +1,4 @@
-"""The pipeline file: its keys, and how their plugins are found."""
+"""Model of the pipeline file."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def _block(item: Any) -> Any:
         raise ValueError(f"{error}: indent a plugin's options below its name, and give every plugin a '-'") from None
 
 
-#: One plugin with its block: ``{files: {path: bronze/}}``; a bare name means an empty block.
+#: One plugin with its options: ``{files: {path: bronze/}}``; a bare name means no options.
 Block = Annotated[dict[str, Any], BeforeValidator(_block)]
 
-#: What stands for the format of keys that are not read.
+#: Format of keys that are not read.
 NO_FORMAT: Final = "none"
 
 _NAME = re.compile(r"[\w][\w.-]*")
 
 
 class TableRule(Config):
-    """Which topics become which table."""
+    """Mapping of topics to a table."""
 
     source: str
     """A topic, a glob (``moma.public.*``) or a ``/regular expression/``."""
@@ -43,23 +43,23 @@ class TableRule(Config):
     """The table; may use {topic}, {prefix}, {db}, {schema}, {table}. Default: the topic's own name."""
 
     key: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
-    """Key columns, named as in the event. Only where the event carries no key, or one that cannot be read. With
+    """Key columns, named as in the event. Only for events without a readable key. With
     `route.by.field` also a mapping: the value of the field, or a glob (``*``) → the key columns of its table.
     """
 
     columns: dict[str, str] = Field(default_factory=dict)
-    """Column → its type, where the records bring none (JSON without schemas): one of Spark's, one of the converters', or the
-    name that the connector has for what the value means.
+    """Column → its type, for records without types (JSON without schemas): a Spark type, a converter's type, or the connector's semantic
+    type name.
     """
 
     route_by_field: tuple[str, ...] = Field((), alias="route.by.field")
-    """The field, or the fields, whose values say which table a record of the topic is of: ``source.table``. The values,
-    joined with dots, then stand for the topic's name in ``target``. As the connectors' option of this name has it.
+    """Field or fields whose values name the table of a record: ``source.table``. The values, joined with dots, replace the topic's name in
+    ``target``. The connectors have an option of this name.
     """
 
     logical_table: bool = Field(default=False, alias="logical.table")
-    """Whether a topic has the changes of several tables of one shape, which are one table here, as a
-    ByLogicalTableRouter makes it. Their key has to tell the rows of the one from those of the other.
+    """Whether a topic has the changes of several tables with the same columns, which become one table, as with a
+    ByLogicalTableRouter. The key must distinguish their rows.
     """
 
     @field_validator("key", "route_by_field", mode="before")
@@ -85,18 +85,16 @@ class TableRule(Config):
         if value is not None:
             if not _only_fields(value):
                 fields = ", ".join("{" + f + "}" for f in TARGET_FIELDS)
-                raise ValueError(f"{value!r} uses a field that does not exist; there are {fields}")
+                raise ValueError(f"{value!r} uses an unknown field; known fields: {fields}")
             check_table_name(value.format(**dict.fromkeys(TARGET_FIELDS, "x")))
         return value
 
     @model_validator(mode="after")
     def _one_table_or_several(self) -> TableRule:
         if self.route_by_field and self.logical_table:
-            raise ValueError(
-                "`route.by.field` makes several tables of the topic, and `logical.table` one: write either"
-            )
+            raise ValueError("`route.by.field` and `logical.table` exclude each other: write one of them")
         if isinstance(self.key, dict) and not self.route_by_field:
-            raise ValueError("`key` names tables, and no `route.by.field` says which table a record is of")
+            raise ValueError("`key` is a mapping of tables, which needs `route.by.field`")
         return self
 
     def key_of(self, part: str | None) -> tuple[str, ...]:
@@ -107,7 +105,7 @@ class TableRule(Config):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The key columns of all parts of a topic."""
+        """Key columns of all parts of a topic."""
         keys = self.key.values() if isinstance(self.key, dict) else [self.key]
         return tuple(name for columns in keys for name in columns)
 
@@ -119,35 +117,35 @@ class PipelineConfig(Settings):
     """A pipeline file."""
 
     name: str
-    """Names the pipeline in tables, logs and the checkpoint."""
+    """Name of the pipeline in tables, logs and the checkpoint."""
 
     source: dict[str, Any]
-    """One source by its name; beside it ``value:`` and ``key:`` name the formats of sources that give bytes. ``key: none``
-    does not read keys.
+    """One source by its name; ``value:`` and ``key:`` name the formats of sources that yield bytes. With ``key: none`` keys are
+    not read.
     """
 
     tables: tuple[TableRule, ...] = ()
-    """Which topics become which tables. Default: every topic becomes a table of its own name."""
+    """Mapping of topics to tables. Default: each topic becomes a table of its name."""
 
     transforms: tuple[Block, ...] = ()
-    """In this order."""
+    """Transforms, in the order of their application."""
 
     dialects: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Options of dialects, which know shapes of events, by their names. The events say which dialect reads them; one of another
-    distribution is asked when it stands here.
+    """Options of dialects, by their names. The dialect of a topic is chosen by its events; a dialect of another distribution is active
+    only when it is listed here.
     """
 
     sink: Block | None = None
     """One sink."""
 
     sinks: tuple[Block, ...] = ()
-    """Several sinks, fed from one read."""
+    """Several sinks; the source is read once."""
 
     checkpoint: str = Field(min_length=1)
-    """Folder for what has been read, progress and dead letters."""
+    """Folder for offsets, progress and dead letters."""
 
     spark: dict[str, Any] = Field(default_factory=dict)
-    """Settings of Spark (``spark.…``), under their own names."""
+    """Spark settings (``spark.…``), under their own names."""
 
     FORMAT_KEYS: ClassVar[tuple[str, ...]] = ("value", "key")
 
@@ -172,20 +170,20 @@ class PipelineConfig(Settings):
     def _spark(cls, value: dict[str, Any]) -> dict[str, Any]:
         for key in value:
             if not str(key).startswith("spark."):
-                raise ValueError(f"{key!r} is not a setting of Spark: they start with 'spark.'")
+                raise ValueError(f"{key!r} is not a Spark setting: its name must start with 'spark.'")
         return value
 
     @model_validator(mode="after")
     def _one_or_several_sinks(self) -> PipelineConfig:
         if bool(self.sink) == bool(self.sinks):
             raise ValueError(
-                "write either `sink:` or `sinks:` with a list" + ("" if self.sink else "; there is neither")
+                "write either `sink:` or `sinks:` with a list" + ("" if self.sink else "; both are missing")
             )
         return self
 
     @property
     def settings(self) -> Settings:
-        """The options beside the plugins; no plugin's block is in them."""
+        """Options of the pipeline without those of its plugins."""
         return Settings(**{name: getattr(self, name) for name in Settings.model_fields})
 
     @property
@@ -194,7 +192,7 @@ class PipelineConfig(Settings):
 
 
 def is_regex(pattern: str) -> bool:
-    """Whether a source is a ``/regular expression/``; else it is a name or a glob."""
+    """Return whether a source is a ``/regular expression/``; else it is a name or a glob."""
     return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
 
 

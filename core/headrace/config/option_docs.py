@@ -1,4 +1,4 @@
-"""The options of a config model as a reader of YAML meets them: for `docs/options.md` and for the program."""
+"""Options of a config model for users: for `docs/options.md` and for `headrace plugins NAME`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Option:
-    """A key of a block. ``kind`` and ``default`` have values in backticks."""
+    """Option of a block. ``kind`` and ``default`` have values in backticks."""
 
     key: str
     kind: str

@@ -1,4 +1,4 @@
-"""Java's ``.properties`` files, in which many programs keep their passwords."""
+"""Parser of Java's ``.properties`` files."""
 
 from __future__ import annotations
 

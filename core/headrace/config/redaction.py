@@ -1,4 +1,4 @@
-"""Takes secrets out of texts, however those who wrote the texts escaped them.
+"""Redaction of secrets in texts, in all common encodings.
 
 The second net: what headrace shows itself are values that know they are secrets (``headrace.secret_values``).
 """
@@ -15,23 +15,22 @@ import yaml
 
 from headrace.secret_values import HIDDEN
 
-#: Characters from which on a text is a secret wherever it stands. Without the letter ``a`` no sentence could be read, and
-#: what is missing in it would be known.
+#: Minimum length of a secret that is redacted anywhere. Redacting a secret of one letter would make text unreadable and reveal it.
 LONG = 4
 
 
 class Redaction:
-    """Replaces every secret that was added in a text."""
+    """Replacement of all added secrets in texts."""
 
     def __init__(self) -> None:
         self._forms: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
     def add(self, secret: str) -> None:
-        """One more secret; an empty text is none."""
+        """Add a secret; an empty string is ignored."""
         if secret:
             self._forms.update(_list_spellings(str(secret)))
-            # The longest first: another secret may begin with a shorter one.
+            # Longest first: a secret may start with a shorter one.
             forms = sorted(self._forms, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(_build_expression, forms)))
 

@@ -22,12 +22,12 @@ from headrace.suggestions import did_you_mean
 
 _REFERENCE_START = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<provider>[A-Za-z][\w-]*):")
 
-#: Path of a value in the file → its place for people.
+#: Path of a value in the file → its location for users.
 Where = Callable[[tuple[Any, ...]], str]
 
 
 def from_env(name: str) -> str:
-    """``${env:NAME}``: an environment variable."""
+    """Return the value of ``${env:NAME}``, an environment variable."""
     try:
         return os.environ[name]
     except KeyError:
@@ -35,7 +35,7 @@ def from_env(name: str) -> str:
 
 
 def from_file(name: str) -> str:
-    """``${file:PATH}``: the text of a file, without the line break at its end. ``${file:PATH:KEY}``: a value of its properties."""
+    """Return ``${file:PATH}``: a file's text without its final line break; ``${file:PATH:KEY}``: a value of its properties."""
     path, colon, key = name.rpartition(":")
     if not colon or Path(name).expanduser().is_file():
         return _read_text(name).removesuffix("\n")
@@ -52,17 +52,17 @@ def _read_text(name: str) -> str:
         raise LookupError(f"the file {name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-#: Always there; plugins add more.
+#: Built-in providers; plugins add more.
 PROVIDERS: Mapping[str, SecretProvider] = {"env": from_env, "file": from_file}
 
 
 @dataclass
 class Resolver:
-    """Replaces references by the values of their providers, as secrets; ``redact`` takes these out of texts."""
+    """Replacement of references by the values of their providers, as secrets; ``redact`` removes these from texts."""
 
     providers: Mapping[str, SecretProvider]
     redact: Redaction = field(default_factory=Redaction)
-    #: Those that were resolved, as they are written.
+    #: Resolved references, as they are written.
     references: set[str] = field(default_factory=set)
 
     def resolve(self, data: Any, where: Where) -> Any:
@@ -121,11 +121,13 @@ class Resolver:
             value: object = self.providers[provider](name)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - a provider's client raises what it likes; all problems are reported at once
+        except BaseException as error:  # noqa: BLE001 - a provider may raise any error; all problems are reported together
             problems.append(f"${{{provider}:{written}}}: {_describe_error(error)}")
             return ""
         if not isinstance(value, str):
-            problems.append(f"${{{provider}:{written}}}: the provider gave no text but {type(value).__name__}")
+            problems.append(
+                f"${{{provider}:{written}}}: the provider did not return a string, but {type(value).__name__}"
+            )
             return ""
         self.redact.add(value)
         self.references.add(f"${{{provider}:{written}}}")
@@ -133,12 +135,12 @@ class Resolver:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Why a provider has no value, in a line. A text that is not meant for this may have the value in it."""
+    """Return why a provider has no value, in one line. Other error messages may contain the value."""
     if isinstance(error, HeadraceError):
         return f"{error.what}; {error.fix}" if error.fix else error.what
     if isinstance(error, LookupError):
         return str(error.args[0]) if error.args else "not found"
-    return f"the provider raised {type(error).__name__}; what that says is not shown, for the value may be in it"
+    return f"the provider raised {type(error).__name__}; its message is hidden, because it may contain the value"
 
 
 def _find_closing_brace(text: str, start: int) -> int | None:

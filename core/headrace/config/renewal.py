@@ -1,4 +1,4 @@
-"""Building a pipeline anew from a file whose references say something else by now."""
+"""Rebuilding a pipeline after the values of its references changed."""
 
 from __future__ import annotations
 

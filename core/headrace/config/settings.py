@@ -1,4 +1,4 @@
-"""How a pipeline runs, whatever its plugins are: options of the file, each with its default, here alone."""
+"""Options of a pipeline that do not depend on its plugins, with their defaults."""
 
 from __future__ import annotations
 
@@ -13,49 +13,48 @@ from headrace.sdk.reject_reason import RejectReason
 
 
 class Settings(Config):
-    """The options of a pipeline beside its plugins."""
+    """Options of a pipeline without those of its plugins."""
 
     trigger: Interval | None = None
-    """How often a batch starts in continuous mode: ``"10 seconds"``. Default: it looks for new data every half second.
+    """Interval between batches in continuous mode: ``"10 seconds"``. Default: half a second.
     """
 
     min_sync_interval: Interval | None = Field(default=None, alias="min.sync.interval")
-    """The least time between the starts of two batches in continuous mode: ``"30 seconds"``. A change that comes after a
-    pause of that length is applied at once; what comes meanwhile waits, so that a busy table has fewer, larger commits.
+    """Minimum time between the starts of two batches in continuous mode: ``"30 seconds"``. A change after a pause of that length is
+    applied immediately; further changes wait, so that a busy table has fewer, larger commits.
     """
 
     delete_retention: Interval = Field("7 days", alias="delete.retention")
-    """How long keys of deleted rows are remembered: a change older than the delete that comes within that time does not
-    bring its row back. ``"0 seconds"`` remembers none.
+    """How long keys of deleted rows are kept: a change that is older than the delete and arrives within that time does not restore the
+    row. ``"0 seconds"`` keeps none.
     """
 
     table_timeout: Interval = Field("30 minutes", alias="table.timeout")
-    """How long a table may take in a batch. One that takes longer is set aside, and catches up when it can be written.
+    """Maximum time of a table in a batch. A table that takes longer is set aside and catches up later.
     """
 
     maintenance: Maintenance = Field(default_factory=Maintenance)
-    """How tables are kept quick while they are written."""
+    """Maintenance of tables while they are written."""
 
     max_message_bytes: int = Field(16 * 1024 * 1024, alias="max.message.bytes", ge=1)
-    """The most bytes that a record's key and value may have together. A larger one is a dead letter, of which the beginning is
-    kept: it is not parsed, which takes many times its size of memory.
+    """Maximum size of a record's key and value together, in bytes. A larger record is not parsed, because that needs many times its size of
+    memory: it becomes a dead letter with its beginning.
     """
 
     dead_letters: dict[RejectReason, Policy] = Field(default_factory=dict, alias="dead.letters")
-    """What becomes of records that cannot become a row, by reason: ``dead-letter`` (they are kept aside), ``stop`` the run, or
-    ``drop``. Reasons: ``undecodable``, ``too-large``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
-    ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``, ``other-table``. Default: all are kept aside, and a
-    record of ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
+    """Policy for records that cannot become a row, by reason: ``dead-letter`` (they are stored), ``stop`` the run, or ``drop``. Reasons: ``undecodable``, ``too-large``, ``schema-unknown``, ``schema-incompatible``, ``op-missing``, ``op-unknown``,
+    ``op-not-a-row``, ``truncated``, ``after-missing``, ``key-missing``, ``other-table``. Default: all are stored, and a
+    record with ``schema-unknown`` or ``schema-incompatible`` makes its table wait.
     """
 
     max_dead_letters: Limit | None = Field(default=None, alias="max.dead.letters")
-    """How many dead letters stop a run: more than a number (``1000``), or more than a share of its records (``"5%"``), once
-    it has read a hundred.
+    """Number of dead letters above which a run stops: a number (``1000``), or a percentage of its records (``"5%"``) after the first
+    hundred.
     """
 
     dead_letters_table: str | None = Field(default=None, alias="dead.letters.table")
-    """A table that keeps the dead letters, as ``ops.dead_letters``, in the first sink that replaces and removes rows; several
-    pipelines may share it. Default: they are files in the checkpoint.
+    """Table for dead letters (``ops.dead_letters``) in the first sink that supports upserts and deletes; several pipelines may share it.
+    Default: files in the checkpoint.
     """
 
     @field_validator("dead_letters_table")

@@ -1,4 +1,4 @@
-"""Names of tables, as a pipeline file may write them."""
+"""Validation of table names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A YAML file whose every value knows its line, so that an error can say where."""
+"""YAML files with the line of each value, for errors."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from headrace.suggestions import did_you_mean
 
 Location = tuple[Any, ...]
 
-#: What pydantic puts into a location that is not in the file.
+#: Parts of a pydantic location that are not in the file.
 _TAG = re.compile(r"(?:function-\w+|tagged-union|union|nullable|literal)\[.*\]|\[key\]")
-#: The same of a key that takes one of several types.
+#: The same for a value of one of several types.
 _TYPE = re.compile(r"str|int|float|bool|(?:list|dict|tuple)\[.*\]")
 
 
-#: Keys and items that a file may hold, those of its aliases too.
+#: Maximum number of keys and items of a file, including its aliases.
 MAX_VALUES = 100_000
 
 
 @dataclass
 class Document:
-    """A file's content as plain data, its name, and the line (1-based) of each key and item."""
+    """Content of a file as plain data, its name, and the line (1-based) of each key and item."""
 
     data: Any
     origin: str
     lines: dict[Location, int] = field(default_factory=dict)
 
     def where(self, loc: Location) -> str:
-        """``pipeline.yaml:12 tables.0``, or what of it is known."""
+        """Return ``pipeline.yaml:12 tables.0``, or its known part."""
         path = ".".join(str(part) for part in loc)
         line = next((self.lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in self.lines), None)
         origin = f"{self.origin}:{line}" if line else self.origin
@@ -113,15 +113,15 @@ def parse(text: str, origin: str) -> Document:
         ) from None
     except RecursionError:
         raise ConfigError(
-            "it is nested too deeply, or holds itself", where=origin, fix="write it out without `*` aliases"
+            "it is nested too deeply, or contains itself", where=origin, fix="write it out without `*` aliases"
         ) from None
     return document
 
 
 def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
     document.lines.setdefault(loc, node.start_mark.line + 1)
-    if len(document.lines) > MAX_VALUES:  # of aliases of aliases a few lines make millions
-        raise document.error(loc, f"it holds more than {MAX_VALUES:,} values", "write it out without `*` aliases")
+    if len(document.lines) > MAX_VALUES:  # nested aliases expand to millions of values
+        raise document.error(loc, f"it has more than {MAX_VALUES:,} values", "write it out without `*` aliases")
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -130,7 +130,7 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
             document.lines[(*loc, key)] = line
             if key in mapping:
                 raise document.error(
-                    (*loc, key), f"the key {key!r} is there twice, first in line {first}", "keep one of them"
+                    (*loc, key), f"the key {key!r} is duplicate, first in line {first}", "keep one of them"
                 )
             mapping[key] = _build(value_node, (*loc, key), document)
         return mapping
@@ -138,7 +138,7 @@ def _build(node: yaml.Node, loc: Location, document: Document) -> Any:
         return [_build(item, (*loc, i), document) for i, item in enumerate(node.value)]
     try:
         return yaml.SafeLoader("").construct_object(node)
-    except ValueError as error:  # it looks like a date or a number, and is none
+    except ValueError as error:  # it looks like a date or a number, but is invalid
         raise document.error(loc, f"{node.value!r} is not valid: {error}", "put it in quotes if it is text") from None
 
 
@@ -153,11 +153,11 @@ def _explain(item: Any) -> tuple[str, str | None]:
     if item["type"] in ("tuple_type", "list_type"):
         return "must be a list", "put a '-' before each item"
     message = item["msg"].replace("Input should be", "must be", 1)
-    return message[0].lower() + message[1:], "`headrace schema` says what it may be"
+    return message[0].lower() + message[1:], "see `headrace schema` for valid values"
 
 
 def _join_alternatives(problems: list[ConfigError]) -> ConfigError:
-    """One error for a value that may be of several types, and is of none."""
+    """Return one error for a value that has none of several types."""
     whats = [problem.what.removeprefix("must be ") for problem in problems]
     fixes = [problem.fix for problem in problems if problem.fix]
     return ConfigError("must be " + " or ".join(whats), where=problems[0].where, fix=", or ".join(fixes) or None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.config.dead_letter_options import Policy, share_of
+from headrace.config.dead_letter_options import Policy, parse_percentage
 from headrace.errors import RuleError
 from headrace.sdk.reject_reason import RejectReason
 
@@ -41,7 +41,7 @@ class DeadLetterPolicy:
 
     def check_limit(self, records: int, dead_letters: int) -> None:
         """Raise RuleError if a run has more dead letters than the limit."""
-        share = share_of(self.limit) if isinstance(self.limit, str) else None
+        share = parse_percentage(self.limit) if isinstance(self.limit, str) else None
         if share is not None:
             over = records >= MIN_RECORDS and dead_letters > share * records
         else:

@@ -1,4 +1,4 @@
-"""What a batch did, per table: kept beside the checkpoint, read by the screen, ``status`` and any page."""
+"""Progress of a batch, by table; it is stored in the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Self
 
 @dataclass(frozen=True, kw_only=True)
 class TableCounts:
-    """Counts of records and rows of one table in one sink. None: not known without reading the table."""
+    """Counts of records and rows of one table in one sink. None: unknown without reading the table."""
 
-    #: Records that arrived for the table, bad ones included.
+    #: Records that arrived for the table, including bad ones.
     rows_in: int | None = None
     #: Rows written or removed.
     applied: int | None = None
     #: Changes that lost against a newer stored row.
     late: int | None = None
-    #: Changes that a newer one of the same batch, or a truncate, made void before they were written.
+    #: Changes that a newer change of the same batch, or a truncate, superseded before they were written.
     superseded: int | None = None
     dead_letters: int = 0
-    #: Records that could not become a row and were left out, because the file says so.
+    #: Records that could not become a row and were dropped, by a policy of the file.
     dropped: int = 0
-    #: Changes that a transform left out, as it says that it does.
+    #: Changes that a filtering transform removed.
     filtered: int = 0
 
     def __add__(self, other: TableCounts) -> Self:
@@ -41,27 +41,27 @@ class TableCounts:
 
 @dataclass(frozen=True)
 class TableProgress(TableCounts):
-    """What one batch did to one table in one sink."""
+    """Progress of one table in one sink in one batch."""
 
     table: str
     sink: str
     _: KW_ONLY
     #: Milliseconds from the newest change's commit in the database to the row being readable.
     latency_ms: int | None = None
-    #: The same from the oldest change's commit: nothing in the batch took longer.
+    #: The same from the oldest change's commit: the maximum of the batch.
     latency_max_ms: int | None = None
     bytes: int | None = None
-    #: Snapshot id, instant or batch folder, as ``show --as-of`` takes it.
+    #: Snapshot id, instant or batch folder, for ``show --as-of``.
     version: str | None = None
     seconds: float = 0.0
     #: Records that waited in the source when the batch was done.
     lag: int | None = None
-    #: Milliseconds by which the batch was behind the newest record then, of sources that know this instead.
+    #: Milliseconds by which the batch was behind the newest record, for sources without ``lag``.
     lag_ms: int | None = None
-    #: The batch had been applied before: a crash came between the write and its mark.
+    #: The batch had been applied already: a crash occurred between the write and its mark.
     skipped: bool = False
     error: str | None = None
-    #: What to know of the table, when there is something.
+    #: Note on the table for users.
     note: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class TableProgress(TableCounts):
         return fields | {name: value for name, value in rare.items() if value is not None}
 
 
-#: The order in which a table's progress stands in the checkpoint.
+#: Order of a table's fields in the checkpoint.
 _FIELDS_IN_FILE = (
     *("table", "sink", "rows_in", "applied", "late", "dead_letters", "latency_ms", "bytes", "version", "seconds"),
     *("latency_max_ms", "superseded", "dropped", "lag", "skipped", "error", "note"),
@@ -80,18 +80,18 @@ _FIELDS_IN_FILE = (
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """What one batch did. ``started`` is UTC, ISO 8601; ``seconds``: of the whole batch."""
+    """Progress of one batch. ``started``: UTC, ISO 8601; ``seconds``: duration of the whole batch."""
 
     pipeline: str
     batch: int
     started: str
     seconds: float
     tables: tuple[TableProgress, ...]
-    #: Topics that no rule of ``tables:`` names, left out because the file says so.
+    #: Topics that match no rule of ``tables:``.
     unrouted: tuple[str, ...] = ()
-    #: Topics that hold no rows → what they say of the stream.
+    #: Topics without rows → their kind.
     notices: dict[str, str] = field(default_factory=dict)
-    #: How many records these topics had, where that could be counted.
+    #: Number of records of these topics, when it could be counted.
     left_out: dict[str, int] = field(default_factory=dict)
 
     def json(self) -> str:

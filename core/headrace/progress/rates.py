@@ -1,4 +1,4 @@
-"""How each table keeps up, from the last batches."""
+"""Lag, latency and rate of each table, from the last batches."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.progress.model import BatchProgress, TableProgress
 
-#: Seconds over which the rate is taken.
+#: Seconds over which the rate is measured.
 WINDOW = 60.0
 
-#: A table and a sink.
+#: Names of a table and a sink.
 TableInSink = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class TableFailure:
-    """A table that is not written for now, and catches up when it can be."""
+    """Failure of a table that is set aside and catches up later."""
 
-    #: When its first batch failed: UTC, ISO 8601.
+    #: Time of the first failed batch: UTC, ISO 8601.
     since: str
     error: str
-    #: Batches that wait for it. None: not known.
+    #: Number of batches that the table misses. None: unknown.
     backlog: int | None
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """How one table in one sink keeps up. None: not known. Of a table that fails neither latency nor lag is known."""
+    """Status of one table in one sink. None: unknown. A failed table has neither latency nor lag."""
 
     table: str
     sink: str
     #: Milliseconds from commit to readable in the table's last batch: of its newest and of its oldest change.
     latency_ms: int | None = None
     latency_max_ms: int | None = None
-    #: Records that wait in the source, and the seconds by which the table is older than they are at least.
+    #: Records that wait in the source, and the minimum delay of the table in seconds.
     lag: int | None = None
     lag_seconds: float | None = None
-    #: Records a second that arrived over the last minute.
+    #: Records per second over the last minute.
     rows_per_second: float = 0.0
-    #: Why the table is not written, when it fails.
+    #: Error of a failed table.
     error: str | None = None
-    #: The last batch that wrote it, and when that had ended: UTC, ISO 8601.
+    #: Last batch that wrote the table, and its end: UTC, ISO 8601.
     batch: int | None = None
     ended: str | None = None
-    #: When its first batch failed, UTC, ISO 8601, and the batches that wait for it.
+    #: Time of the first failed batch, UTC, ISO 8601, and the number of missed batches.
     failing_since: str | None = None
     backlog: int | None = None
 
 
 class _TableHistory:
-    """What the last batches did to one table in one sink."""
+    """History of one table in one sink over the last batches."""
 
     def __init__(self) -> None:
         self.written: tuple[BatchProgress, TableProgress] | None = None
@@ -73,9 +73,9 @@ def measure_tables(
     failures: Mapping[TableInSink, TableFailure] | None = None,
     now: float | None = None,
 ) -> tuple[TableStatus, ...]:
-    """How each table keeps up that the batches brought something for, or that waits for batches.
+    """Return the status of each table with progress in the batches or with a failure.
 
-    ``failures``: the tables that wait for batches, which may be older than ``batches``. ``now``: seconds since 1970.
+    ``failures``: failed tables, which may be older than ``batches``. ``now``: seconds since 1970.
     """
     now = time.time() if now is None else now
     tables: dict[TableInSink, _TableHistory] = {}
@@ -109,7 +109,7 @@ def _status(name: TableInSink, history: _TableHistory, rate: float, now: float) 
             ended=ended.isoformat(timespec="milliseconds"),
         )
     if failure := history.failure:
-        # What was true of the last batch that wrote the table says nothing of now.
+        # Latency and lag of the last successful batch are outdated.
         status = replace(status, latency_ms=None, latency_max_ms=None, lag=None, lag_seconds=None)
         status = replace(status, error=failure.error, failing_since=failure.since, backlog=failure.backlog)
     return status
@@ -124,7 +124,7 @@ def _whole_seconds(time: str) -> str:
 
 
 def _lag_seconds(progress: TableProgress, age: float) -> float | None:
-    """``age``: seconds since the batch ended."""
+    """Return the delay of a table in seconds. ``age``: seconds since the batch ended."""
     if progress.lag == 0 or progress.lag_ms == 0:
         return 0.0
     behind = progress.lag_ms if progress.lag is None else progress.latency_ms

@@ -1,4 +1,4 @@
-"""What a pipeline does now."""
+"""Status of a pipeline."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headrace.progress.summary import Summary
 
 @dataclass(frozen=True)
 class Status:
-    """What a pipeline does now. ``latency_ms``: the newest applied change's age when it became readable."""
+    """Status of a run. ``latency_ms``: age of the newest applied change when it became readable."""
 
     active: bool
     message: str
     batch: int | None
     latency_ms: int | None
     tables: tuple[TableStatus, ...] = ()
-    #: Why nothing arrives, while the source does not answer.
+    #: Error of an unreachable source.
     error: str | None = None
 
 
@@ -51,7 +51,7 @@ def describe_run(
     """Return the status of an active run. ``applying``: the current batch; ``away``: why the source is unreachable."""
     message = "waiting for data" if applying is None else f"applying batch {applying}"
     if away:
-        return _status(batches, failures, f"trying again: {away.what}", active=True, error=str(away))
+        return _status(batches, failures, f"retrying: {away.what}", active=True, error=str(away))
     return _status(batches, failures, message, active=True)
 
 

@@ -1,4 +1,4 @@
-"""What a whole run did."""
+"""Summary of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.progress.model import BatchProgress, TableCounts
 
 @dataclass(frozen=True)
 class TableSummary(TableCounts):
-    """The counts of one table in one sink over a whole run."""
+    """Counts of one table in one sink over a whole run."""
 
     table: str
     sink: str

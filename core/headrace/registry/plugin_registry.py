@@ -34,12 +34,12 @@ from headrace.suggestions import did_you_mean
 if TYPE_CHECKING:
     from headrace.sdk.plugin import Plugin
 
-#: The variable that turns plugins off: names of plugins and of distributions, with commas.
+#: Environment variable that disables plugins: names of plugins and of distributions, with commas.
 DISABLE = "HEADRACE_DISABLE_PLUGINS"
 
 
 class PluginRegistry:
-    """All registrations of this process. ``disable``: names of plugins and distributions that are turned off."""
+    """Registry of all plugins of this process. ``disable``: names of plugins and distributions to ignore."""
 
     def __init__(self, disable: Collection[str] = ()) -> None:
         self._registrations: list[Registration] = []
@@ -49,7 +49,7 @@ class PluginRegistry:
 
     @classmethod
     def from_entry_points(cls) -> PluginRegistry:
-        """Everything installed. One distribution that fails does not hide the others."""
+        """Return the registry of all installed plugins. A broken distribution does not hide the others."""
         registry = cls([name for name in os.environ.get(DISABLE, "").split(",") if name.strip()])
         for entry_point, distribution in list_entry_points():
             registry._load_entry_point(entry_point, distribution)
@@ -81,7 +81,7 @@ class PluginRegistry:
         yield from sorted(self._registrations, key=lambda r: (list(KINDS).index(r.kind), r.name, r.distribution))
 
     def find(self, kind: str, name: str) -> Registration:
-        """Who has that name: headrace itself before others. PluginError when nobody has it."""
+        """Return the registration of that name, headrace's own first. PluginError when there is none."""
         found = self._claims(kind, name)
         if found:
             return found[0]
@@ -96,7 +96,7 @@ class PluginRegistry:
         return self.load(self.find(kind, name))
 
     def all(self, kind: str) -> list[tuple[str, Any]]:
-        """Every plugin of a kind that works, by name."""
+        """Return all valid plugins of a kind, sorted by name."""
         working = []
         for name in self.names(kind):
             with suppress(PluginError):
@@ -122,7 +122,7 @@ class PluginRegistry:
         return next((r.distribution_name for r in self._registrations if r.loaded_target() is type(plugin)), None)
 
     def _claims(self, kind: str, name: str) -> list[Registration]:
-        """All who registered a name, headrace itself first."""
+        """Return all registrations of a name, headrace's own first."""
         found = (r for r in self._registrations if (r.kind, r.name) == (kind, name))
         return sorted(found, key=lambda r: (not r.is_own, r.distribution))
 
@@ -149,7 +149,7 @@ class PluginRegistry:
 
     @property
     def unknown_disabled(self) -> list[str]:
-        """What HEADRACE_DISABLE_PLUGINS names and nothing that is installed is called."""
+        """Names in HEADRACE_DISABLE_PLUGINS that no installed plugin or distribution has."""
         met = {normalize_name(part) for item in self.disabled for part in (item.name, name_of(item.distribution))}
         return sorted(self._disable - met)
 

@@ -65,7 +65,7 @@ WRECKS: dict[str, tuple[str, str]] = {
             "        __annotations__ = {'at': int}\n        from pydantic import Field\n"
             "        at = Field(1, json_schema_extra={'x': object()})",
         ),
-        "has options that no JSON Schema can say: ",
+        "has options that JSON Schema cannot express: ",
     ),
     "jarred": (transform("jarred", "jars = {'3.5': ('lost',), '4.0': ('lost',)}"), "not a Maven coordinate: 'lost'"),
     "texted": (transform("texted", "jars = {'3.5': 'a:b:1'}"), "has a string for the jars of Spark 3.5"),
@@ -141,7 +141,7 @@ def path(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def list_others(folder: Path) -> dict[str, dict[str, Any]]:
-    """What `headrace plugins` says, by distribution; headrace's own as a list of states."""
+    """Return the JSON of `headrace plugins` by distribution; headrace's own as a list of states."""
     out, _ = finish(start(folder, "plugins", "--json"))
     items = json.loads(out)
     own = {(item["state"], item["reason"]) for item in items if item["distribution"].startswith("headrace 0")}

@@ -23,7 +23,7 @@ BUILT_IN = [
 
 
 def commands(**targets: object) -> SimpleNamespace:
-    """What a plugin's package registers."""
+    """Return the module that a plugin's package registers."""
     return SimpleNamespace(headrace_commands=hookimpl(lambda: targets))
 
 

@@ -38,7 +38,7 @@ def artist(number: int, name: str) -> dict[str, Any]:
 
 
 def read_all(topic: Topic, *artists: dict[str, Any], last: str = "last_in_data_collection") -> None:
-    """A snapshot of a table through a new slot."""
+    """Write a snapshot of a table through a new slot."""
     topic.bronze.committed = None
     topic.bronze.lsn += 1000
     sequence = json.dumps([None, str(topic.bronze.lsn)])

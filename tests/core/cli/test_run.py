@@ -65,7 +65,7 @@ def test_apply_what_is_there_then_look_at_it(sample: Path) -> None:
 
 
 def note_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that has a line for each `readlink` that Hadoop runs."""
+    """Return the file that has a line for each `readlink` that Hadoop runs."""
     notes, program = folder / "processes", folder / "bin" / "readlink"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$@" >> {notes}\nexec {shutil.which("readlink")} "$@"\n')
@@ -99,7 +99,7 @@ def test_it_goes_on_until_sigterm(sample: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def receive(terminal: int) -> str:
-    """What has come on a pseudo-terminal; raises EOFError when the other side is closed."""
+    """Return the output on a pseudo-terminal; raise EOFError when the other side is closed."""
     try:
         return os.read(terminal, 65536).decode(errors="replace")
     except OSError:
@@ -141,7 +141,7 @@ def test_the_live_screen_and_ctrl_c(sample: Path) -> None:
     assert re.search(r"Java \d+ in ", live)
     assert re.search(r"artists  starting Spark [\d.]+ .* up ", live)
     assert re.search(r"artists  waiting for data .* up .*  Ctrl-C: end after the batch", live)
-    assert "SIGINT: ending after the batch under way" in last
+    assert "SIGINT: stopping after the current batch" in last
     assert re.search(r"artists: 1 batch in [\d.]+ s", last)
     assert re.search(r"moma\.artists +iceberg +900 +900 +0 +0\s*$", last)
     assert "\x1b[?25h" in seen[before:], "the cursor is back"
@@ -218,5 +218,5 @@ def test_a_failing_batch_ends_with_a_sentence(sample: Path) -> None:
 
 
 def _plain(screen: str) -> str:
-    """What is on the screen, without colours and movements."""
+    """Return the text on the screen, without colors and cursor movements."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)

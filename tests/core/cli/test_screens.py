@@ -58,7 +58,7 @@ def text(console: Console) -> list[str]:
 
 
 def render(screen: Screen, width: int = 100) -> list[str]:
-    """The part that is updated in place, as it stands now."""
+    """Return the part of the screen that is updated in place."""
     console = terminal(width)
     console.print(screen._render())
     return text(console)

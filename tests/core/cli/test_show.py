@@ -35,14 +35,14 @@ checkpoint: lake/_checkpoints/people
 
 @pytest.fixture
 def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    """The program uses it, and leaves it running."""
+    """Return the session that the program uses and leaves running."""
     monkeypatch.setattr(startup, "start_session", lambda pipeline, reporter: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     return spark
 
 
 def absolute(text: str, folder: Path) -> str:
-    """The JVM runs in the folder in which it was started."""
+    """Return a file's text with absolute paths: the JVM runs in the folder in which it was started."""
     return re.sub(r"\b(bronze|people|lake|elsewhere)/", rf"{folder}/\1/", text)
 
 
@@ -145,7 +145,7 @@ def test_dead_letters(headrace: Headrace) -> None:
     assert re.search(r"^plugin +files$", each, re.MULTILINE)
     assert headrace("dead-letters", "people.yaml", "--table", "others").stdout == "no rows\n"
 
-    assert headrace("replay", "people.yaml").stdout == "people: 2 dead letters replayed, 2 still dead\n"
+    assert headrace("replay", "people.yaml").stdout == "people: 2 dead letters replayed, 2 still dead letters\n"
     (file,) = Path("people/people").iterdir()
     file.rename("a.json")
     gone = headrace("replay", "people.yaml")

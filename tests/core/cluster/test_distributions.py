@@ -27,7 +27,7 @@ def pipeline(**changed: object) -> Pipeline:
 def install(
     folder: Path, name: str, files: Mapping[str, str], *, requires: tuple[str, ...] = (), source: Path | None = None
 ) -> None:
-    """A distribution as pip leaves it: with its files, or with a link to their folder (``-e``)."""
+    """Install a distribution as pip does: with its files, or with a link to their folder (``-e``)."""
     (folder / f"{name}-1.0.dist-info").mkdir(parents=True)
     about = "".join(f"Requires-Dist: {line}\n" for line in requires)
     tops = {Path(file).parts[0].removesuffix(".py") for file in files}
@@ -91,7 +91,7 @@ def test_an_extra_that_a_distribution_has_not_is_refused(site: Path) -> None:
     install(site, "acme", {"acme.py": ""}, requires=('quick; extra == "fast"',))
     known = PluginRegistry()
     known.register(SimpleNamespace(headrace_sinks=hookimpl(lambda: {"acme": AcmeSink})), "acme 1.0")
-    with pytest.raises(PluginError, match="asks for the extra 'a', and acme has none"):
+    with pytest.raises(PluginError, match="needs the extra 'a', and acme has none"):
         find_wanted(known, [AcmeSink()], "")
 
 
@@ -151,6 +151,6 @@ def test_an_editable_one_goes_in_from_its_sources(site: Path, tmp_path: Path, mo
 def test_an_editable_one_whose_sources_are_gone_is_refused(site: Path, tmp_path: Path) -> None:
     install(site, "gone", {"gone_package/__init__.py": ""}, source=tmp_path / "elsewhere")
     assert "gone_package" not in sys.modules
-    with pytest.raises(ConfigError, match="its package gone_package is not there") as raised:
+    with pytest.raises(ConfigError, match="its package gone_package does not exist") as raised:
         list_files(distribution("gone"))
-    assert raised.value.fix == "pip install gone, and not as editable"
+    assert raised.value.fix == "pip install gone without --editable"

@@ -49,7 +49,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
-    """A package, of two jars, and what was printed."""
+    """Return a package with two jars, and its output."""
     folder = tmp_path_factory.mktemp("with space")
     jars = [folder / "one.jar", folder / "two.jar"]
     for jar in jars:
@@ -68,7 +68,7 @@ def write(folder: Path, **changed: Any) -> Path:
 
 
 def submit(folder: Path, tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
-    """The arguments that spark-submit gets."""
+    """Return the arguments that spark-submit gets."""
     program = tmp_path / "spark-submit"
     program.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     program.chmod(0o755)
@@ -166,7 +166,7 @@ def test_a_folder_that_has_something_in_it_is_left_alone(headrace: Headrace, tmp
     (tmp_path / "out/mine").write_text("mine")
     result = headrace("package", str(file), "--output", str(tmp_path / "out"))
     assert result.exit_code == 2
-    assert "there already, and not an empty folder" in result.output
+    assert "exists and is not an empty folder" in result.output
     assert "--output DIR" in result.output
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
@@ -214,13 +214,13 @@ def test_a_plugins_java_options_are_no_secret_either() -> None:
         def session_conf(self) -> dict[str, str]:
             return {JAVA_OPTIONS: Secret(f"-Dlake={CANARY}")}
 
-    with pytest.raises(ConfigError, match="by a command that everybody may read") as raised:
+    with pytest.raises(ConfigError, match="by a command that any user can read") as raised:
         package.list_submit_options([Lake()], {})
     assert CANARY not in str(raised.value)
 
 
 def run_entry(folder: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The package's script, by a Python that sees nothing else."""
+    """Run the package's script with a Python that has no other packages."""
     command: list[str | Path] = [sys.executable, "-I", "-S", folder / "main.py"]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
@@ -233,8 +233,8 @@ def test_another_python_is_refused(tmp_path: Path, about: Mapping[str, str]) -> 
     (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(here))
     done = run_entry(tmp_path, tmp_path)
     assert done.returncode == 2
-    assert f"error: the package is for {here['python']} on {here['platform']}, and this is" in done.stderr
-    assert "fix: let PYSPARK_PYTHON name such a Python" in done.stderr
+    assert f"error: the package is for {here['python']} on {here['platform']}; this is" in done.stderr
+    assert "fix: set PYSPARK_PYTHON to such a Python" in done.stderr
 
 
 def test_another_spark_is_refused(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_another_spark_is_refused(tmp_path: Path) -> None:
     (tmp_path / "environment" / entry.ABOUT).write_text(json.dumps(about))
     command: list[str | Path] = [sys.executable, "-S", tmp_path / "main.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={})
-    assert (done.returncode, "for Spark 3.5, and this is 2.4.8" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "for Spark 3.5; this is 2.4.8" in done.stderr) == (2, True), done.stderr
 
 
 def test_an_archive_that_is_missing(tmp_path: Path) -> None:

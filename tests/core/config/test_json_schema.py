@@ -105,9 +105,7 @@ def test_it_refuses_what_headrace_refuses(schema: dict[str, Any], change: Change
 
 
 def test_an_editor_can_say_what_a_key_is_for(schema: dict[str, Any]) -> None:
-    assert (
-        schema["properties"]["checkpoint"]["description"] == "Folder for what has been read, progress and dead letters."
-    )
+    assert schema["properties"]["checkpoint"]["description"] == "Folder for offsets, progress and dead letters."
     files = schema["$defs"]["source.files"]
     assert files["description"].startswith("Files of change events.")
     assert files["properties"]["path"]["description"].startswith("A folder, or a glob of folders")

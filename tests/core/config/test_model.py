@@ -32,7 +32,7 @@ def error_text(text: str) -> str:
 
 
 def instead(old: str, new: str) -> str:
-    """The shortest file with one line changed."""
+    """Return the shortest file with one line changed."""
     assert old in SHORTEST
     return SHORTEST.replace(old, new)
 
@@ -65,7 +65,7 @@ class TestFile:
     def test_an_empty_checkpoint(self) -> None:
         text = error_text(instead("_checkpoints/moma", "''"))
         assert text.startswith("pipeline.yaml:4 checkpoint: string should have at least 1")
-        assert text.endswith("fix: `headrace schema` says what it may be")
+        assert text.endswith("fix: see `headrace schema` for valid values")
 
     def test_both_sink_keys(self) -> None:
         assert (
@@ -75,7 +75,7 @@ class TestFile:
 
     def test_no_sink_key(self) -> None:
         assert error_text(instead("sink: {iceberg: {warehouse: lake/}}", "sinks: []")).endswith(
-            "write either `sink:` or `sinks:` with a list; there is neither"
+            "write either `sink:` or `sinks:` with a list; both are missing"
         )
 
     def test_two_plugins_in_one_sink(self) -> None:
@@ -110,7 +110,7 @@ class TestFile:
 
     def test_a_setting_that_is_not_sparks(self) -> None:
         assert error_text(SHORTEST + "spark: {driver.memory: 4g}\n") == (
-            "pipeline.yaml:5 spark: 'driver.memory' is not a setting of Spark: they start with 'spark.'"
+            "pipeline.yaml:5 spark: 'driver.memory' is not a Spark setting: its name must start with 'spark.'"
         )
 
     @pytest.mark.parametrize("key", ["trigger", "min.sync.interval", "delete.retention"])
@@ -162,8 +162,8 @@ class TestTables:
     def test_targets_with_a_field_that_does_not_exist(self, target: str) -> None:
         text = error_text(SHORTEST + f"tables:\n- source: x\n  target: '{target}'\n")
         assert text == (
-            f"pipeline.yaml:7 tables.0.target: '{target}' uses a field that does not exist; "
-            "there are {topic}, {prefix}, {db}, {schema}, {table}"
+            f"pipeline.yaml:7 tables.0.target: '{target}' uses an unknown field; "
+            "known fields: {topic}, {prefix}, {db}, {schema}, {table}"
         )
 
     def test_a_regular_expression_that_is_none(self) -> None:
@@ -190,7 +190,7 @@ class TestTables:
         parsed = TableRule.model_validate(rule)
         assert parsed.key_columns == ("order_id", "line", "id")
         assert [parsed.key_of(part) for part in ("lines", "orders", None)] == [("order_id", "line"), ("id",), ()]
-        with pytest.raises(ValidationError, match=r"`key` names tables, and no `route.by.field` says"):
+        with pytest.raises(ValidationError, match=r"`key` is a mapping of tables, which needs `route.by.field`"):
             TableRule.model_validate({"source": "x", "key": {"lines": "id"}})
 
     def test_one_field_to_route_by_needs_no_brackets(self) -> None:
@@ -198,7 +198,7 @@ class TestTables:
         assert {TableRule.model_validate(rule).route_by_field for rule in rules} == {("source.table",)}
 
     def test_several_tables_are_not_one_at_the_same_time(self) -> None:
-        with pytest.raises(ValidationError, match="write either"):
+        with pytest.raises(ValidationError, match="exclude each other"):
             TableRule.model_validate({"source": "x", "route.by.field": "source.table", "logical.table": True})
 
 

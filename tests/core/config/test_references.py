@@ -133,7 +133,7 @@ def test_whatever_a_providers_client_raises_is_told_with_the_others() -> None:
 
     text = refusal("a: ${busy:x}\nb: ${broken:y}\nc: ${empty:z}\n", busy=busy, broken=fail, empty=empty)
     assert "a: ${busy:x}: the vault is sealed; unseal it" in text
-    assert "b: ${broken:y}: the provider raised TimeoutError; what that says is not shown" in text
+    assert "b: ${broken:y}: the provider raised TimeoutError; its message is hidden" in text
     assert "5 s" not in text
     assert "c: ${empty:z}: not found" in text
 
@@ -141,7 +141,7 @@ def test_whatever_a_providers_client_raises_is_told_with_the_others() -> None:
 @pytest.mark.parametrize(("value", "said"), [(None, "NoneType"), (b"pepper", "bytes"), (7, "int")])
 def test_a_provider_that_gives_no_text(value: Any, said: str) -> None:
     text = refusal("a: ${vault:x}", vault=lambda _: value)
-    assert f"a: ${{vault:x}}: the provider gave no text but {said}" in text
+    assert f"a: ${{vault:x}}: the provider did not return a string, but {said}" in text
     assert "pepper" not in text
 
 

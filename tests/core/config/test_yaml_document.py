@@ -41,7 +41,7 @@ class Block(Config):
 
 
 def error_text(text: str) -> str:
-    """What is said about a file whose block is under ``sink:`` and ``hudi:``."""
+    """Return the error of a file whose block is under ``sink:`` and ``hudi:``."""
     document = parse(text, "pipeline.yaml")
     with pytest.raises(ValidationError) as raised:
         Block.model_validate(document.data["sink"]["hudi"])
@@ -102,7 +102,7 @@ class TestBuild:
 class TestNotYaml:
     def test_a_duplicate_key(self) -> None:
         assert refusal("name: a\nsink: {}\nname: b\n") == (
-            "pipeline.yaml:3 name: the key 'name' is there twice, first in line 1\n  fix: keep one of them"
+            "pipeline.yaml:3 name: the key 'name' is duplicate, first in line 1\n  fix: keep one of them"
         )
 
     def test_a_duplicate_key_inside(self) -> None:
@@ -140,7 +140,7 @@ class TestNotYaml:
         )
 
     def test_a_block_that_holds_itself(self) -> None:
-        assert refusal("a: &a [*a]\n").startswith("pipeline.yaml: it is nested too deeply, or holds itself")
+        assert refusal("a: &a [*a]\n").startswith("pipeline.yaml: it is nested too deeply, or contains itself")
 
 
 class TestFiles:

@@ -364,7 +364,7 @@ def test_a_run_goes_on_when_a_source_that_was_away_answers_again(
     with stop_at_end(orders.start(spark, source=source)) as query:
         until(lambda: orders.ids() == [1], "the first batch")
         source.failures = [RetriableError(f"busy {n}", fix="wait") for n in range(1000)]
-        until(lambda: query.status.message.startswith("trying again: busy "), "the trouble")
+        until(lambda: query.status.message.startswith("retrying: busy "), "the trouble")
         assert "fix: wait" in (query.status.error or "")
         assert query.is_active
         orders.add(2)

@@ -151,7 +151,7 @@ def test_a_source_that_is_refused_goes_on_where_it_was(house: House, spark: Spar
         house.add(2)
         until(lambda: house.asked > 3, "several questions")
         assert query.is_active
-        assert "trying again: the lines let nobody in" in query.status.message
+        assert "retrying: the lines let nobody in" in query.status.message
         house.rotate("second", house.key)
         until(lambda: house.both(1, 2), "the second row")
         house.rotate("third", house.key, house.source_door, house.sink_door)

@@ -31,7 +31,7 @@ class Shout(Transform):
 
 
 def brings(transforms: Mapping[str, Any]) -> object:
-    """What a distribution's entry point names, with one hook."""
+    """Return the object of a distribution's entry point, with one hook."""
 
     class Module:
         @staticmethod
@@ -43,7 +43,7 @@ def brings(transforms: Mapping[str, Any]) -> object:
 
 
 def registry_with(*targets: tuple[str, Any]) -> PluginRegistry:
-    """A registry with a distribution for each name and target."""
+    """Return a registry with a distribution for each name and target."""
     found = PluginRegistry()
     for i, (name, target) in enumerate(targets):
         found.register(brings({name: target}), f"headrace-{'abc'[i]} 1.{i}")

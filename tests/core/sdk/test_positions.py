@@ -31,7 +31,7 @@ def texts(spark: SparkSession, *columns: Column, of: str, rows: list[tuple[int |
 
 
 def rank(number: int | None) -> int:
-    """The order that is wanted: null first."""
+    """Return the expected order: null first."""
     return -1 if number is None else number % 2**64
 
 

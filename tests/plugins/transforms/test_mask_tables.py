@@ -90,7 +90,7 @@ def test_check_says_table_by_table_what_is_masked_and_what_is_not_there(spark: S
     ("only_in", "what"),
     [
         (["people", "staff"], "the table staff has no column 'email', which `only_in` requires"),
-        ("peopel", "there is no column 'email' in any table that it is for"),
+        ("peopel", "none of its tables has the column 'email'"),
     ],
 )
 def test_a_rule_for_one_table_is_refused_where_that_has_no_such_column(

@@ -38,5 +38,8 @@ def test_without_the_data_the_command_names_the_extra(
     folder = tmp_path / "demo"
     result = CliRunner().invoke(cli, [command, "--folder", str(folder)], prog_name="headrace")
     assert result.exit_code == 2
-    assert f"the demo data is not installed\nwhere: headrace {command}\n  fix: pip install 'headrace[demo]'" in result.stderr
+    assert (
+        f"the demo data is not installed\nwhere: headrace {command}\n  fix: pip install 'headrace[demo]'"
+        in result.stderr
+    )
     assert not folder.exists()

@@ -1,4 +1,4 @@
-"""What AWS's client for MSK, its credentials and MSK's brokers say, as errors with a fix."""
+"""Translation of errors of the MSK client, its credentials and the brokers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
 from headrace.sdk.error_text import full_text
-from headrace_aws.clients import PLACES
+from headrace_aws.clients import CREDENTIAL_SOURCES
 from headrace_aws.identity import FIX_TRUST
 
 _CLIENT = "software.amazon.msk.auth.iam"
 
 
 def explain_login(error: BaseException, who: str | None, where: str) -> HeadraceError | None:
-    """An error of the login, or of what the login may do; None for any other. ``who``: the profile or role of the block."""
+    """Translate an error of authentication or authorization; None for other errors. ``who``: the profile or role."""
     text = full_text(error)
     if "kafka" not in text.lower() and _CLIENT not in text:
         return None
-    for pattern, error_class, what, fix in _KNOWN_ERRORS:
+    for pattern, error_class, message, fix in _KNOWN_ERRORS:
         if (match := re.search(pattern, text)) is not None:
             said = match.groupdict().get("said") or match[0]
-            names = {"who": who or "this process", "said": said, "places": PLACES.format(profile="default")}
-            return error_class(what.format(**names), where=where, fix=fix.format(**names))
+            names = {"who": who or "this process", "said": said, "places": CREDENTIAL_SOURCES.format(profile="default")}
+            return error_class(message.format(**names), where=where, fix=fix.format(**names))
     return None
 
 
@@ -29,8 +29,8 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         rf"{_CLIENT}\.\w+ could not be found|ClassNotFoundException: {_CLIENT}|No LoginModule found for {_CLIENT}\S*",
         ConfigError,
-        "the jar of AWS's client is not there: {said}",
-        "add software.amazon.msk:aws-msk-iam-auth with the classifier `all` to the session's jars; a session that headrace builds has it",
+        "the jar of the MSK client is missing: {said}",
+        "add software.amazon.msk:aws-msk-iam-auth with the classifier `all` to the session's jars; sessions that headrace builds have it",
     ),
     (
         r"(?P<said>User: \S+ is not authorized to perform: sts:AssumeRole[^(\n]*)",
@@ -42,67 +42,67 @@ _KNOWN_ERRORS: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
         r"(?P<said>ExpiredToken\w*|The security token included in the request is expired)",
         ConfigError,
         "the session token has expired: {said}",
-        "log in again, or give it a role, whose credentials are renewed",
+        "log in again, or use a role, whose credentials are renewed",
     ),
     (
         r"(?P<said>(?:Unable to load region|AWS region could not be resolved)[^.\n]*)",
         ConfigError,
-        "the JVM knows no region: {said}",
-        "set AWS_REGION for driver and executors; a session that headrace builds is told",
+        "the JVM has no region: {said}",
+        "set AWS_REGION for the driver and the executors; sessions that headrace builds have it",
     ),
     (
         r"Failed to find AWS IAM Credentials|Unable to load credentials from any|Profile file contained no credentials",
         ConfigError,
-        "there are no credentials for {who}",
-        "give it a role, a profile or keys; it looked at {places}",
+        "no AWS credentials found for {who}",
+        "set a role, a profile or keys; the sources are {places}",
     ),
     (
         r"Too many connects",
         RetriableError,
-        "the broker has too many new connections",
-        "it is tried again; for fewer connections, read with fewer tasks",
+        "the broker received too many new connections",
+        "the batch is retried; for fewer connections, read with fewer tasks",
     ),
     (
         r"(?P<said>Session too short)",
         ConfigError,
         "the credentials are about to expire: {said}",
-        "log in again, or give it a role, whose credentials are renewed",
+        "log in again, or use a role, whose credentials are renewed",
     ),
     (
         r"(?P<said>Cannot change principals during re-authentication[^\n]*)",
         RetriableError,
-        "the credentials became another identity's on an open connection: {said}",
-        "it is tried again with a new one; let all credentials of the process be of one identity",
+        "the identity of the credentials changed on an open connection: {said}",
+        "the batch is retried with a new connection; use credentials of one identity in the process",
     ),
     (
         r"Not authorized to access topics: \[(?P<said>[^\]\n]*)\]",
         ConfigError,
-        "{who} may not read topic {said}",
+        "{who} has no permission to read topic {said}",
         "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on the topic",
     ),
     (
         r"TopicAuthorizationException",
         ConfigError,
-        "{who} may not read one of the topics",
+        "{who} has no permission to read one of the topics",
         "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them",
     ),
     (
         r"Not authorized to access group: (?P<said>[^\n]*)",
         ConfigError,
-        "{who} may not use group {said}",
+        "{who} has no permission to use group {said}",
         "allow kafka-cluster:DescribeGroup and kafka-cluster:AlterGroup on the group",
     ),
     (
         r"ClusterAuthorizationException",
         ConfigError,
-        "{who} may not describe the cluster",
+        "{who} has no permission to describe the cluster",
         "allow kafka-cluster:DescribeCluster on the cluster",
     ),
     (
-        # By AWS_MSK_IAM with the id of a request before it, by OAUTHBEARER as JSON.
+        # AWS_MSK_IAM has the request ID before the message, OAUTHBEARER has JSON.
         r'SaslAuthenticationException: (?:\[[\w-]+\]: |\{"status":")?(?P<said>[^\n"]*)',
         LoginError,
-        "the broker lets {who} not in: {said}",
-        "correct key, secret and session token, which may have expired, or allow kafka-cluster:Connect on the cluster",
+        "the broker rejected the login of {who}: {said}",
+        "correct the key, the secret and the session token, which can have expired, or allow kafka-cluster:Connect on the cluster",
     ),
 )

@@ -100,7 +100,7 @@ def test_tickit(
     # 5. All answer, and what will become of the topics is known before anything is written.
     found = {item.what: item.found for item in pipeline.check(spark, connect=True)}
     assert found["topic prod.tickit.sales"].startswith("table sales, key salesid, columns salesid, eventid, buyerid")
-    assert found["catalog glue"] == "database tickit_reports: will be made"
+    assert found["catalog glue"] == "database tickit_reports: does not exist, a run creates it"
 
     # 6. It runs until it has read what there is; and again, after changes.
     pipeline.run(spark)

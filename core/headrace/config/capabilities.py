@@ -80,10 +80,10 @@ CAPABILITIES = {
         ("shared topics", _overrides("source_table"), "tables that share a topic are separated"),
     ),
     "connector": _make(
-        ("whole rows", _says("sends_whole_rows"), "events hold every value of a row"),
+        ("whole rows", _has_flag("sends_whole_rows"), "events hold every value of a row"),
         (
             "snapshot start",
-            _brings("snapshot_start"),
+            _overrides("snapshot_start"),
             "a transaction that was open during a snapshot is not older than the snapshot",
         ),
     ),

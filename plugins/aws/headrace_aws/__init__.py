@@ -1,4 +1,4 @@
-"""Built-in plugins for AWS: the S3A file system, secret providers, MSK's IAM login, the Glue catalog; and clients that AWS plugins share."""
+"""Built-in plugins for AWS: S3A file system, secret providers, MSK IAM authentication, Glue catalog; and shared clients."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _MODULES = {
 
 @hookimpl
 def headrace_secret_providers() -> dict[str, str]:
-    """What ``${secretManager:NAME:KEY}`` and ``${ssm:/PATH}`` stand for."""
+    """Return the providers of ``${secretManager:NAME:KEY}`` and ``${ssm:/PATH}``."""
     return _SECRETS
 
 
 @hookimpl
 def headrace_auth_providers() -> dict[str, str]:
-    """Logins at brokers of AWS's."""
+    """Return the authentication methods of MSK."""
     return _LOGINS
 
 
 @hookimpl
 def headrace_catalogs() -> dict[str, str]:
-    """Catalogs of AWS's."""
+    """Return the catalogs of AWS."""
     return _CATALOGS
 
 
 @hookimpl
 def headrace_filesystems() -> dict[str, str]:
-    """Schemes of addresses."""
+    """Return the file systems by URL scheme."""
     return _FILE_SYSTEMS
 
 

@@ -1,4 +1,4 @@
-"""Clients of AWS's services: with the credentials that boto3 finds, bounded in time, their errors in words."""
+"""Clients of AWS services, with timeouts and translated errors. boto3 finds the credentials."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from headrace.sdk import ConfigError, HeadraceError, LoginError, RetriableError
 
-#: Seconds until a service that does not answer is away, and how often it is asked.
-_SILENCE, _ATTEMPTS = 10, 4
-#: What boto3 tries, in its order: said when it found nothing.
-PLACES = (
+#: Seconds until a request times out, and the number of attempts.
+_TIMEOUT, _ATTEMPTS = 10, 4
+#: Sources of credentials in the order of boto3, for error messages.
+CREDENTIAL_SOURCES = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE, the profile {profile} of ~/.aws, "
     "the container's role, the instance's role"
 )
-#: Beginnings of the names that AWS has for its refusals.
+#: Prefixes of AWS error codes.
 _EXPIRED = ("ExpiredToken", "RequestExpired")
 _UNKNOWN_LOGIN = ("UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature", "SignatureDoesNotMatch")
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "NotAuthorized")
@@ -33,14 +33,14 @@ _BUSY = (
 
 
 def open_session(service: str, *, profile: str | None = None) -> Any:
-    """A session of boto3 of its own, for that of the module keeps the credentials that it found first.
+    """Return a new boto3 session; the default session of the module would keep its first credentials.
 
-    ConfigError when there is no boto3 or no such profile.
+    ConfigError without boto3, and for an unknown profile.
     """
     try:
         import boto3
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{service} of AWS needs boto3", fix="pip install 'headrace[aws]'") from error
+        raise ConfigError(f"AWS {service} requires boto3", fix="pip install 'headrace[aws]'") from error
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -50,7 +50,7 @@ def open_session(service: str, *, profile: str | None = None) -> Any:
 
 
 def find_region(profile: str | None = None) -> str | None:
-    """The region of the environment, or of the profile where boto3 is installed."""
+    """Return the region of the environment, or of the profile if boto3 is installed."""
     if region := os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
         return region
     try:
@@ -67,33 +67,33 @@ def make_client(
     endpoint: str | None = None,
     attempts: int | None = None,
 ) -> Any:
-    """A client of a service: ``secretsmanager``, ``ssm``. Without a region it is the one that the environment or the profile names.
+    """Return a client of a service, for example ``ssm``. Default region: that of the environment or the profile.
 
-    ``endpoint``: the URL of an emulator or a VPC endpoint; ``attempts``: how often a question is asked. ConfigError when there is no
-    boto3, no region, no such profile or no such URL.
+    ``endpoint`` is the URL of an emulator or a VPC endpoint; ``attempts`` is the number of attempts of a request. ConfigError
+    without boto3 or a region, and for an unknown profile or an invalid URL.
     """
     session = session or open_session(service)
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
     limits = Config(
-        connect_timeout=_SILENCE, read_timeout=_SILENCE, retries={"total_max_attempts": attempts or _ATTEMPTS}
+        connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT, retries={"total_max_attempts": attempts or _ATTEMPTS}
     )
-    # Containers of AWS have the first of the two variables, and boto3 knows the second.
+    # AWS containers set AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
     region = region or os.environ.get("AWS_REGION")
     try:
         return session.client(service, region_name=region, endpoint_url=endpoint, config=limits)
     except ValueError as error:
         fix = "write it like https://kinesis.eu-west-1.amazonaws.com"
-        raise ConfigError(f"the endpoint is no URL: {endpoint}", where=f"AWS {service}", fix=fix) from error
+        raise ConfigError(f"the endpoint is not a URL: {endpoint}", where=f"AWS {service}", fix=fix) from error
     except BotoCoreError as error:
         raise explain_error(error, service, where=f"AWS {service}") from error
 
 
 def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError:
-    """What an error of boto3 means. ``action``: what was asked, as policies write it: ``ssm:GetParameter``.
+    """Translate an error of boto3. ``action`` is the IAM action, for example ``ssm:GetParameter``.
 
-    One in words stays what it is: a role that is assumed on the way could not be.
+    A HeadraceError stays as it is: assuming the role of the session failed.
     """
     from botocore.exceptions import ClientError
     from botocore.parsers import ResponseParserError
@@ -101,69 +101,71 @@ def explain_error(error: Exception, action: str, *, where: str) -> HeadraceError
     if isinstance(error, HeadraceError):
         return error
     if isinstance(error, ClientError):
-        return _explain_refusal(error, action, where)
-    # KeyError: a part of the answer is missing. Neither's text is shown, for it may have the answer in it.
+        return _explain_client_error(error, action, where)
+    # KeyError: a field of the response is missing. The message could contain the response, so it is not shown.
     if isinstance(error, ResponseParserError | KeyError):
-        fix = "look at the endpoint (AWS_ENDPOINT_URL) and at the proxy: what answers is not AWS"
-        return ConfigError("the answer is none of AWS", where=where, fix=fix)
-    if what := _describe_missing(error):
-        return ConfigError(what[0], where=where, fix=what[1])
-    return RetriableError(f"AWS does not answer: {error}", where=where, fix="look at the network; nothing is lost")
+        fix = "check the endpoint (AWS_ENDPOINT_URL) and the proxy"
+        return ConfigError("the response is not from AWS", where=where, fix=fix)
+    if described := _describe_missing(error):
+        return ConfigError(described[0], where=where, fix=described[1])
+    return RetriableError(f"AWS does not respond: {error}", where=where, fix="check the network; nothing is lost")
 
 
 def error_code(error: Exception) -> str:
-    """AWS's name for a refusal: ``ResourceNotFoundException``; empty when it is none."""
-    return str(_answer(error).get("Error", {}).get("Code", ""))
+    """Return the AWS error code, for example ``ResourceNotFoundException``; empty for other errors."""
+    return str(_response_of(error).get("Error", {}).get("Code", ""))
 
 
 def error_message(error: Exception) -> str:
-    """What AWS says of a refusal; empty when it is none."""
-    return str(_answer(error).get("Error", {}).get("Message", ""))
+    """Return the message of an AWS error; empty for other errors."""
+    return str(_response_of(error).get("Error", {}).get("Message", ""))
 
 
 def is_denied(error: Exception) -> bool:
-    """Whether AWS knows who asks, and does not allow it."""
+    """Return whether AWS accepted the credentials and denied the action."""
     return error_code(error).startswith(_DENIED)
 
 
-def _answer(error: Exception) -> dict[str, Any]:
-    """What AWS answered; empty for an error that is no answer of its."""
+def _response_of(error: Exception) -> dict[str, Any]:
+    """Return the response in an error; empty for an error without one."""
     return getattr(error, "response", None) or {}
 
 
 def _describe_missing(error: Exception) -> tuple[str, str] | None:
-    """What the environment and the profile do not say, and the fix; None when it is nothing of these."""
+    """Return the message and the fix for missing credentials, profile or region; None for other errors."""
     from botocore import exceptions as boto
 
     profile = getattr(error, "kwargs", {}).get("profile") or os.environ.get("AWS_PROFILE", "default")
     if isinstance(error, boto.NoRegionError):
-        return "no region is named", "set AWS_REGION, or `region` in the profile"
+        return "no region is set", "set AWS_REGION, or `region` in the profile"
     if isinstance(error, boto.ProfileNotFound):
         return (
-            f"there is no profile {profile!r}",
-            "name a profile of ~/.aws/config: AWS_PROFILE, or `profile` of the block",
+            f"unknown profile {profile!r}",
+            "set AWS_PROFILE, or `profile` of the block, to a profile in ~/.aws/config",
         )
     if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
-        fix = f"give it a role, a profile or keys; it looked at {PLACES.format(profile=profile)}"
-        return f"there are no credentials: {error}", fix
+        fix = f"set a role, a profile or keys; the sources are {CREDENTIAL_SOURCES.format(profile=profile)}"
+        return f"no AWS credentials found: {error}", fix
     if isinstance(error, boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOError):
-        return f"no credentials come: {error}", "log in again, or look at the role"
+        return f"the credentials cannot be retrieved: {error}", "log in again, or check the role"
     return None
 
 
-def _explain_refusal(error: Exception, action: str, where: str) -> HeadraceError:
+def _explain_client_error(error: Exception, action: str, where: str) -> HeadraceError:
     code = error_code(error)
     if code.startswith(_EXPIRED):
-        return LoginError("the session token has expired", where=where, fix="log in again, or give it a role")
+        return LoginError("the session token has expired", where=where, fix="log in again, or use a role")
     if code.startswith(_UNKNOWN_LOGIN):
-        fix = "look at the access key, its secret and its session token: they belong together"
-        return LoginError(f"AWS lets nobody in with these credentials: {code}", where=where, fix=fix)
+        fix = "check that the access key, its secret and its session token belong together"
+        return LoginError(f"AWS rejected the credentials: {code}", where=where, fix=fix)
     if is_denied(error):
         fix = f"allow {action} to this role or user"
-        if "Lake Formation" in str(error):  # where it watches over a catalog, IAM's permissions do not suffice
-            fix = "grant it to this role or user in Lake Formation"
+        if "Lake Formation" in str(error):  # its permissions apply in addition to those of IAM
+            fix = "grant this role or user the permission in Lake Formation"
         return ConfigError(f"access denied: {error}", where=where, fix=fix)
-    status = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    status = _response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code.startswith(_BUSY) or status >= 500:
-        return RetriableError(f"AWS is busy: {error}", where=where, fix="try again; nothing is lost")
-    return ConfigError(f"AWS refuses: {error}", where=where, fix=f"see what {action} says of {code}")
+        return RetriableError(f"AWS is busy: {error}", where=where, fix="retry later; nothing is lost")
+    return ConfigError(
+        f"AWS rejected the request: {error}", where=where, fix=f"look up {code} in the documentation of {action}"
+    )

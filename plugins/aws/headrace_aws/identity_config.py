@@ -1,4 +1,4 @@
-"""Options that say as whom AWS is asked, of every block that does."""
+"""Options of the AWS identity, shared by all blocks that call AWS."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from pydantic import Field, SecretStr, model_validator
 from headrace.sdk import Config
 from headrace_aws.identity import Identity
 
-#: How an ARN begins, in all of AWS's partitions.
+#: Beginning of an ARN, in all AWS partitions.
 ARN = r"arn:aws[\w-]*"
 
 
 class IdentityConfig(Config):
-    """Options of a block. Without `profile` and `role.arn`: as whom AWS knows the process, on the driver and on executors."""
+    """Options of the AWS identity. Default: the credentials of the process, on the driver and on executors."""
 
     profile: str | None = Field(None, min_length=1)
-    """A profile of `~/.aws`, on every machine."""
+    """Profile in `~/.aws` of every machine."""
 
     role_arn: str | None = Field(None, alias="role.arn", pattern=rf"^{ARN}:iam::\d{{12}}:role/.+$")
-    """A role to assume."""
+    """IAM role to assume."""
 
     external_id: SecretStr | None = Field(None, alias="external.id")
-    """What the role's trust asks for."""
+    """External ID that the role's trust policy requires."""
 
     session_name: str = Field("headrace", alias="session.name", pattern=r"^[\w+=,.@-]{2,64}$")
-    """The session's name in CloudTrail."""
+    """Session name in CloudTrail."""
 
     sts_region: str | None = Field(None, alias="sts.region")
-    """The region that is asked for the role. Default: the block's."""
+    """Region of the STS endpoint. Default: the region of the block."""
 
     @model_validator(mode="after")
     def _one_identity(self) -> IdentityConfig:
         if self.profile and self.role_arn:
-            raise ValueError("has `profile` and `role.arn`: write either; a profile may have `role_arn` itself")
+            raise ValueError(
+                "`profile` and `role.arn` are both set: remove one; a profile can have a `role_arn` of its own"
+            )
         if self.external_id and not self.role_arn:
-            raise ValueError("has `external.id` and no `role.arn`")
+            raise ValueError("`external.id` requires `role.arn`")
         return self
 
     def identity(self, region: str | None) -> Identity:
-        """Who that is. ``region``: the block's."""
+        """Return the identity. ``region`` is the region of the block."""
         return Identity(
             region,
             profile=self.profile,

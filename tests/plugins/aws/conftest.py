@@ -46,13 +46,13 @@ def database() -> str:
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operations that Glue is asked for."""
     operations: list[str] = []
-    ask = glue_client.GlueClient._ask
+    ask = glue_client.GlueClient._call
 
     def note(self: glue_client.GlueClient, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
         operations.append(operation)
         return ask(self, operation, what, **parameters)
 
-    monkeypatch.setattr(glue_client.GlueClient, "_ask", note)
+    monkeypatch.setattr(glue_client.GlueClient, "_call", note)
     return operations
 
 

@@ -155,13 +155,18 @@ def test_more_partitions_than_one_request_takes(glue: Glue, database: str, quest
             "AccessDeniedException",
             "Insufficient Lake Formation permission(s): Required Describe on kit",
             ConfigError,
-            "Required Describe on kit\n  fix: grant it to this role or user in Lake Formation",
+            "Required Describe on kit\n  fix: grant this role or user the permission in Lake Formation",
         ),
         ("ExpiredTokenException", "The security token is expired", ConfigError, "the session token has expired"),
         ("ThrottlingException", "Rate exceeded", RetriableError, "AWS is busy: "),
         ("OperationTimeoutException", "The operation timed out.", RetriableError, "AWS is busy: "),
-        ("GlueEncryptionException", "no key", ConfigError, "see what glue:GetTable says of GlueEncryptionException"),
-        ("ConcurrentModificationException", "changed", RetriableError, "others keep changing it: "),
+        (
+            "GlueEncryptionException",
+            "no key",
+            ConfigError,
+            "look up GlueEncryptionException in the documentation of glue:GetTable",
+        ),
+        ("ConcurrentModificationException", "changed", RetriableError, "other writers keep changing the table: "),
     ],
 )
 def test_a_refusal_says_what_to_do(

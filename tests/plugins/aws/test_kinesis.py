@@ -377,23 +377,23 @@ def refusal(pipeline: Pipeline, spark: SparkSession) -> str:
 def test_what_is_wrong_is_said(
     kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = f"{kinesis.endpoint_url}: there is no such stream\n  fix: correct `stream` or `region`"
+    where = f"{kinesis.endpoint_url}: no such stream\n  fix: correct `stream` or `region`"
     assert refusal(job(kinesis, "nothing", tmp_path), spark) == f"Kinesis stream nothing, {where}"
     item = next(item for item in job(kinesis, stream, tmp_path).check(spark, connect=True) if "source" in item.what)
     assert "ACTIVE, 1 open shard, records kept for 24 hours" in item.found
     with AnswersHtml() as address:
         said = refusal(job(kinesis, stream, tmp_path / "html", {"endpoint.url": address}), spark)
-        assert "the answer is none of AWS\n  fix: look at the endpoint" in said
+        assert "the response is not from AWS\n  fix: check the endpoint" in said
     said = refusal(job(kinesis, stream, tmp_path / "url", {"endpoint.url": "kinesis"}), spark)
     assert "the endpoint is no URL: kinesis" in said
     monkeypatch.delenv("AWS_REGION")
-    assert "no region is named\n  fix: set AWS_REGION" in refusal(job(kinesis, stream, tmp_path / "region"), spark)
+    assert "no region is set\n  fix: set AWS_REGION" in refusal(job(kinesis, stream, tmp_path / "region"), spark)
     monkeypatch.setenv("AWS_REGION", kinesis.region)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
-    assert "there are no credentials" in refusal(job(kinesis, stream, tmp_path / "login"), spark)
+    assert "no AWS credentials found" in refusal(job(kinesis, stream, tmp_path / "login"), spark)
 
 
 @pytest.mark.nightly
@@ -408,7 +408,7 @@ def test_what_an_executor_is_refused_is_said(
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setitem(spark.sparkContext.environment, name, str(tmp_path / "none"))
     said = refusal(job(kinesis, stream, tmp_path), spark)
-    assert said.startswith(f"Kinesis stream {stream}, {kinesis.endpoint_url}: there are no credentials")
+    assert said.startswith(f"Kinesis stream {stream}, {kinesis.endpoint_url}: no AWS credentials found")
 
 
 class AnswersHtml:

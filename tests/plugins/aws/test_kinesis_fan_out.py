@@ -27,9 +27,9 @@ from headrace import ConfigError, DataError, HeadraceError, RetriableError
 from headrace_sources.kinesis import kinesis_source, shard_reader
 from headrace_sources.kinesis.fan_out_consumer import find_consumer
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
-from headrace_sources.kinesis.kinesis_stream import Stream
-from headrace_sources.kinesis.shard_pages import SentPages
-from headrace_sources.kinesis.shard_positions import Place
+from headrace_sources.kinesis.kinesis_stream import KinesisStream
+from headrace_sources.kinesis.shard_pages import SubscribedPages
+from headrace_sources.kinesis.shard_positions import ShardPosition
 from headrace_sources.kinesis.shard_reader import Reading
 from headrace_stack import Kinesis
 
@@ -77,7 +77,7 @@ def test_shards_that_split_send_all_they_have(
     writer.write()
     pipeline = job(kinesis, stream, tmp_path, options(sender))
     item = next(item for item in pipeline.check(spark, connect=True) if "consumer" in item.found)
-    assert item.found == "consumer etl: not there yet, a run registers it"
+    assert item.found == "consumer etl: not registered, a run registers it"
     with stop_at_end(pipeline.start(trigger="100 milliseconds", spark=spark)) as query:
         until(lambda: query.last_progress or not query.is_active, "the first batch")
         kinesis.split(stream, writer.open_shards()[0])
@@ -133,13 +133,13 @@ def test_what_the_stand_in_sends_itself_is_read(kinesis: Kinesis, stream: str) -
 
     kinesis.put(stream, *[("key", b"%d" % number) for number in range(3)], ("key", b""))
     with FirstFrame(kinesis) as proxy:
-        asked = Stream(stream, kinesis.region, proxy.endpoint_url)
+        asked = KinesisStream(stream, kinesis.region, proxy.endpoint_url)
         client = asked.make_client()
         sent = replace(asked, consumer=find_consumer(asked, client, "etl"))
         assert find_consumer(asked, client, "etl") == sent.consumer
-        found, (mark,) = read_rows(client, [Reading(FIRST, Place())], sent)
+        found, (mark,) = read_rows(client, [Reading(FIRST, ShardPosition())], sent)
         assert [row["value"] for row in found] == [b"0", b"1", b"2", None]
-        before, _ = read_rows(client, [Reading(FIRST, Place())], asked)
+        before, _ = read_rows(client, [Reading(FIRST, ShardPosition())], asked)
         assert found == before
         assert (mark.is_at_end, mark.sequence) == (True, found[-1]["headers"][0]["value"].decode())
 
@@ -168,7 +168,7 @@ class Refusing:
             yield {"SubscribeToShardEvent": event}
 
     def read(self) -> list[bytes]:
-        found, _ = read_rows(self, [Reading(FIRST, Place())], SUBSCRIBED)
+        found, _ = read_rows(self, [Reading(FIRST, ShardPosition())], SUBSCRIBED)
         return [row["value"] for row in found]
 
 
@@ -187,7 +187,7 @@ def cut(code: str) -> EventStreamError:
 
 @pytest.fixture
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SentPages, "pause", 0.0)
+    monkeypatch.setattr(SubscribedPages, "pause", 0.0)
 
 
 @pytest.mark.usefixtures("_no_pauses")
@@ -215,26 +215,26 @@ def test_it_subscribes_again_after_what_was_seen() -> None:
         (
             [event("1"), cut("ResourceInUseException")],
             ConfigError,
-            f"has taken {FIRST} over from {SUBSCRIBED.consumer}; give each pipeline a `fan_out_consumer.name` of its own",
+            f"took over {FIRST} from {SUBSCRIBED.consumer}; give each pipeline a `consumer.name` of its own",
         ),
         ([refusal("AccessDeniedException")], ConfigError, "; allow kinesis:SubscribeToShard to this role or user"),
         (
             [refusal("ResourceNotFoundException", f"{SUBSCRIBED.consumer} not found")],
             RetriableError,
-            "the consumer is not registered any more",
+            "the consumer was deregistered",
         ),
         (
             [refusal("ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")],
             DataError,
-            "a shard is gone",
+            "a shard no longer exists",
         ),
-        ([], RetriableError, "AWS has ended the subscription to shardId-000000000000"),
+        ([], RetriableError, "the subscription to shardId-000000000000 has ended"),
     ],
 )
 def test_refusals_are_sentences(
     monkeypatch: pytest.MonkeyPatch, events: list[Any], kind: type[HeadraceError], said: str
 ) -> None:
-    monkeypatch.setattr(shard_reader, "_PATIENCE", -1.0)
+    monkeypatch.setattr(shard_reader, "_TIMEOUT", -1.0)
     client = Refusing(events)
     with pytest.raises(kind) as caught:
         client.read()
@@ -261,7 +261,9 @@ def test_a_shard_that_sends_nothing_holds_up_no_other() -> None:
 
     client = Silent([event("1"), event("2", behind=0)])
     values = []
-    for batch in shard_reader.read_readings(SUBSCRIBED, client, [Reading(FIRST, Place()), Reading(other, Place())]):
+    for batch in shard_reader.read_readings(
+        SUBSCRIBED, client, [Reading(FIRST, ShardPosition()), Reading(other, ShardPosition())]
+    ):
         values += [row["value"] for row in batch.to_pylist() if row["mark"] is None]
         if len(values) == 2:
             come.set()
@@ -292,17 +294,17 @@ def test_a_consumer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     from headrace_sources.kinesis import fan_out_consumer
 
     monkeypatch.setattr(fan_out_consumer, "_PAUSE", 0.0)
-    named = Stream("orders", "eu-west-1", arn="arn:aws:kinesis:eu-west-1:123456789012:stream/orders")
+    named = KinesisStream("orders", "eu-west-1", arn="arn:aws:kinesis:eu-west-1:123456789012:stream/orders")
     # Somebody else deletes it, and another one registers it first.
     client = Consumers("DELETING", None, None, "CREATING", "ACTIVE")
     assert find_consumer(named, client, "etl") == SUBSCRIBED.consumer
     assert client.registered == 2
-    monkeypatch.setattr(fan_out_consumer, "_PATIENCE", -1.0)
+    monkeypatch.setattr(fan_out_consumer, "_TIMEOUT", -1.0)
     with pytest.raises(RetriableError, match="the consumer etl is still CREATING"):
         find_consumer(named, Consumers("CREATING"), "etl")
 
 
 def test_options_that_contradict() -> None:
     for wrong in ({"fan_out_consumer.type": "SubscribeToShard"}, {"fan_out_consumer.name": "etl"}):
-        with pytest.raises(ValueError, match=r"SubscribeToShard` and `consumer\.name` need each other"):
+        with pytest.raises(ValueError, match=r"SubscribeToShard` and `consumer\.name` require each other"):
             KinesisConfig(stream="orders", **wrong)

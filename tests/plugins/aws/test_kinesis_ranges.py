@@ -28,14 +28,14 @@ from headrace_aws.identity import Identity
 from headrace_sources.kinesis import shard_reader as reading
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import carry_errors, find_carried
-from headrace_sources.kinesis.kinesis_stream import Stream
+from headrace_sources.kinesis.kinesis_stream import KinesisStream
 from headrace_sources.kinesis.kpl_aggregation import MAGIC, split
 from headrace_sources.kinesis.range_planner import Planner, plan_range
-from headrace_sources.kinesis.shard_pages import AskedPages, SentPages
-from headrace_sources.kinesis.shard_positions import COUNT_BITS, Place, partition_of, to_offset
+from headrace_sources.kinesis.shard_pages import PolledPages, SubscribedPages
+from headrace_sources.kinesis.shard_positions import COUNT_BITS, ShardPosition, partition_of, to_offset
 from headrace_sources.kinesis.shard_reader import Mark, Reading, read_readings
 
-STREAM = Stream("orders", "eu-west-1")
+STREAM = KinesisStream("orders", "eu-west-1")
 SUBSCRIBED = replace(STREAM, consumer="arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/etl:1700000000")
 HOUR = 3_600_000
 Row = dict[str, Any]
@@ -45,7 +45,7 @@ Row = dict[str, Any]
 def _no_pauses() -> Iterator[None]:
     """A model answers as often as it is asked."""
     with pytest.MonkeyPatch.context() as patch:
-        for kind in (AskedPages, SentPages):
+        for kind in (PolledPages, SubscribedPages):
             patch.setattr(kind, "gap", 0.0)
             patch.setattr(kind, "pause", 0.0)
         yield
@@ -190,7 +190,7 @@ class Sent:
 class Run:
     """A pipeline of nothing but the source: its offset outlives its planner."""
 
-    def __init__(self, model: Model, stream: Stream = STREAM, /, **options: Any) -> None:
+    def __init__(self, model: Model, stream: KinesisStream = STREAM, /, **options: Any) -> None:
         self.model, self.stream, self.config = model, stream, KinesisConfig(stream="orders", **options)
         self.restart()
         self.offset = self.planner.find_begin()
@@ -223,7 +223,7 @@ class Run:
         return self.rows
 
 
-def read_rows(client: Any, readings: Sequence[Reading], stream: Stream = STREAM) -> tuple[list[Row], list[Mark]]:
+def read_rows(client: Any, readings: Sequence[Reading], stream: KinesisStream = STREAM) -> tuple[list[Row], list[Mark]]:
     rows = [row for batch in read_readings(stream, client, readings) for row in batch.to_pylist()]
     marks = [Mark(**json.loads(row["mark"])) for row in rows if row["mark"] is not None]
     return [row for row in rows if row["mark"] is None], marks
@@ -253,7 +253,9 @@ STEPS = st.lists(
 @pytest.mark.parametrize("stream", [STREAM, SUBSCRIBED], ids=["asked", "sent"])
 @settings(max_examples=150)
 @given(seed=st.integers(0, 1000), steps=STEPS)
-def test_all_records_come_once_and_each_keys_in_order(stream: Stream, seed: int, steps: list[tuple[str, int]]) -> None:
+def test_all_records_come_once_and_each_keys_in_order(
+    stream: KinesisStream, seed: int, steps: list[tuple[str, int]]
+) -> None:
     model = Model(seed)
     run = Run(model, stream)
     for step, number in steps:
@@ -347,7 +349,7 @@ def test_where_it_starts() -> None:
     assert latest.read_everything()[-1]["value"] == b"newest"
     assert b"old" not in [row["value"] for row in latest.rows]
     model.now -= 3_600_000
-    with pytest.raises(ConfigError, match=r"`starting\.timestamp` has not come yet"):
+    with pytest.raises(ConfigError, match=r"`starting\.timestamp` is in the future"):
         Run(model, **at_time)
 
 
@@ -382,9 +384,9 @@ def test_records_that_are_gone_are_said() -> None:
     with pytest.raises(DataError) as caught:
         run.batch()
     assert str(caught.value) == (
-        "Kinesis stream orders, eu-west-1: records may be gone that were not read, of shardId-000000000000: last read longer ago "
-        "than the 24 hours for which records are kept\n  fix: start with a new checkpoint, or set `fail.on.data.loss: false` to go "
-        "on with the oldest there are"
+        "Kinesis stream orders, eu-west-1: unread records of shardId-000000000000 may be lost: the last read was before the "
+        "retention of 24 hours\n  fix: start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest "
+        "record"
     )
 
 
@@ -399,7 +401,7 @@ def test_it_goes_on_with_a_warning_where_the_file_says_so(caplog: pytest.LogCapt
     run.restart()
     assert run.read_everything()[-1]["value"] == b"after"
     (warning,) = caplog.messages
-    assert warning.endswith("24 hours for which records are kept. It goes on with the oldest there are")
+    assert warning.endswith("retention of 24 hours. The run continues with the oldest record")
 
 
 def test_a_quiet_stream_lost_nothing() -> None:
@@ -433,9 +435,9 @@ def test_a_stream_that_was_made_anew_is_noticed() -> None:
     model.sequence += 10**30
     model.shards = {shard_id(0): ModelShard([f"key {n}" for n in range(6)], first=model.sequence)}
     run.restart()
-    with pytest.raises(DataError, match="of shardId-000000000000: not there any more, or of another stream"):
+    with pytest.raises(DataError, match="of shardId-000000000000 may be lost: these shards no longer exist"):
         run.batch()
-    with pytest.raises(ConfigError, match="the checkpoint is of the stream invoices"):
+    with pytest.raises(ConfigError, match="the checkpoint belongs to the stream invoices"):
         Planner(STREAM, run.config, model, lambda _: []).find_end(to_offset("invoices", {}), None)
 
 
@@ -448,7 +450,7 @@ def test_a_range_whose_records_are_gone_is_not_read_as_another() -> None:
     start, end, found = run.ranges[0]
     model.put("key 0")
     model.shards[shard_id(0)].trimmed = 2
-    with pytest.raises(DataError, match=r"those of shardId-000000000000 up to \d+"):
+    with pytest.raises(DataError, match=r"unread records of shardId-000000000000 up to \d+ are lost"):
         read_rows(model, plan_range(STREAM, start, end, is_lenient=False))
     assert len(found) == 2
     assert read_rows(model, plan_range(STREAM, start, end, is_lenient=True))[0] == []
@@ -557,7 +559,7 @@ def test_an_iterator_that_expired_is_made_anew_after_the_last_record(service: tu
     stubber.add_client_error("get_records", "ExpiredIteratorException")
     expect_iterator(stubber, "third", ShardIteratorType="AFTER_SEQUENCE_NUMBER", StartingSequenceNumber="17")
     stubber.add_response("get_records", PAGE, {"ShardIterator": "third", "Limit": ANY})
-    rows, (mark,) = read_rows(client, [Reading(shard_id(0), Place())])
+    rows, (mark,) = read_rows(client, [Reading(shard_id(0), ShardPosition())])
     assert ([row["value"] for row in rows], mark.sequence) == ([b"{}"], "17")
     stubber.assert_no_pending_responses()
 
@@ -568,16 +570,16 @@ def test_a_range_that_ends_in_a_page_is_behind_the_rest_of_it(service: tuple[Any
     answer = {"Records": page, "MillisBehindLatest": 500, "NextShardIterator": "second"}
     expect_iterator(stubber, "first")
     stubber.add_response("get_records", answer, {"ShardIterator": "first", "Limit": ANY})
-    _, (mark,) = read_rows(client, [Reading(shard_id(0), Place(), most_records=2)])
+    _, (mark,) = read_rows(client, [Reading(shard_id(0), ShardPosition(), most_records=2)])
     assert (mark.sequence, mark.behind) == ("1", 2500)
     expect_iterator(stubber, "first")
     stubber.add_response("get_records", {**answer, "MillisBehindLatest": 0}, {"ShardIterator": "first", "Limit": ANY})
-    _, (mark,) = read_rows(client, [Reading(shard_id(0), Place())])
+    _, (mark,) = read_rows(client, [Reading(shard_id(0), ShardPosition())])
     assert (mark.sequence, mark.behind, mark.is_at_end) == ("3", 0, True)
 
 
 def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AskedPages, "pause", 0.2)
+    monkeypatch.setattr(PolledPages, "pause", 0.2)
     client, stubber = service
     expect_iterator(stubber, "busy")
     stubber.add_client_error("get_records", "ProvisionedThroughputExceededException")
@@ -587,7 +589,7 @@ def test_a_shard_that_is_busy_holds_up_no_other(service: tuple[Any, Stubber], mo
     stubber.add_response("get_records", PAGE, {"ShardIterator": "free, too", "Limit": ANY})
     stubber.add_response("get_records", PAGE, {"ShardIterator": "busy", "Limit": ANY})
     began = time.monotonic()
-    _, marks = read_rows(client, [Reading(shard_id(0), Place()), Reading(shard_id(1), Place())])
+    _, marks = read_rows(client, [Reading(shard_id(0), ShardPosition()), Reading(shard_id(1), ShardPosition())])
     assert [partition_of(mark.shard) for mark in marks] == [1, 0]
     assert time.monotonic() - began >= 0.2
 
@@ -598,7 +600,7 @@ def refusal(service: tuple[Any, Stubber], code: str, message: str = "no") -> Hea
     expect_iterator(stubber, "first")
     stubber.add_client_error("get_records", code, message)
     with pytest.raises(RuntimeError) as caught, carry_errors():
-        read_rows(client, [Reading(shard_id(0), Place())])
+        read_rows(client, [Reading(shard_id(0), ShardPosition())])
     found = find_carried(Exception(f"Traceback …\nRuntimeError: {caught.value}\n\n\tat org.apache.spark"))
     assert found is not None
     return found
@@ -609,7 +611,7 @@ def refusal(service: tuple[Any, Stubber], code: str, message: str = "no") -> Hea
     [
         ("AccessDeniedException", "allow kinesis:GetRecords to this role or user"),
         ("ExpiredTokenException", "the session token has expired; log in again"),
-        ("ResourceNotFoundException", "there is no such stream"),
+        ("ResourceNotFoundException", "no such stream"),
     ],
 )
 def test_refusals_are_sentences(service: tuple[Any, Stubber], code: str, said: str) -> None:
@@ -622,13 +624,13 @@ def test_refusals_are_sentences(service: tuple[Any, Stubber], code: str, said: s
 def test_a_shard_that_is_gone_is_no_missing_stream(service: tuple[Any, Stubber]) -> None:
     error = refusal(service, "ResourceNotFoundException", "Shard shardId-000000000000 in stream orders does not exist")
     assert isinstance(error, DataError)
-    assert "a shard is gone" in error.what
+    assert "a shard no longer exists" in error.what
 
 
 def test_a_shard_that_stays_busy_can_be_tried_again(
     service: tuple[Any, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_PATIENCE", -1.0)
+    monkeypatch.setattr(reading, "_TIMEOUT", -1.0)
     error = refusal(service, "ProvisionedThroughputExceededException")
     assert isinstance(error, RetriableError)
     assert "AWS is busy" in error.what
@@ -703,12 +705,12 @@ def test_an_answer_that_is_no_page_is_what_boto3_says_of_it(clients: tuple[Any, 
 
 def test_options() -> None:
     arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/shop.public.orders"
-    assert Stream.of(KinesisConfig(stream=arn)) == Stream(
+    assert KinesisStream.of(KinesisConfig(stream=arn)) == KinesisStream(
         "shop.public.orders", "eu-central-1", arn=arn, identity=Identity("eu-central-1")
     )
-    with pytest.raises(ValueError, match="need each other"):
+    with pytest.raises(ValueError, match="require each other"):
         KinesisConfig(stream="orders", **{"starting.position": "AT_TIMESTAMP"})
-    with pytest.raises(ValueError, match="says no time zone"):
+    with pytest.raises(ValueError, match="has no time zone"):
         KinesisConfig(
             stream="orders", **{"starting.position": "AT_TIMESTAMP", "starting.timestamp": "2026-01-31T12:00:00"}
         )

@@ -163,13 +163,13 @@ def test_a_role_that_cannot_be_assumed_is_said_and_not_its_external_id(
         with pytest.raises(LoginError) as caught:
             pipeline.run(spark)
     assert str(caught.value) == (
-        f"role {ROLE}: it cannot be assumed: An error occurred (AccessDenied) when calling the AssumeRole operation: {DENIED}\n"
-        "  fix: let the role's trust policy name who runs this, with `external.id` where it asks for one, and allow sts:AssumeRole"
+        f"role {ROLE}: the role cannot be assumed: An error occurred (AccessDenied) when calling the AssumeRole operation: {DENIED}\n"
+        "  fix: allow the caller in the role's trust policy, set `external.id` if the policy requires it, and allow sts:AssumeRole"
     )
 
 
 def test_a_profile_that_is_not_there(kinesis: Kinesis, stream: str, tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="there is no profile 'etl'") as caught:
+    with pytest.raises(ConfigError, match="unknown profile 'etl'") as caught:
         job(kinesis, stream, tmp_path, {"profile": "etl"}).run(spark)
     assert "`profile` of the block" in str(caught.value)
 
@@ -204,8 +204,8 @@ def test_keys_are_renewed_before_they_end(monkeypatch: pytest.MonkeyPatch) -> No
     ("code", "said"),
     [
         ("ExpiredTokenException", f"role {ROLE}: the session token has expired"),
-        ("InvalidClientTokenId", f"role {ROLE}: AWS lets nobody in with these credentials: InvalidClientTokenId"),
-        ("ValidationError", f"role {ROLE}: AWS refuses: "),
+        ("InvalidClientTokenId", f"role {ROLE}: AWS rejected the credentials: InvalidClientTokenId"),
+        ("ValidationError", f"role {ROLE}: AWS rejected the request: "),
     ],
 )
 def test_what_ends_a_role_in_mid_run(monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
@@ -221,8 +221,8 @@ def test_what_ends_a_role_in_mid_run(monkeypatch: pytest.MonkeyPatch, code: str,
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"profile": "etl", "role.arn": ROLE}, "has `profile` and `role.arn`"),
-        ({"external.id": "x"}, "has `external.id` and no `role.arn`"),
+        ({"profile": "etl", "role.arn": ROLE}, "`profile` and `role.arn` are both set"),
+        ({"external.id": "x"}, "`external.id` requires `role.arn`"),
         ({"role.arn": "reader"}, "role.arn"),
         ({"session.name": "a b"}, "session.name"),
     ],

@@ -159,7 +159,7 @@ def test_who_is_not_let_in(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, 
     ):
         jvm.use(key)
         said = refusal(job(msk, topic, tmp_path, {"mechanism": mechanism}), spark)
-        assert "auth msk-iam: the broker lets this process not in" in said
+        assert "auth msk-iam: the broker rejected the login of this process" in said
         assert "Access denied" in said
         assert "session token, which may have expired" in said
         assert key.secret not in said
@@ -171,7 +171,7 @@ def test_no_credentials(msk: Msk, topic: str, jvm: Jvm, spark: SparkSession, tmp
     """By OAUTHBEARER below: all clients of a process log in once, together, and another test's may be open."""
     jvm.use(None)
     said = refusal(job(msk, topic, tmp_path), spark)
-    assert "auth msk-iam: there are no credentials for this process" in said
+    assert "auth msk-iam: no AWS credentials found for this process" in said
     assert "AWS_WEB_IDENTITY_TOKEN_FILE" in said
 
 
@@ -187,7 +187,7 @@ def test_a_profile_and_nobody_else(msk: Msk, topic: str, jvm: Jvm, spark: SparkS
     assert msk.count_logins("AWS_MSK_IAM", "of a profile")
     jvm.use(msk.issue_key("the process"))
     said = refusal(job(msk, topic, tmp_path, {"profile": "nobody"}), spark)
-    assert "there are no credentials for profile nobody" in said
+    assert "no AWS credentials found for profile nobody" in said
 
 
 class Sts:
@@ -333,7 +333,7 @@ def test_credentials_that_run_out_while_a_stream_runs(
         until(lambda: not query.is_active, "the end of the run")
     assert isinstance(query.exception, HeadraceError)
     assert query.exception.exit_code == 2
-    assert "the broker lets this process not in" in str(query.exception)
+    assert "the broker rejected the login of this process" in str(query.exception)
     jvm.use(msk.issue_key())
     msk.produce(topic, change("c", 2, "b", lsn=2))
     job(msk, topic, tmp_path, {"mechanism": mechanism}).run(spark)
@@ -349,7 +349,7 @@ def test_a_topic_that_may_not_be_read(msk: Msk, topic: str, jvm: Jvm, spark: Spa
     admin = AdminClient({"bootstrap.servers": msk.bootstrap_servers})
     admin.create_acls([acl])[acl].result(30)
     said = refusal(job(msk, topic, tmp_path), spark)
-    assert "auth msk-iam: this process may not read one of the topics" in said
+    assert "auth msk-iam: this process has no permission to read one of the topics" in said
     assert "allow kafka-cluster:DescribeTopic and kafka-cluster:ReadData on them" in said
 
 
@@ -381,4 +381,4 @@ def test_the_program_and_an_executor_of_its_own(msk: Msk, topic: str, tmp_path: 
     assert "1 row in, 1 applied" in done.stdout
     done = run(None, "local[1]", "OAUTHBEARER")
     assert done.returncode == 2, done.stderr
-    assert "error: there are no credentials for this process\nwhere: auth msk-iam\n" in done.stderr
+    assert "error: no AWS credentials found for this process\nwhere: auth msk-iam\n" in done.stderr

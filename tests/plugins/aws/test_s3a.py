@@ -389,11 +389,16 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("fault", "methods", "kind", "said"),
         [
-            (SLOW_DOWN, "HEAD", RetriableError, "S3 asks for fewer requests (503 SlowDown), and went on so"),
-            (RESET, "HEAD", RetriableError, "S3 is away: The target server failed to respond"),
+            (SLOW_DOWN, "HEAD", RetriableError, "S3 keeps throttling requests (503 SlowDown)"),
+            (RESET, "HEAD", RetriableError, "S3 is unreachable: The target server failed to respond"),
             (Fault(500, "InternalError"), "HEAD", RetriableError, "S3 has an error of its own"),
             (SKEWED, "GET", FatalError, "the clock of this machine is more than a quarter of an hour wrong"),
-            (SKEWED, "HEAD", ConfigError, "S3 refuses (403) and does not say why: the keys, the rights or the clock"),
+            (
+                SKEWED,
+                "HEAD",
+                ConfigError,
+                "S3 denied the request (403) without a reason: the keys, the permissions or the clock",
+            ),
             (EXPIRED, "GET", ConfigError, "the session token has expired"),
             (EXPIRED, "HEAD", ConfigError, "the bucket is in another region, or the session token has expired"),
             (MOVED, "HEAD", ConfigError, "the bucket is in another region"),
@@ -432,18 +437,21 @@ class TestRefusals:
         error = refusal(spark, f"{open_bucket(spark, s3, name, **keys[who])}/c")
         assert isinstance(error, ConfigError)
         assert str(error.where).startswith(f"s3a://{name}/c")
-        assert "S3 refuses (403) and does not say why: the keys, the rights or the clock are wrong" in error.what
+        assert (
+            "S3 denied the request (403) without a reason: the keys, the permissions or the clock are wrong"
+            in error.what
+        )
         assert "s3:ListBucket" in str(error.fix)
 
     def test_a_bucket_that_is_not_there(self, spark: SparkSession, s3: S3) -> None:
         error = refusal(spark, f"{open_bucket(spark, s3, 'sea')}/c")
-        assert str(error).startswith("s3a://sea/c/stream/offsets: there is no bucket sea")
+        assert str(error).startswith("s3a://sea/c/stream/offsets: no such bucket: sea")
 
     def test_no_credentials_anywhere(self, spark: SparkSession, s3: S3) -> None:
         provider = "com.amazonaws.auth.SystemPropertiesCredentialsProvider"
         address = open_bucket(spark, s3, "nobody", aws_credentials_provider=provider)
         error = refusal(spark, f"{address}/c")
-        assert "no credentials are found" in str(error)
+        assert "no AWS credentials found" in str(error)
         assert "AWS_PROFILE" in str(error.fix)
 
     def test_a_class_of_credentials_that_there_is_not(self, spark: SparkSession, s3: S3) -> None:
@@ -454,7 +462,7 @@ class TestRefusals:
     def test_a_source_that_may_not_be_read(self, spark: SparkSession, s3: S3, tmp_path: Path) -> None:
         s3.create_bucket("closed")
         address = open_bucket(spark, s3, "closed", secret_key="guessed")
-        with pytest.raises(ConfigError, match=r"^s3a://closed/bronze: S3 refuses \(403\)"):
+        with pytest.raises(ConfigError, match=r"^s3a://closed/bronze: S3 denied the request \(403\)"):
             make(str(tmp_path / "c"), f"{address}/bronze").check(spark)
 
     @pytest.mark.nightly
@@ -469,19 +477,23 @@ class TestRefusals:
         file = tmp_path / "artists.yaml"
         file.write_text(json.dumps({"name": "artists", "source": source, "sink": sink, "checkpoint": checkpoint}))
         done = CliRunner().invoke(cli, [command, str(file)])
-        assert (done.exit_code, "there is no bucket ocean" in done.output) == (2, True), done.output
+        assert (done.exit_code, "no such bucket: ocean" in done.output) == (2, True), done.output
 
     def test_a_server_that_is_away(self, spark: SparkSession, s3: S3) -> None:
         error = refusal(spark, f"{open_bucket(spark, s3, 'away', endpoint='http://127.0.0.1:1')}/c")
         assert isinstance(error, RetriableError)
-        assert "S3 is away: Connect to 127.0.0.1:1" in str(error)
+        assert "S3 is unreachable: Connect to 127.0.0.1:1" in str(error)
 
 
 @pytest.mark.parametrize(
     ("kind", "words", "said"),
     [
-        ("AccessDenied", "You may not. ", "S3 refuses (403): You may not"),
-        ("S3", "null ", "S3 refuses (403) and does not say why: the keys, the rights or the clock are wrong"),
+        ("AccessDenied", "You may not. ", "S3 denied the request (403): You may not"),
+        (
+            "S3",
+            "null ",
+            "S3 denied the request (403) without a reason: the keys, the permissions or the clock are wrong",
+        ),
     ],
 )
 def test_what_sdk_2_says_of_a_refusal_is_told(kind: str, words: str, said: str) -> None:
@@ -495,8 +507,8 @@ def test_a_class_that_only_the_bundle_has_is_told() -> None:
     text = "at org.apache.hadoop.fs.s3a.auth.STSClientFactory.getSTSEndpoint: NoClassDefFoundError: software/amazon/awssdk/thirdparty/X"
     error = S3A().explain(OSError(text))
     assert isinstance(error, ConfigError)
-    assert "lacks software/amazon/awssdk/thirdparty/X" in str(error)
-    assert "leave out `fs.s3a.assumed.role.sts.endpoint`" in str(error)
+    assert "requires software/amazon/awssdk/thirdparty/X" in str(error)
+    assert "remove `fs.s3a.assumed.role.sts.endpoint`" in str(error)
 
 
 def test_errors_of_others_are_theirs() -> None:

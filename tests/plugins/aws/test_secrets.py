@@ -97,15 +97,15 @@ def test_a_pipeline_whose_login_was_refused_does_not_wait_for_it(stored: str, tm
 
 
 def test_what_is_not_there(stored: str) -> None:
-    assert "pipeline.yaml:1: ${secretManager:nothing}: Secrets Manager, eu-west-1: there is no secret 'nothing'" in (
+    assert "pipeline.yaml:1: ${secretManager:nothing}: Secrets Manager, eu-west-1: no such secret 'nothing'" in (
         refusal("${secretManager:nothing}")
     )
-    assert "parameter store, eu-west-1: there is no parameter '/demo/none'" in refusal("${ssm:/demo/none}")
+    assert "parameter store, eu-west-1: no such parameter '/demo/none'" in refusal("${ssm:/demo/none}")
     said = refusal("${secretManager:demo/postgres:pasword}")
     assert "the secret 'demo/postgres' has no key 'pasword'; did you mean 'password'?" in said
     assert "the secret 'bytes' is binary" in refusal("${secretManager:bytes}")
     for name in ("plain", "list"):
-        assert f"the secret '{name}' is no JSON object" in refusal(f"${{secretManager:{name}:key}}")
+        assert f"the secret '{name}' is not a JSON object" in refusal(f"${{secretManager:{name}:key}}")
 
 
 class Played(LocalServer):
@@ -144,9 +144,9 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     [
         ("AccessDeniedException", "allow ssm:GetParameter to this role or user"),
         ("ExpiredTokenException", "the session token has expired; log in again"),
-        ("UnrecognizedClientException", "AWS lets nobody in with these credentials: UnrecognizedClientException"),
-        ("InvalidSignatureException", "look at the access key, its secret and its session token"),
-        ("InvalidKeyId", "AWS refuses: An error occurred (InvalidKeyId)"),
+        ("UnrecognizedClientException", "AWS rejected the credentials: UnrecognizedClientException"),
+        ("InvalidSignatureException", "check that the access key, its secret and its session token belong together"),
+        ("InvalidKeyId", "AWS rejected the request: An error occurred (InvalidKeyId)"),
     ],
 )
 def test_a_refusal_says_what_to_do(service: Played, code: str, said: str) -> None:
@@ -163,19 +163,19 @@ def test_a_service_that_is_busy_or_is_none(service: Played, monkeypatch: pytest.
     service.refuse("InternalServerError", 500)
     assert "AWS is busy" in refusal("${ssm:/demo/password}")
     service.status, service.body = 200, f"<html>{HIDDEN}</html>".encode()
-    assert "the answer is none of AWS; look at the endpoint (AWS_ENDPOINT_URL)" in refusal("${ssm:/demo/password}")
+    assert "the response is not from AWS; check the endpoint (AWS_ENDPOINT_URL)" in refusal("${ssm:/demo/password}")
     service.server_close()
-    assert "AWS does not answer" in refusal("${ssm:/demo/password}")
+    assert "AWS does not respond" in refusal("${ssm:/demo/password}")
 
 
 def test_nobody_said_who_asks_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     said = refusal("${ssm:/demo/password}")
-    assert "there are no credentials" in said
+    assert "no AWS credentials found" in said
     assert "AWS_WEB_IDENTITY_TOKEN_FILE, the profile default of ~/.aws" in said
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    assert "there is no profile 'nobody'" in refusal("${ssm:/demo/password}")
+    assert "unknown profile 'nobody'" in refusal("${ssm:/demo/password}")
     monkeypatch.delenv("AWS_PROFILE")
     monkeypatch.delenv("AWS_REGION")
-    assert "no region is named; set AWS_REGION" in refusal("${ssm:/demo/password}")
+    assert "no region is set; set AWS_REGION" in refusal("${ssm:/demo/password}")

@@ -1,1 +1,1 @@
-"""Tables of files in the Data Catalog of AWS Glue."""
+"""File tables in the AWS Glue Data Catalog."""

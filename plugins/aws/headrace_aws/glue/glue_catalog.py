@@ -1,4 +1,4 @@
-"""The Data Catalog of AWS Glue, where Athena, EMR and Glue's jobs look tables up."""
+"""Catalog plugin ``glue``: registration of tables in the AWS Glue Data Catalog."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from headrace_aws.identity_config import IdentityConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: How often a table is begun anew that others change meanwhile, and the seconds before.
-_TRIES, _PAUSE = 8, 0.25
+#: Attempts for a table that other writers change, and the pause in seconds.
+_ATTEMPTS, _PAUSE = 8, 0.25
 
 
 class GlueConfig(IdentityConfig):
-    """AWS Glue's Data Catalog."""
+    """AWS Glue Data Catalog."""
 
     database: str | None = Field(None, min_length=1)
-    """The database of all tables: `shop.orders` becomes `shop_orders` in it. Default: a table's first part, so that it becomes `orders` in `shop`.
+    """Database of all tables: `shop.orders` becomes `shop_orders` in it. Default: the first part of the table's name, so `orders` in `shop`.
     """
 
     region: str | None = None
-    """Default: that of the environment or the profile."""
+    """Region. Default: that of the environment or the profile."""
 
     endpoint: str | None = None
-    """An emulator or a VPC endpoint."""
+    """URL of an emulator or a VPC endpoint."""
 
     catalog_id: str | None = Field(None, alias="catalog.id", pattern=r"^\d{12}(:.+)?$")
-    """The account whose catalog it is, where that is another."""
+    """Account of the catalog, if it is another account."""
 
     auto_create_database: bool = Field(True, alias="auto.create.database")
-    """Whether a database that is missing is made."""
+    """Create a missing database."""
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What was written down of a table: of its partitions, where they are."""
+class _Registered:
+    """Registered table and the locations of its partitions."""
 
     table: Input
     partitions: dict[tuple[str, ...], str]
 
 
 class GlueCatalog(Catalog):
-    """``sync: {glue: {database: lake}}`` of a sink whose tables are files."""
+    """Plugin of ``sync: {glue: {database: lake}}`` in a file sink."""
 
     name = "glue"
     api_version = 1
@@ -61,12 +61,12 @@ class GlueCatalog(Catalog):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self._client: GlueClient | None = None
-        #: Dotted name → what this run wrote down of a table: while that is so, Glue is not asked.
-        self._known: dict[str, _Known] = {}
+        #: Dotted name → what this run registered. Unchanged tables cause no request.
+        self._registered: dict[str, _Registered] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process has a connection of its own, and knows nothing yet."""
-        return {**vars(self), "_client": None, "_known": {}}
+        """Return the state without the client and the cache, for another process."""
+        return {**vars(self), "_client": None, "_registered": {}}
 
     def check(self, spark: SparkSession | None = None) -> None:
         client = self._open()
@@ -75,16 +75,19 @@ class GlueCatalog(Catalog):
         try:
             if not client.has_database(make_name(database)) and not self.config.auto_create_database:
                 raise _explain_missing(make_name(database))
-        except RetriableError:  # the tables will wait for it
+        except RetriableError:  # registration is retried after each batch
             return
 
     def connect(self, spark: SparkSession) -> Iterator[tuple[str, str]]:
         client = self._open()
         if self.config.database is None:
-            yield "catalog glue", f"answers, {client.count_databases()} databases"
+            yield "catalog glue", f"reachable, {client.count_databases()} databases"
             return
         name = make_name(self.config.database)
-        yield "catalog glue", f"database {name}: {'is there' if client.has_database(name) else 'will be made'}"
+        yield (
+            "catalog glue",
+            f"database {name}: {'exists' if client.has_database(name) else 'does not exist, a run creates it'}",
+        )
 
     def register(
         self,
@@ -93,8 +96,8 @@ class GlueCatalog(Catalog):
         written: Partitions,
         list_partitions: Callable[[], Partitions],
     ) -> None:
-        database, table_name = self._place(name)
-        known = self._known.get(name)
+        database, table_name = self._split_name(name)
+        known = self._registered.get(name)
         if known is not None and known.table == make_table(table_name, table := describe()):
             new = {values: place for values, place in written.items() if known.partitions.get(values) != place}
             if not new:
@@ -102,7 +105,7 @@ class GlueCatalog(Catalog):
             try:
                 inputs = [make_partition(table, values, place) for values, place in new.items()]
                 self._open().create_partitions(database, table_name, inputs)
-            except LostRaceError:  # another writer has it, or somebody dropped the table
+            except LostRaceError:  # another writer added the partition, or the table was dropped
                 pass
             else:
                 known.partitions.update(new)
@@ -110,18 +113,18 @@ class GlueCatalog(Catalog):
         self._repeat(partial(self._put_all, name, describe, list_partitions), name)
 
     def _repeat(self, put: Callable[[], None], name: str) -> None:
-        """Puts a table until nobody is quicker."""
-        self._known.pop(name, None)
-        self._client = None  # with the credentials that there are now
-        for attempt in range(_TRIES):
+        """Register a table, and start again if another writer changed it."""
+        self._registered.pop(name, None)
+        self._client = None  # a new client reads the current credentials
+        for attempt in range(_ATTEMPTS):
             try:
                 put()
             except LostRaceError as error:
-                if attempt == _TRIES - 1:
+                if attempt == _ATTEMPTS - 1:
                     raise RetriableError(
-                        f"others keep changing it: {error}",
-                        where=f"AWS Glue, table {'.'.join(self._place(name))}",
-                        fix="look who else writes it; nothing is lost",
+                        f"other writers keep changing the table: {error}",
+                        where=f"AWS Glue, table {'.'.join(self._split_name(name))}",
+                        fix="find the other writers of the table; nothing is lost",
                     ) from error
                 time.sleep(_PAUSE * (attempt + 1))
             else:
@@ -130,8 +133,8 @@ class GlueCatalog(Catalog):
     def _put_all(
         self, name: str, describe: Callable[[], CatalogTable], list_partitions: Callable[[], Partitions]
     ) -> None:
-        """Makes table and partitions in Glue what they are; asks for nothing that is so already."""
-        database, table_name = self._place(name)
+        """Create or update the table and its partitions in Glue; skip requests that would change nothing."""
+        database, table_name = self._split_name(name)
         client = self._open()
         found = client.get_table(database, table_name)
         table = describe()
@@ -147,7 +150,7 @@ class GlueCatalog(Catalog):
         partitions: dict[tuple[str, ...], str] = {}
         if table.partition_by:
             partitions = self._put_partitions(client, database, table_name, table, list_partitions)
-        self._known[name] = _Known(wanted, partitions)
+        self._registered[name] = _Registered(wanted, partitions)
 
     def _create(self, client: GlueClient, database: str, wanted: Input) -> None:
         if not client.has_database(database):
@@ -176,22 +179,24 @@ class GlueCatalog(Catalog):
             merged = merge(found[values], partition, known)
             if any(merged[key] != found[values].get(key) for key in merged):
                 changed.append(merged)
-        # What lies elsewhere somebody else has added.
+        # Partitions at other locations belong to other writers.
         root = make_location(table.location) + "/"
-        gone = [v for v, p in found.items() if v not in wanted and p["StorageDescriptor"]["Location"].startswith(root)]
+        removed = [
+            v for v, p in found.items() if v not in wanted and p["StorageDescriptor"]["Location"].startswith(root)
+        ]
         client.create_partitions(database, name, new)
         client.update_partitions(database, name, changed)
-        client.delete_partitions(database, name, gone)
+        client.delete_partitions(database, name, removed)
         return wanted
 
-    def _place(self, name: str) -> tuple[str, str]:
-        """Database and table of a dotted name."""
+    def _split_name(self, name: str) -> tuple[str, str]:
+        """Return the database and the table of a dotted name."""
         first, *rest = name.split(".")
         if self.config.database is not None:
             return make_name(self.config.database), make_name("_".join([first, *rest]))
         if not rest:
-            fix = "name a `database` under `glue:`, or give the table a `target:` of two parts: shop.orders"
-            raise ConfigError(f"the table {name!r} is of no database", where="catalog glue", fix=fix)
+            fix = "set `database` under `glue:`, or give the table a `target:` of two parts: shop.orders"
+            raise ConfigError(f"the table {name!r} has no database", where="catalog glue", fix=fix)
         return make_name(first), make_name("_".join(rest))
 
     def _open(self) -> GlueClient:
@@ -204,25 +209,25 @@ class GlueCatalog(Catalog):
 
 def _explain_missing(database: str) -> ConfigError:
     return ConfigError(
-        f"there is no database {database}",
+        f"no such database: {database}",
         where="AWS Glue",
-        fix="make it, or correct `database` and `region`, or set `auto.create.database: true`",
+        fix="create it, or correct `database` and `region`, or set `auto.create.database: true`",
     )
 
 
 def _check_same(found: Input, wanted: Input, where: str) -> None:
-    """ConfigError when what Glue has under the name is another table."""
+    """Raise ConfigError if Glue has another table under the name."""
     place, own_place = (make_location(one["StorageDescriptor"].get("Location", "")) for one in (found, wanted))
     if place != own_place:
         raise ConfigError(
-            f"it is a table at {place or 'no place'}, and this one is at {own_place}",
+            f"the table in Glue is at {place or 'no location'}, and this table is at {own_place}",
             where=where,
-            fix="name another `database` or `target:`, or drop it in Glue when nobody needs it any more",
+            fix="set another `database` or `target:`, or drop the table in Glue if it is obsolete",
         )
     keys, own_keys = ([(key["Name"], key["Type"]) for key in one.get("PartitionKeys", ())] for one in (found, wanted))
     if keys != own_keys:
         raise ConfigError(
-            f"it is partitioned by {keys or 'nothing'}, and the table by {own_keys or 'nothing'}",
+            f"the table in Glue is partitioned by {keys or 'no column'}, and this table by {own_keys or 'no column'}",
             where=where,
-            fix="drop it in Glue, and it is made anew; its files stay",
+            fix="drop the table in Glue; headrace creates it again, and its files stay",
         )

@@ -1,4 +1,4 @@
-"""What is asked of Glue's catalog, in requests as large as it takes, and its refusals in words."""
+"""Client of the Glue Data Catalog, with batched requests and translated errors."""
 
 from __future__ import annotations
 
@@ -9,102 +9,104 @@ from headrace_aws.clients import error_code, explain_error, make_client
 from headrace_aws.glue.glue_tables import Input
 from headrace_aws.identity import Identity
 
-#: Somebody else was quicker, or undid what was there: who is told so looks again, and begins anew.
+#: Error codes of a concurrent change: the caller reads the table again and starts over.
 _MISSING, _EXISTS, _CHANGED = "EntityNotFoundException", "AlreadyExistsException", "ConcurrentModificationException"
-#: Partitions of one request.
-_MOST_PUT, _MOST_DELETED = 100, 25
+#: Most partitions in one request.
+_MAX_PUT, _MAX_DELETED = 100, 25
 
 
 class LostRaceError(Exception):
-    """What Glue has is not what it was a moment ago. The cause is Glue's own error."""
+    """Another writer changed the catalog. The cause is the error of Glue."""
 
 
 class GlueClient:
-    """Glue's catalog of an account: this one's, or that of ``catalog_id``."""
+    """Glue catalog of this account, or of the account ``catalog_id``."""
 
     def __init__(self, identity: Identity, *, endpoint: str | None, catalog_id: str | None) -> None:
-        """ConfigError when there is no boto3, no region, no such profile."""
+        """Create the client. ConfigError without boto3 or a region, and for an unknown profile."""
         self._client = make_client("glue", identity.region, identity.open_session("glue"), endpoint=endpoint)
         self._catalog = {"CatalogId": catalog_id} if catalog_id else {}
 
     def input_members(self, shape: str) -> Collection[str]:
-        """The members of ``TableInput`` or ``PartitionInput``: of what Glue answers, what it takes back."""
+        """Return the fields of ``TableInput`` or ``PartitionInput``: the part of a response that a request can contain."""
         members: Mapping[str, Any] = self._client.meta.service_model.shape_for(shape).members
         return members.keys()
 
     def count_databases(self) -> int:
-        """How many databases it shows to this login, of the first hundred."""
-        return len(self._ask("get_databases", "its databases", MaxResults=100)["DatabaseList"])
+        """Return the number of visible databases, at most 100."""
+        return len(self._call("get_databases", "its databases", MaxResults=100)["DatabaseList"])
 
     def has_database(self, database: str) -> bool:
         try:
-            self._ask("get_database", f"database {database}", Name=database)
+            self._call("get_database", f"database {database}", Name=database)
         except LostRaceError:
             return False
         return True
 
     def create_database(self, database: str) -> None:
         try:
-            self._ask("create_database", f"database {database}", DatabaseInput={"Name": database})
-        except LostRaceError:  # somebody else did
+            self._call("create_database", f"database {database}", DatabaseInput={"Name": database})
+        except LostRaceError:  # another writer created it
             return
 
     def get_table(self, database: str, name: str) -> Input | None:
         try:
-            table: Input = self._ask("get_table", f"table {database}.{name}", DatabaseName=database, Name=name)["Table"]
+            table: Input = self._call("get_table", f"table {database}.{name}", DatabaseName=database, Name=name)[
+                "Table"
+            ]
         except LostRaceError:
             return None
         return table
 
     def create_table(self, database: str, table: Input) -> None:
-        self._ask("create_table", f"table {database}.{table['Name']}", DatabaseName=database, TableInput=table)
+        self._call("create_table", f"table {database}.{table['Name']}", DatabaseName=database, TableInput=table)
 
     def update_table(self, database: str, table: Input, version: str | None) -> None:
-        """LostRaceError when ``version`` is not the newest any more."""
+        """Replace a table. LostRaceError if ``version`` is no longer the newest."""
         based_on = {"VersionId": version} if version else {}
         what = f"table {database}.{table['Name']}"
-        self._ask("update_table", what, DatabaseName=database, TableInput=table, **based_on)
+        self._call("update_table", what, DatabaseName=database, TableInput=table, **based_on)
 
     def list_partitions(self, database: str, name: str) -> dict[tuple[str, ...], Input]:
-        """Glue's partitions of a table by their values."""
+        """Return the partitions of a table by their values."""
         found, page = dict[tuple[str, ...], Input](), dict[str, str]()
         while True:
-            answer = self._ask_table("get_partitions", database, name, **page)
-            found |= {tuple(partition["Values"]): partition for partition in answer["Partitions"]}
-            if not answer.get("NextToken"):
+            response = self._call_table("get_partitions", database, name, **page)
+            found |= {tuple(partition["Values"]): partition for partition in response["Partitions"]}
+            if not response.get("NextToken"):
                 return found
-            page = {"NextToken": answer["NextToken"]}
+            page = {"NextToken": response["NextToken"]}
 
     def create_partitions(self, database: str, name: str, partitions: Sequence[Input]) -> None:
-        for some in _cut(partitions, _MOST_PUT):
-            answer = self._ask_table("batch_create_partition", database, name, PartitionInputList=some)
-            self._raise_first("batch_create_partition", f"table {database}.{name}", answer)
+        for some in _cut(partitions, _MAX_PUT):
+            response = self._call_table("batch_create_partition", database, name, PartitionInputList=some)
+            self._raise_first("batch_create_partition", f"table {database}.{name}", response)
 
     def update_partitions(self, database: str, name: str, partitions: Sequence[Input]) -> None:
         entries = [{"PartitionValueList": one["Values"], "PartitionInput": one} for one in partitions]
-        for some in _cut(entries, _MOST_PUT):
-            answer = self._ask_table("batch_update_partition", database, name, Entries=some)
-            self._raise_first("batch_update_partition", f"table {database}.{name}", answer)
+        for some in _cut(entries, _MAX_PUT):
+            response = self._call_table("batch_update_partition", database, name, Entries=some)
+            self._raise_first("batch_update_partition", f"table {database}.{name}", response)
 
     def delete_partitions(self, database: str, name: str, partitions: Sequence[tuple[str, ...]]) -> None:
         values = [{"Values": list(one)} for one in partitions]
-        for some in _cut(values, _MOST_DELETED):
-            answer = self._ask_table("batch_delete_partition", database, name, PartitionsToDelete=some)
-            self._raise_first("batch_delete_partition", f"table {database}.{name}", answer)
+        for some in _cut(values, _MAX_DELETED):
+            response = self._call_table("batch_delete_partition", database, name, PartitionsToDelete=some)
+            self._raise_first("batch_delete_partition", f"table {database}.{name}", response)
 
-    def _ask_table(self, operation: str, database: str, name: str, **parameters: Any) -> dict[str, Any]:
-        return self._ask(operation, f"table {database}.{name}", DatabaseName=database, TableName=name, **parameters)
+    def _call_table(self, operation: str, database: str, name: str, **parameters: Any) -> dict[str, Any]:
+        return self._call(operation, f"table {database}.{name}", DatabaseName=database, TableName=name, **parameters)
 
-    def _ask(self, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
+    def _call(self, operation: str, what: str, **parameters: Any) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = getattr(self._client, operation)(**self._catalog, **parameters)
+            response: dict[str, Any] = getattr(self._client, operation)(**self._catalog, **parameters)
         except Exception as error:
             raise _translate(error, operation, what) from error
-        return answer
+        return response
 
-    def _raise_first(self, operation: str, what: str, answer: Mapping[str, Any]) -> None:
-        """Raises what a part of a batch was refused for."""
-        for failure in answer.get("Errors", ()):
+    def _raise_first(self, operation: str, what: str, response: Mapping[str, Any]) -> None:
+        """Raise the first error in the response of a batch request."""
+        for failure in response.get("Errors", ()):
             detail = failure.get("ErrorDetail") or failure.get("PartitionError", {})
             words = {"Code": detail.get("ErrorCode", ""), "Message": detail.get("ErrorMessage", "")}
             error = self._client.exceptions.ClientError({"Error": words}, operation)

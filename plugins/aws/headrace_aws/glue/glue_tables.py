@@ -1,4 +1,4 @@
-"""Tables as Glue, Athena and Spark describe them to each other."""
+"""Descriptions of tables and partitions for Glue, Athena and Spark."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 Input = dict[str, Any]
 
-#: Where Spark keeps a table's own schema: Hive's has no letters in upper case. A value of Hive's metastore has 4,000 characters.
+#: Properties with Spark's schema, because Hive's schema is lower case. A value in Hive's metastore has up to 4,000 characters.
 _SPARK_SCHEMA, _PART_LENGTH = "spark.sql.sources.schema", 4000
-#: What Athena takes in a table's name, and what Hive's types may call a field.
+#: Characters that Athena rejects in a table's name, and field names that Hive's types accept.
 _ODD, _FIELD = re.compile(r"[^a-z0-9_]"), re.compile(r"[\w.$ ]+")
 _LONGEST_NAME = 255
 
 
 def make_name(text: str) -> str:
-    """A name as Glue and Athena have it: in lower case, with ``_`` for all that is no letter of English and no digit."""
+    """Return a name for Glue and Athena: lower case, with ``_`` for all characters except a-z and 0-9."""
     return _ODD.sub("_", text.lower())[:_LONGEST_NAME]
 
 
 def make_location(path: str) -> str:
-    """A place as engines of AWS's spell it."""
+    """Return a location in the spelling of AWS engines."""
     return re.sub(r"^s3[an]:", "s3:", path).rstrip("/")
 
 
 def make_table(name: str, table: CatalogTable) -> Input:
-    """Glue's TableInput of a table."""
+    """Return the TableInput of a table."""
     data, partitions = _split_columns(table)
     return {
         "Name": name,
@@ -44,17 +44,17 @@ def make_table(name: str, table: CatalogTable) -> Input:
 
 
 def make_partition(table: CatalogTable, values: Sequence[str], location: str) -> Input:
-    """Glue's PartitionInput. It has the table's columns: Athena refuses a partition that has other types."""
+    """Return a PartitionInput with the table's columns; Athena rejects a partition with other types."""
     columns = _make_columns(_split_columns(table)[0])
     return {"Values": list(values), "StorageDescriptor": _make_descriptor(table, columns, location)}
 
 
 def merge(found: Input, wanted: Input, known: Collection[str]) -> Input:
-    """What Glue has, with all in it that is ``wanted``; what others added stays. ``known``: the members that Glue takes back."""
+    """Merge ``wanted`` into the entry in Glue and keep additions of others. ``known``: fields that Glue accepts."""
     merged = {key: value for key, value in found.items() if key in known}
     before = {c["Name"]: c for c in found["StorageDescriptor"].get("Columns", ())}
     descriptor = {**found["StorageDescriptor"], **wanted["StorageDescriptor"]}
-    # A comment on a column is whoever's.
+    # Comments on columns stay.
     descriptor["Columns"] = [{**before.get(c["Name"], {}), **c} for c in descriptor["Columns"]]
     serde = found["StorageDescriptor"].get("SerdeInfo", {})
     new_serde = wanted["StorageDescriptor"]["SerdeInfo"]
@@ -73,7 +73,7 @@ def merge(found: Input, wanted: Input, known: Collection[str]) -> Input:
 
 
 def _split_columns(table: CatalogTable) -> tuple[list[StructField], list[StructField]]:
-    """The columns of the files, and those of the partitions in the order of their values."""
+    """Return the columns of the files, and the partition columns in the order of their values."""
     from pyspark.sql.types import StringType, StructField
 
     by_name = {field.name.lower(): field for field in table.schema}
@@ -88,7 +88,7 @@ def _make_descriptor(table: CatalogTable, columns: list[Input], location: str) -
         "Location": make_location(location),
         "InputFormat": storage.input_format,
         "OutputFormat": storage.output_format,
-        # Spark looks for a table of a provider's where this says.
+        # Spark reads the location of a data source table from this property.
         "SerdeInfo": {
             "SerializationLibrary": storage.serde,
             "Parameters": {"path": make_location(table.location), **storage.serde_properties},
@@ -100,19 +100,21 @@ def _make_columns(fields: Sequence[StructField]) -> list[Input]:
     seen = dict[str, str]()
     for field in fields:
         if (other := seen.setdefault(field.name.lower(), field.name)) != field.name or "," in field.name:
-            what = f"the columns {other!r} and {field.name!r}" if other != field.name else f"the column {field.name!r}"
-            raise _refuse(f"Hive's tables cannot have {what}: names have no comma, and no case")
+            columns = (
+                f"the columns {other!r} and {field.name!r}" if other != field.name else f"the column {field.name!r}"
+            )
+            raise _name_error(f"a Hive table cannot have {columns}: names have no comma and are case-insensitive")
     return [{"Name": field.name.lower(), "Type": _hive_type(field.dataType, field.name)} for field in fields]
 
 
 def _hive_type(kind: DataType, path: str) -> str:
-    """A type as Hive, Athena and Glue write it. ``path``: the column that it is of."""
+    """Return a type in the syntax of Hive, Athena and Glue. ``path`` names the column."""
     from pyspark.sql import types as T
 
     if isinstance(kind, T.StructType):
         for field in kind:
             if not _FIELD.fullmatch(field.name):
-                raise _refuse(f"Hive's types cannot have the field {field.name!r}, of the column {path!r}")
+                raise _name_error(f"a Hive type cannot have the field {field.name!r} of the column {path!r}")
         inner = (f"{field.name}:{_hive_type(field.dataType, path)}" for field in kind)
         return f"struct<{','.join(inner)}>"
     if isinstance(kind, T.ArrayType):
@@ -124,14 +126,14 @@ def _hive_type(kind: DataType, path: str) -> str:
     return "string" if isinstance(kind, T.NullType) else kind.simpleString()
 
 
-def _refuse(what: str) -> ConfigError:
-    return ConfigError(what, fix="give it another name with `rename` under `transforms:`")
+def _name_error(message: str) -> ConfigError:
+    return ConfigError(message, fix="rename it with `rename` under `transforms:`")
 
 
 def _spark_properties(
     table: CatalogTable, data: Sequence[StructField], partitions: Sequence[StructField]
 ) -> dict[str, str]:
-    """What Spark reads a table of its own sources by."""
+    """Return the table properties that Spark reads the table by."""
     fields = [_simplify(field.jsonValue()) for field in (*data, *partitions)]
     text = json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False, separators=(",", ":"))
     parts = {f"part.{i}": part for i, part in enumerate(_cut(text))}
@@ -147,7 +149,7 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def _simplify(value: Any) -> Any:
-    """A schema without what differs from batch to batch and says nothing of the table: which columns hold a null."""
+    """Remove nullability from a schema; it differs between batches."""
     if isinstance(value, list):
         return [_simplify(item) for item in value]
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Amazon MSK with IAM: Kafka's client in the JVM signs in with what AWS knows this process, a profile or a role as."""
+"""Authentication plugin ``msk-iam``: Amazon MSK with the IAM identity of the process, a profile or a role."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.sdk.options import jaas_config
 from headrace_aws.clients import find_region
 from headrace_aws.identity import Identity
 from headrace_aws.identity_config import ARN, IdentityConfig
-from headrace_aws.msk.brokers import ask_brokers
+from headrace_aws.msk.brokers import find_brokers
 from headrace_aws.msk.msk_errors import explain_login
 from headrace_aws.msk.token import sign_token
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PACKAGE = "software.amazon.msk.auth.iam"
-#: By mechanism: the login module, and which of the client's callback handlers are AWS's.
+#: Mechanism → login module and callback handlers.
 _LOGINS = {
     "AWS_MSK_IAM": (
         f"{_PACKAGE}.IAMLoginModule",
@@ -39,29 +39,30 @@ _BROKER_REGION = re.compile(r"\.([a-z]{2,4}(?:-[a-z]+)+-\d)\.(?:vpce\.)?amazonaw
 
 
 class MskIamConfig(IdentityConfig):
-    """Login at MSK with IAM. Without `profile` and `role.arn`: as whom AWS knows the process, on the driver and on executors."""
+    """Authentication at MSK with IAM. Default: the credentials of the process, on the driver and on executors."""
 
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$")
-    """The cluster's region. Default: that of `cluster.arn`, of the brokers' names, of the environment."""
+    """Region of the cluster. Default: that of `cluster.arn`, then of the brokers' host names, then of the environment.
+    """
 
     cluster_arn: str | None = Field(None, alias="cluster.arn", pattern=rf"^{ARN}:kafka:[\w-]+:\d{{12}}:cluster/.+$")
-    """The cluster, provisioned or serverless: AWS is asked for its brokers, and `bootstrap.servers` may be left out."""
+    """Cluster, provisioned or serverless. AWS returns its brokers, so `bootstrap.servers` can be omitted."""
 
     network: Literal["private", "public", "vpc"] = "private"
-    """Which of the cluster's brokers: those of its own network, the public ones, those of multi-VPC connections."""
+    """Brokers of the cluster to use: of its own network, public, or of multi-VPC connections."""
 
     mechanism: Literal["AWS_MSK_IAM", "OAUTHBEARER"] = "AWS_MSK_IAM"
-    """Of SASL. Both are MSK's; the second is what clients in other languages use."""
+    """SASL mechanism. MSK supports both; clients in other languages use the second."""
 
 
 class MskIam(AuthProvider):
-    """``auth: {msk-iam: {region: eu-west-1}}``."""
+    """Plugin of ``auth: {msk-iam: {region: eu-west-1}}``."""
 
     name = "msk-iam"
     api_version = 1
     Config = MskIamConfig
     config: MskIamConfig
-    # The one with all it needs inside: what the plain jar wants of Jackson is newer than what Spark works with.
+    # The shaded jar: the plain jar requires a newer Jackson than Spark supports.
     jars: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
         ("3.5", "4.0"), ("software.amazon.msk:aws-msk-iam-auth:2.3.9:jar:all",)
     )
@@ -73,10 +74,10 @@ class MskIam(AuthProvider):
 
     def brokers(self) -> str:
         assert self.config.cluster_arn, "finds_brokers"
-        return ask_brokers(self._identity(""), self.config.cluster_arn, self.config.network)
+        return find_brokers(self._identity(""), self.config.cluster_arn, self.config.network)
 
     def java_properties(self, servers: str) -> Mapping[str, str]:
-        return {"aws.region": self._region(servers)}  # AWS's client has no option for it
+        return {"aws.region": self._region(servers)}  # the MSK client has no option for it
 
     def client_options(self, servers: str) -> Mapping[str, str]:
         config, region = self.config, self._region(servers)
@@ -91,14 +92,14 @@ class MskIam(AuthProvider):
                 "awsRoleExternalId": self._identity(servers).external_id,
                 "awsStsRegion": config.sts_region or region,
             }
-        if login:  # else AWS's client goes on as somebody else when this one fails
+        if login:  # otherwise the MSK client falls back to another identity
             login["awsAddDefaultProviders"] = "false"
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": config.mechanism,
             "sasl.jaas.config": jaas_config(module, **login),
             **handlers,
-            # A broker takes twenty new connections a second, of all clients together.
+            # A broker accepts twenty new connections per second from all clients.
             "reconnect.backoff.ms": "1000",
             "reconnect.backoff.max.ms": "10000",
         }
@@ -119,12 +120,12 @@ class MskIam(AuthProvider):
         return identity
 
     def _region(self, servers: str) -> str:
-        """The block's, the cluster's, that in the brokers' names, the environment's."""
+        """Return the region of the block, the cluster, the brokers' host names or the environment."""
         config = self.config
         of_cluster = config.cluster_arn and config.cluster_arn.split(":")[3]
         of_brokers = match[1] if (match := _BROKER_REGION.search(servers)) else None
         region = config.region or of_cluster or of_brokers or find_region(config.profile)
         if region is None:
             fix = "add `region: eu-west-1`, or set AWS_REGION"
-            raise ConfigError(f"no region is named, and {servers} carries none", where=f"auth {self.name}", fix=fix)
+            raise ConfigError(f"no region is set, and {servers} contains none", where=f"auth {self.name}", fix=fix)
         return region

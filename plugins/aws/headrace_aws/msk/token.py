@@ -1,4 +1,4 @@
-"""Tokens with which clients that are not Java's log in at MSK: a presigned URL as one text."""
+"""OAUTHBEARER tokens of MSK for clients outside the JVM: a Base64-encoded presigned URL."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from headrace_aws.clients import explain_error
 from headrace_aws.identity import Identity
 
-#: Seconds that a token is good for; a broker takes no longer ones.
+#: Validity of a token in seconds: the longest that a broker accepts.
 LIFETIME = 900
 
 
 def sign_token(identity: Identity) -> tuple[str, float]:
-    """A token and when it ends (seconds since 1970). ConfigError when there are no credentials."""
+    """Return a token and its expiry in seconds since the epoch. ConfigError without credentials."""
     session = identity.open_session("msk-iam")
     from botocore.auth import SigV4QueryAuth
     from botocore.awsrequest import AWSRequest
@@ -32,6 +32,6 @@ def sign_token(identity: Identity) -> tuple[str, float]:
         signer.add_auth(request)
     except BotoCoreError as error:
         raise explain_error(error, "kafka-cluster:Connect", where=where) from error
-    # Said by all clients, and signed by none.
+    # All clients add it, and the signature does not cover it.
     text = f"{request.url}&User-Agent=headrace"
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("="), begin + LIFETIME

@@ -1,4 +1,4 @@
-"""Errors of S3A's in headrace's words."""
+"""Translation of S3A errors."""
 
 from __future__ import annotations
 
@@ -7,55 +7,60 @@ import re
 from headrace.sdk import ConfigError, FatalError, HeadraceError, RetriableError
 from headrace.sdk.error_text import KnownError, explain_known_error, full_text
 
-#: S3A begins with a question (HEAD) whose answer has no room for a reason: then there is the status alone.
-_KEYS = "look at the access key, its secret and its session token (AWS_ACCESS_KEY_ID …, fs.s3a.access.key …): they belong together"
+#: S3A starts with a HEAD request. Its response has no body, so an error has only a status.
+_KEYS = "check that the access key, its secret and its session token (AWS_ACCESS_KEY_ID …, fs.s3a.access.key …) belong together"
 _REGION = (
-    "name the bucket's region: `spark.hadoop.fs.s3a.bucket.{bucket}.endpoint.region: {region}` and "
+    "set the bucket's region: `spark.hadoop.fs.s3a.bucket.{bucket}.endpoint.region: {region}` and "
     "`spark.hadoop.fs.s3a.bucket.{bucket}.endpoint: s3.{region}.amazonaws.com` under `spark:`"
 )
-_ALLOW = "allow s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is in it"
+_ALLOW = "allow s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on its objects"
 _BUNDLE = (
-    "leave out `fs.s3a.assumed.role.sts.endpoint`, which Hadoop 3.4 cannot use without it (AWS_ENDPOINT_URL_STS says the same), "
-    "or add AWS's bundle to `spark.jars.packages`: software.amazon.awssdk:bundle:2.29.52"
+    "remove `fs.s3a.assumed.role.sts.endpoint` (AWS_ENDPOINT_URL_STS does the same), or add the AWS bundle, which Hadoop 3.4 "
+    "requires for it, to `spark.jars.packages`: software.amazon.awssdk:bundle:2.29.52"
 )
-#: Pattern → error, sentence, fix. In these, ``{detail}`` is what a group of the pattern found.
+#: Pattern, error class, message, fix. ``{detail}`` is the match of the pattern's group.
 _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"fs\.s3a\.\S*credentials\.provider.*Class (\S+) not found",
         ConfigError,
-        "there is no such class of credentials: {detail}",
-        "correct fs.s3a.aws.credentials.provider; Hadoop 3.4, which Spark 4 has, wants those of AWS's SDK 2",
+        "unknown class of a credentials provider: {detail}",
+        "correct fs.s3a.aws.credentials.provider; Hadoop 3.4 in Spark 4 requires classes of the AWS SDK 2",
     ),
     (
         r"(?:NoClassDefFoundError|ClassNotFoundException): ((?:software|com)[/.]amazon\S*)",
         ConfigError,
-        "what an option asks for lacks {detail}, which is not among the few jars",
+        "an option requires {detail}, which is not in the jars",
         _BUNDLE,
     ),
     (
         r"NoAuthWithAWSException|NoAwsCredentialsException|Unable to load (?:AWS )?credentials from any",
         ConfigError,
-        "no credentials are found",
-        "give driver and executors a role, a web identity, a profile (AWS_PROFILE) or keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
+        "no AWS credentials found",
+        "give the driver and the executors a role, a web identity, a profile (AWS_PROFILE) or keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
     ),
     (
         r"RequestTimeTooSkewed",
         FatalError,
-        "the clock of this machine is more than a quarter of an hour wrong: S3 takes no request",
-        "set the clock, and keep it right by NTP",
+        "the clock of this machine is wrong by more than 15 minutes, so S3 rejects all requests",
+        "set the clock and synchronize it by NTP",
     ),
     (
         r"ExpiredToken|TokenRefreshRequired",
         ConfigError,
         "the session token has expired",
-        "log in again, or give it a role, whose credentials are renewed",
+        "log in again, or use a role, whose credentials are renewed",
     ),
-    (r"(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken)", ConfigError, "S3 lets nobody in: {detail}", _KEYS),
+    (
+        r"(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken)",
+        ConfigError,
+        "S3 rejected the credentials: {detail}",
+        _KEYS,
+    ),
     (
         r"NoSuchBucket|UnknownStoreException",
         ConfigError,
-        "there is no bucket {bucket}",
-        "correct the name, or make the bucket: headrace makes none",
+        "no such bucket: {bucket}",
+        "correct the name, or create the bucket; headrace creates none",
     ),
     (
         "AWSRedirectException|PermanentRedirect|AuthorizationHeaderMalformed",
@@ -67,40 +72,45 @@ _KNOWN: tuple[tuple[str, type[HeadraceError], str, str], ...] = (
     (
         r"SlowDown|AWSServiceThrottledException|Status Code: 503",
         RetriableError,
-        "S3 asks for fewer requests (503 SlowDown), and went on so",
-        "it is tried again; write fewer and larger files (min.sync.interval), or spread them over prefixes",
+        "S3 keeps throttling requests (503 SlowDown)",
+        "the batch is retried; write fewer and larger files (min.sync.interval), or spread them over prefixes",
     ),
-    (r"AWSStatus500Exception|Status Code: 50[024]", RetriableError, "S3 has an error of its own", "it is tried again"),
-    # As SDK 2 has it; of a question (HEAD) it says `null`.
+    (
+        r"AWSStatus500Exception|Status Code: 50[024]",
+        RetriableError,
+        "S3 reported an internal error",
+        "the batch is retried",
+    ),
+    # Format of SDK 2; the message of a HEAD request is `null`.
     (
         r"services\.s3\.model\.\w+: (?!null)([^(\n]+)\(Service: S3, Status Code: 403",
         ConfigError,
-        "S3 refuses (403): {detail}",
+        "S3 denied the request (403): {detail}",
         f"{_KEYS}; {_ALLOW}",
     ),
     (
         r"Status Code: 403",
         ConfigError,
-        "S3 refuses (403) and does not say why: the keys, the rights or the clock are wrong",
+        "S3 denied the request (403) without a reason: the keys, the permissions or the clock are wrong",
         f"{_KEYS}; {_ALLOW}; compare the clock",
     ),
     (
         r"Status Code: 400",
         ConfigError,
-        "S3 refuses (400) and does not say why: the bucket is in another region, or the session token has expired",
+        "S3 rejected the request (400) without a reason: the bucket is in another region, or the session token has expired",
         f"{_REGION}; or log in again",
     ),
     (
         r"bucket is null",
         ConfigError,
-        "that is no name of a bucket",
-        "a name of letters, digits, `-` and `.`, without `_`",
+        "invalid bucket name",
+        "use a name of letters, digits, `-` and `.`, without `_`",
     ),
     (
         r"Unable to execute HTTP request: ([^\n]*)|UnknownHostException: (\S+)",
         RetriableError,
-        "S3 is away: {detail}",
-        "see that the network and `fs.s3a.endpoint` are right; nothing is lost, and it is tried again",
+        "S3 is unreachable: {detail}",
+        "check the network and `fs.s3a.endpoint`; nothing is lost, and the batch is retried",
     ),
 )
 _REGION_NAME = re.compile(r"in this region: ([\w-]+)|expecting '([\w-]+)'")
@@ -108,7 +118,7 @@ _ADDRESS = re.compile(r"s3a://([^/\s:'`,]+)[^\s:'`,]*")
 
 
 def explain_s3a(error: BaseException) -> HeadraceError | None:
-    """What S3 refused and what to do; None for what is no error of S3A's."""
+    """Return the translated error with a fix; None for an error that is not from S3A."""
     text = full_text(error)
     if "fs.s3a" not in text and "s3a://" not in text:
         return None

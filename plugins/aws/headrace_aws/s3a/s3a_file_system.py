@@ -1,4 +1,4 @@
-"""Addresses on ``s3a://``: Hadoop's client of S3 with the few jars of AWS's SDK that it needs, and Spark's writer of checkpoints there."""
+"""File system ``s3a://``: Hadoop's S3 client with the required modules of the AWS SDK, and Spark's checkpoint committer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from headrace_aws.s3a.s3_folder import S3Folder, open_s3_folder
 from headrace_aws.s3a.s3a_errors import explain_s3a
 
 _HADOOP = "org.apache.hadoop.fs.s3a"
-#: Keys of the file first, then all places where AWS's SDK of that Hadoop looks: a profile and a web identity too.
+#: Keys of the pipeline file first, then the default chain of the AWS SDK, which includes profiles and web identities.
 _LOGINS = f"{_HADOOP}.TemporaryAWSCredentialsProvider,{_HADOOP}.SimpleAWSCredentialsProvider"
 _DEFAULT_LOGIN = {
     "3.5": "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
     "4.0": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
 }
-#: DynamoDB's, for S3A names its exceptions; STS's, for roles and web identities.
+#: DynamoDB: S3A refers to its exception classes. STS: roles and web identities.
 _SDK_1 = ("core", "dynamodb", "s3", "sts")
-#: S3's and STS's, and what these need that Spark has not; Netty is Spark's own.
+#: S3 and STS, and their dependencies that Spark lacks. Netty is part of Spark.
 _SDK_2 = [
     "annotations",
     "apache-client",
@@ -55,12 +55,12 @@ _SDK_2 = [
 
 
 def _list_jars(group: str, version: str, *artifacts: str) -> tuple[str, ...]:
-    """Each alone: Hadoop itself asks for a bundle of all of AWS's services."""
+    """Return coordinates without dependencies, because Hadoop depends on a bundle of all AWS services."""
     return tuple(f"{group}:{artifact}:{version}:jar" for artifact in artifacts)
 
 
 class S3A(FileSystem):
-    """``s3a://BUCKET/KEY``."""
+    """File system of ``s3a://BUCKET/KEY``."""
 
     name = "s3a"
     api_version = 1
@@ -85,11 +85,11 @@ class S3A(FileSystem):
             return {}
         return {
             "fs.s3a.aws.credentials.provider": f"{_LOGINS},{_DEFAULT_LOGIN[spark_line]}",
-            # As in Hadoop 3.4: each file that is written does not delete its folders' markers, and who does not answer is not
-            # asked twenty times for each of seven tries.
+            # Defaults of Hadoop 3.4: a write does not delete the markers of its folders, and a request has five attempts
+            # instead of twenty in each of seven retries.
             "fs.s3a.directory.marker.retention": "keep",
             "fs.s3a.attempts.maximum": "5",
-            # The pauses double: ten are minutes, and the twenty of the default a day.
+            # The pauses double: ten retries take minutes, the default of twenty takes a day.
             "fs.s3a.retry.throttle.limit": "10",
         }
 

@@ -1,4 +1,4 @@
-"""The consumer that a stream's shards send their records to: who has one shares no shard's two megabytes a second."""
+"""Registered consumer of a stream (enhanced fan-out), with 2 MB/s per shard of its own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from headrace.sdk import RetriableError
 from headrace_aws.clients import error_code
-from headrace_sources.kinesis.kinesis_stream import Stream, read_summary
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, read_summary
 
 _LOG = logging.getLogger(__name__)
-#: Seconds until a consumer that was registered can subscribe, and between two looks.
-_PATIENCE, _PAUSE = 60.0, 0.5
+#: Seconds to wait until a registered consumer is active, and between two requests.
+_TIMEOUT, _PAUSE = 60.0, 0.5
 
 
-def find_consumer(stream: Stream, client: Any, name: str) -> str:
-    """The ARN of a stream's consumer, which is registered when it is not there; returns when it can subscribe."""
+def find_consumer(stream: KinesisStream, client: Any, name: str) -> str:
+    """Return the ARN of an active consumer. Registers a missing consumer and waits until it is active."""
     arn = _read_arn(stream, client)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while True:
         found = _describe(stream, client, arn, name)
         if found is None:
@@ -27,42 +27,42 @@ def find_consumer(stream: Stream, client: Any, name: str) -> str:
         elif found["ConsumerStatus"] == "ACTIVE":
             return str(found["ConsumerARN"])
         if time.monotonic() > deadline:
-            state = found["ConsumerStatus"] if found else "not there"
-            what = f"the consumer {name} is still {state} after {_PATIENCE:.0f} s"
-            raise RetriableError(what, where=stream.where, fix="try again; nothing is lost")
+            state = found["ConsumerStatus"] if found else "not registered"
+            message = f"the consumer {name} is still {state} after {_TIMEOUT:.0f} s"
+            raise RetriableError(message, where=stream.where, fix="retry later; nothing is lost")
         time.sleep(_PAUSE)
 
 
-def read_state(stream: Stream, client: Any, name: str) -> str:
-    """What a consumer's state is; it is not registered by that."""
+def read_state(stream: KinesisStream, client: Any, name: str) -> str:
+    """Return the state of a consumer without registering it."""
     found = _describe(stream, client, _read_arn(stream, client), name)
-    return str(found["ConsumerStatus"]) if found else "not there yet, a run registers it"
+    return str(found["ConsumerStatus"]) if found else "not registered, a run registers it"
 
 
-def _read_arn(stream: Stream, client: Any) -> str:
+def _read_arn(stream: KinesisStream, client: Any) -> str:
     return stream.arn or str(read_summary(stream, client)["StreamARN"])
 
 
-def _describe(stream: Stream, client: Any, arn: str, name: str) -> dict[str, Any] | None:
-    """None for one that is not there."""
-    answer = _ask(stream, client.describe_stream_consumer, "DescribeStreamConsumer", "ResourceNotFound", arn, name)
-    return answer and answer["ConsumerDescription"]
+def _describe(stream: KinesisStream, client: Any, arn: str, name: str) -> dict[str, Any] | None:
+    """Return the description of a consumer; None if it is not registered."""
+    response = _call(stream, client.describe_stream_consumer, "DescribeStreamConsumer", "ResourceNotFound", arn, name)
+    return response and response["ConsumerDescription"]
 
 
-def _register(stream: Stream, client: Any, arn: str, name: str) -> None:
-    # In use: somebody else has registered it since.
-    if _ask(stream, client.register_stream_consumer, "RegisterStreamConsumer", "ResourceInUse", arn, name):
+def _register(stream: KinesisStream, client: Any, arn: str, name: str) -> None:
+    # ResourceInUse: another process registered it first.
+    if _call(stream, client.register_stream_consumer, "RegisterStreamConsumer", "ResourceInUse", arn, name):
         _LOG.warning("%s: registered the consumer %s, which stays when this run ends", stream.where, name)
 
 
-def _ask(
-    stream: Stream, operation: Callable[..., Any], called: str, passing: str, arn: str, name: str
+def _call(
+    stream: KinesisStream, operation: Callable[..., Any], called: str, ignored: str, arn: str, name: str
 ) -> dict[str, Any] | None:
-    """The answer; None when it is the refusal ``passing``."""
+    """Return the response; None for the error code ``ignored``."""
     try:
-        answer: dict[str, Any] = operation(StreamARN=arn, ConsumerName=name)
+        response: dict[str, Any] = operation(StreamARN=arn, ConsumerName=name)
     except Exception as error:
-        if error_code(error).startswith(passing):
+        if error_code(error).startswith(ignored):
             return None
         raise stream.explain(error, called) from error
-    return answer
+    return response

@@ -1,4 +1,4 @@
-"""Errors on their way from executors: Spark hands on nothing but their text."""
+"""Transport of errors from executors to the driver; Spark passes on only their text."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from headrace.sdk import ConfigError, DataError, FatalError, HeadraceError, Logi
 from headrace.sdk.error_text import full_text
 
 _KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FatalError, LoginError, RetriableError)}
-#: The text of such an error, and not the line of code below, which a traceback has too.
+#: Matches the message, not the source line below, which a traceback also contains.
 _CARRIED = re.compile(r"RuntimeError: headrace error of a shard: (\{.*\})")
 
 
 @contextmanager
 def carry_errors() -> Iterator[None]:
-    """An error in words that leaves the block is one that ``find_carried`` finds in what Spark says of it."""
+    """Wrap a HeadraceError so that ``find_carried`` can restore it from the message of a Spark error."""
     try:
         yield
     except HeadraceError as error:
-        said = {"kind": type(error).__name__, "what": error.what, "where": error.where, "fix": error.fix}
-        raise RuntimeError(f"headrace error of a shard: {json.dumps(said)}") from error
+        fields = {"kind": type(error).__name__, "what": error.what, "where": error.where, "fix": error.fix}
+        raise RuntimeError(f"headrace error of a shard: {json.dumps(fields)}") from error
 
 
 def find_carried(error: BaseException) -> HeadraceError | None:
-    """The error that an executor raised."""
+    """Return the error that an executor raised; None for other errors."""
     match = _CARRIED.search(full_text(error))
     if match is None:
         return None
-    said = json.loads(match[1])
-    return _KINDS[said["kind"]](said["what"], where=said["where"], fix=said["fix"])
+    fields = json.loads(match[1])
+    return _KINDS[fields["kind"]](fields["what"], where=fields["where"], fix=fields["fix"])

@@ -1,7 +1,7 @@
-"""Records of a Kinesis stream, in ranges of its shards.
+"""Source plugin ``kinesis``: records of a stream, in ranges of its shards.
 
-Kinesis does not say where a shard ends now, so a range is found by reading it: once, on executors, and what was read is kept
-until the batch is over. A range that comes again, after a crash, is read again up to the records that its offset names.
+Kinesis does not report the current end of a shard, so a range is determined by reading it once on executors. The records
+stay cached until the batch ends. A range that is repeated after a crash is read again up to the records in its offset.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from headrace.sdk.sessions import move_to_session
 from headrace_sources.kinesis.fan_out_consumer import find_consumer, read_state
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
 from headrace_sources.kinesis.kinesis_errors import find_carried
-from headrace_sources.kinesis.kinesis_stream import Stream, read_summary
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, read_summary
 from headrace_sources.kinesis.range_planner import Planner, plan_range
-from headrace_sources.kinesis.shard_positions import Place, from_offset, partition_of
+from headrace_sources.kinesis.shard_positions import ShardPosition, from_offset, partition_of
 from headrace_sources.kinesis.shard_reader import SCHEMA, Mark, Reading, read_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Seconds between two looks at a stream that had nothing new, and between two subscriptions to a shard: Kinesis refuses an earlier one.
+#: Seconds between two reads of an idle stream, and the shortest interval between subscriptions to a shard.
 _IDLE_SECONDS, _SUBSCRIBE_SECONDS = 1.0, 5.0
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """What was read to find a range."""
+    """Cached records of a range."""
 
     start: Offset
     end: Offset
     records: DataFrame
-    #: Milliseconds by which it is behind the newest record.
+    #: Lag behind the newest record in milliseconds.
     behind: int
 
 
 class KinesisSource(RangedSource):
-    """``kinesis: {stream: shop.public.orders, region: eu-west-1}``. The topic is the stream's name."""
+    """Plugin of ``kinesis: {stream: shop.public.orders, region: eu-west-1}``. The topic is the name of the stream."""
 
     name = "kinesis"
     api_version = 1
@@ -51,11 +51,11 @@ class KinesisSource(RangedSource):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._stream = Stream.of(self.config)
+        self._stream = KinesisStream.of(self.config)
         self._client: Any = None
         self._planner: Planner | None = None
         self._spark: SparkSession | None = None
-        #: The records of the marks that were read last, how far these are behind, and both as the range that they are.
+        #: Records and lag of the last read, and both with their range.
         self._read: tuple[DataFrame, int] | None = None
         self._kept: _Kept | None = None
         self._cached: list[DataFrame] = []
@@ -77,16 +77,16 @@ class KinesisSource(RangedSource):
         self._spark, self._planner, self._client, self._idle_until = spark, None, None, 0.0
 
     def initial(self) -> Offset:
-        return self._plan().find_begin()
+        return self._open_planner().find_begin()
 
     def prepare_for_trigger_available_now(self) -> None:
-        self._plan().bound()
+        self._open_planner().bound()
 
     def latest(self, start: Offset, limit: int | None) -> Offset:
         self._forget()
         if time.monotonic() < self._idle_until:
             return start
-        end = self._plan().find_end(start, limit)
+        end = self._open_planner().find_end(start, limit)
         if end == start:
             self._idle_until = max(time.monotonic() + _IDLE_SECONDS, self._subscribe_at)
         elif self._read is not None:
@@ -102,7 +102,7 @@ class KinesisSource(RangedSource):
     def records(self, context: SourceContext, frame: DataFrame) -> Mapping[str, Callable[[SparkSession], DataFrame]]:
         if context.replay is None and context.range is not None:
             start, end = map(from_offset, context.range)
-            if all(place.sequence == start.get(shard, Place()).sequence for shard, place in end.items()):
+            if all(place.sequence == start.get(shard, ShardPosition()).sequence for shard, place in end.items()):
                 return {}
         return {self._stream.name: partial(move_to_session, frame)}
 
@@ -114,25 +114,25 @@ class KinesisSource(RangedSource):
         return find_carried(error)
 
     def _find_kept(self, start: Offset, end: Offset) -> _Kept | None:
-        """What was read to find this range, if it is the last one."""
+        """Return the cached records of a range; None if it is not the last one."""
         kept = self._kept
         return kept if kept is not None and (kept.start, kept.end) == (start, end) else None
 
-    def _plan(self) -> Planner:
-        """Its planner, which remembers what this run has seen."""
+    def _open_planner(self) -> Planner:
+        """Return the planner of this run."""
         if self._planner is None:
-            self._planner = Planner(self._stream, self.config, self._ask(), self._find)
+            self._planner = Planner(self._stream, self.config, self._open_client(), self._find)
         return self._planner
 
-    def _ask(self) -> Any:
-        """This run's client."""
+    def _open_client(self) -> Any:
+        """Return the client of this run."""
         if self._client is None:
             self._client = self._stream.make_client()
         return self._client
 
     def _find(self, readings: Sequence[Reading]) -> list[Mark]:
-        """Reads shards, keeps what was read, and says how far that went."""
-        assert self._spark is not None, "open() comes first"
+        """Read shards, cache the records and return the end of each shard."""
+        assert self._spark is not None, "open() was not called"
         frame = self._run(self._spark, readings)
         rows = frame.where("mark IS NOT NULL").select("mark").collect()
         marks = [Mark(**json.loads(row["mark"])) for row in rows]
@@ -141,27 +141,27 @@ class KinesisSource(RangedSource):
         return marks
 
     def _run(self, spark: SparkSession, readings: Sequence[Reading]) -> DataFrame:
-        """The records and marks of some readings, read when first asked for and kept until the next range is looked for."""
+        """Return a cached frame of records and marks; the first action on it reads the shards."""
         number = max(1, min(len(readings), spark.sparkContext.defaultParallelism))
         tasks = [readings[first::number] for first in range(number)]
-        read = partial(read_shards, self._find_stream(), tasks, look=time.time_ns())
+        read = partial(read_shards, self._find_stream(), tasks, nonce=time.time_ns())
         frame = spark.range(0, number, 1, number).mapInArrow(read, SCHEMA)
         self._cached.append(frame.persist())
         return frame
 
-    def _find_stream(self) -> Stream:
-        """The stream as executors read it now: by its consumer, when that may subscribe again."""
+    def _find_stream(self) -> KinesisStream:
+        """Return the stream for executors. With a consumer, wait until it can subscribe again."""
         if (name := self.config.consumer_name) is None:
             return self._stream
-        consumer = find_consumer(self._stream, self._ask(), name)
+        consumer = find_consumer(self._stream, self._open_client(), name)
         time.sleep(max(0.0, self._subscribe_at - time.monotonic()))
         self._subscribe_at = time.monotonic() + _SUBSCRIBE_SECONDS
         return replace(self._stream, consumer=consumer)
 
     def _select(self, frame: DataFrame, numbers: Mapping[int, int] | None = None) -> DataFrame:
-        """The records; with ``numbers`` (partition → the last one), not what came after the range was found.
+        """Return the records, up to ``numbers`` (partition → last number) of the range.
 
-        Of a part that an executor lost, Spark reads again what there is by then.
+        If Spark recomputes a lost partition, the read can return newer records.
         """
         from pyspark.sql import functions as F
 
@@ -173,7 +173,7 @@ class KinesisSource(RangedSource):
         return records.select("key", "value", "headers", topic, "partition", "offset", "timestamp")
 
     def _forget(self) -> None:
-        """Lets go of what was read: the batch that it was for is over."""
+        """Release the cached records of the last batch."""
         for frame in self._cached:
             frame.unpersist()
         self._cached.clear()

@@ -1,4 +1,4 @@
-"""Records that Kinesis's Producer Library put together into one: a magic number, a protobuf message, its MD5."""
+"""Aggregated records of the Kinesis Producer Library: a magic number, a protobuf message and its MD5."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 MAGIC = b"\xf3\x89\x9a\xc2"
 _DIGEST_BYTES = 16
-#: Fields of AggregatedRecord, and of each Record in it.
+#: Field numbers of AggregatedRecord and of Record.
 _KEYS, _RECORDS = 1, 3
 _KEY_INDEX, _DATA = 1, 3
 
 
 def split(key: str, data: bytes) -> list[tuple[str, bytes]]:
-    """Partition key and data of each record in one; the record as it is when it is none of the library's, or damaged."""
+    """Return key and data of each record in an aggregate. A plain or damaged record is returned unchanged."""
     if not data.startswith(MAGIC) or len(data) <= len(MAGIC) + _DIGEST_BYTES:
         return [(key, data)]
     message, digest = data[len(MAGIC) : -_DIGEST_BYTES], data[-_DIGEST_BYTES:]
@@ -36,13 +36,13 @@ def _parse(message: memoryview) -> list[tuple[str, bytes]]:
     for record in records:
         index, data = record.get(_KEY_INDEX, 0), record.get(_DATA, b"")
         if not isinstance(index, int) or isinstance(data, int):
-            raise ValueError("no field of an aggregated record")  # noqa: TRY004 - as for all that is wrong in one
+            raise ValueError("not a field of an aggregated record")  # noqa: TRY004 - one error class for all malformed messages
         found.append((keys[index], bytes(data)))
     return found
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Number and value of each field: numbers, and what has a length. ValueError for other kinds, and for a message that was cut."""
+    """Yield number and value of each varint or length-delimited field. ValueError for other types and a truncated message."""
     at = 0
     while at < len(message):
         tag, at = _number(message, at)
@@ -52,14 +52,14 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             at += value
             value = message[at - value : at]
         elif tag & 7:
-            raise ValueError("a field of another kind")
+            raise ValueError("unsupported wire type")
         yield tag >> 3, value
     if at > len(message):
-        raise ValueError("the message ends in a field")
+        raise ValueError("truncated field")
 
 
 def _number(message: memoryview, at: int) -> tuple[int, int]:
-    """A varint, and where it ends."""
+    """Read a varint; return it and its end."""
     number = shift = 0
     while True:
         byte = message[at]

@@ -1,4 +1,4 @@
-"""Finds the next range of a stream: which shards may be read now, how far that went, and whether records are gone."""
+"""Planner of the next range of a stream: readable shards, their ends, and detection of expired records."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from headrace.sdk import ConfigError, DataError, Offset
 from headrace_sources.kinesis.kinesis_config import KinesisConfig
-from headrace_sources.kinesis.kinesis_stream import Stream, list_shards, read_summary
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, list_shards, read_summary
 from headrace_sources.kinesis.shard_positions import (
-    Place,
-    Places,
     Shard,
+    ShardPosition,
+    ShardPositions,
     find_lost,
     find_readable,
     find_stale,
@@ -30,11 +30,11 @@ _HOUR = 3_600_000
 
 
 class Planner:
-    """Plans the ranges of one run. ``read`` reads shards and says how far it went."""
+    """Planner of the ranges of one run. ``read`` reads shards and returns their ends."""
 
     def __init__(
         self,
-        stream: Stream,
+        stream: KinesisStream,
         config: KinesisConfig,
         client: Any,
         read: Callable[[Sequence[Reading]], Iterable[Mark]],
@@ -43,29 +43,29 @@ class Planner:
         self._stream, self._config, self._client, self._read, self._now = stream, config, client, read, now
         self._shards: list[Shard] | None = None
         self._retention = 0
-        #: Shard → when this run last read it to its end.
+        #: Shard → time at which this run last read it to its end.
         self._seen: dict[str, int] = {}
-        #: Available now: what arrived before is read, and of which shards it was.
+        #: Bound of an available-now run in milliseconds, and the shards that were read up to it.
         self._until: int | None = None
         self._finished: set[str] = set()
 
     def find_begin(self) -> Offset:
-        """Where a stream without a checkpoint starts."""
+        """Return the first offset of a stream without a checkpoint."""
         shards, now = list_shards(self._stream, self._client)
         begin = self._config.begin(now)
         if begin.since is not None and begin.since > now:
-            fix = "name a time that has been, or LATEST"
-            raise ConfigError("`starting.timestamp` has not come yet", where=self._stream.where, fix=fix)
+            fix = "set a timestamp in the past, or `starting.position: LATEST`"
+            raise ConfigError("`starting.timestamp` is in the future", where=self._stream.where, fix=fix)
         return to_offset(self._stream.name, note_shards({}, shards, begin))
 
     def bound(self) -> None:
-        """From now on only what has arrived by now."""
-        # Kinesis says its time in whole seconds.
+        """Restrict the run to records that have arrived by now."""
+        # The time of the service is rounded down to a second.
         self._until = list_shards(self._stream, self._client)[1] + 1000
         self._finished.clear()
 
     def find_end(self, start: Offset, limit: int | None) -> Offset:
-        """The end of the range after ``start``, at most ``limit`` records on; ``start`` when there is nothing."""
+        """Return the end of the range after ``start`` with at most ``limit`` records; ``start`` if there is no record."""
         before = read_places(self._stream, start)
         places = self._look(before)
         readable = [shard for shard in find_readable(places, self._list) if shard not in self._finished]
@@ -74,34 +74,34 @@ class Planner:
 
     @property
     def _list(self) -> Sequence[Shard]:
-        """Shards are listed again when one has ended: else there are no new ones."""
+        """Listed shards. The list is read again after a shard ended; otherwise there are no new shards."""
         if self._shards is None:
             self._shards, _ = list_shards(self._stream, self._client)
         return self._shards
 
-    def _look(self, places: Places) -> Places:
-        """The places of the shards that are listed now. DataError when records are gone and the file does not allow it."""
+    def _look(self, places: ShardPositions) -> ShardPositions:
+        """Return the positions of the listed shards. DataError if records expired and `fail.on.data.loss` is true."""
         if lost := find_lost(places, self._list):
-            self._say_lost(lost, "not there any more, or of another stream of this name")
+            self._report_lost(lost, "these shards no longer exist, or the stream was created again")
             places = {shard: place for shard, place in places.items() if shard not in lost}
-        places = note_shards(places, self._list, Place())
+        places = note_shards(places, self._list, ShardPosition())
         self._retention = self._retention or read_summary(self._stream, self._client)["RetentionPeriodHours"]
         oldest = self._now() - self._retention * _HOUR
         if stale := find_stale(places, find_readable(places, self._list), self._seen, oldest):
-            self._say_lost(stale, f"last read longer ago than the {self._retention} hours for which records are kept")
+            self._report_lost(stale, f"the last read was before the retention of {self._retention} hours")
             self._seen |= dict.fromkeys(stale, self._now())
         return places
 
-    def _say_lost(self, shards: Sequence[str], why: str) -> None:
+    def _report_lost(self, shards: Sequence[str], reason: str) -> None:
         names = ", ".join(shards[:5]) + ", …" * (len(shards) > 5)
-        what = f"records may be gone that were not read, of {names}: {why}"
+        message = f"unread records of {names} may be lost: {reason}"
         if self._config.fail_on_data_loss:
-            fix = "start with a new checkpoint, or set `fail.on.data.loss: false` to go on with the oldest there are"
-            raise DataError(what, where=self._stream.where, fix=fix)
-        _LOG.warning("%s: %s. It goes on with the oldest there are", self._stream.where, what)
+            fix = "start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest record"
+            raise DataError(message, where=self._stream.where, fix=fix)
+        _LOG.warning("%s: %s. The run continues with the oldest record", self._stream.where, message)
 
-    def _find(self, places: Places, readable: Sequence[str], limit: int | None) -> dict[str, Mark]:
-        """Reads what there is of some shards."""
+    def _find(self, places: ShardPositions, readable: Sequence[str], limit: int | None) -> dict[str, Mark]:
+        """Read the available records of some shards."""
         began, most = self._now(), self._config.max_fetch_records_per_shard
         if limit is not None:
             most = min(most, max(1, limit // len(readable)))
@@ -113,25 +113,25 @@ class Planner:
             self._finished.update(at_end)
         return marks
 
-    def _advance(self, start: Places, places: Places, marks: Mapping[str, Mark]) -> Places:
-        """The places after a range; those of ``start`` when nothing has changed that is worth an offset."""
+    def _advance(self, start: ShardPositions, places: ShardPositions, marks: Mapping[str, Mark]) -> ShardPositions:
+        """Return the positions after a range; ``start`` if no change needs a new offset."""
         end = dict(places)
         for shard, mark in marks.items():
             end[shard] = replace(end[shard], sequence=mark.sequence, number=mark.number, is_done=mark.is_done)
         if any(mark.is_done for mark in marks.values()):
             self._shards = None
-            end = note_shards(end, self._list, Place())
+            end = note_shards(end, self._list, ShardPosition())
         end = order_children(end, self._list)
         seen = {shard: self._seen[shard] for shard, mark in marks.items() if mark.is_at_end and not mark.is_done}
-        # That nothing came is worth knowing after a long stop.
+        # After an hour without records, a new offset records that the shard was read.
         is_old = any(now - (end[shard].read_until or 0) > _HOUR for shard, now in seen.items())
         if end == start and not is_old:
             return start
         return {**end, **{shard: replace(end[shard], seen=now) for shard, now in seen.items()}}
 
 
-def plan_range(stream: Stream, start: Offset, end: Offset, *, is_lenient: bool) -> list[Reading]:
-    """What reads a range again, as it was read to find it. ``is_lenient``: though records are gone."""
+def plan_range(stream: KinesisStream, start: Offset, end: Offset, *, is_lenient: bool) -> list[Reading]:
+    """Return the readings that repeat a range. ``is_lenient`` continues if records expired."""
     before = read_places(stream, start)
     return [
         Reading(shard, before[shard], place.sequence, is_lenient=is_lenient)
@@ -140,9 +140,9 @@ def plan_range(stream: Stream, start: Offset, end: Offset, *, is_lenient: bool) 
     ]
 
 
-def read_places(stream: Stream, offset: Offset) -> dict[str, Place]:
-    """The places in an offset of this stream."""
+def read_places(stream: KinesisStream, offset: Offset) -> dict[str, ShardPosition]:
+    """Return the positions in an offset of this stream."""
     if offset["stream"] != stream.name:
-        what = f"the checkpoint is of the stream {offset['stream']}"
-        raise ConfigError(what, where=stream.where, fix="use a new checkpoint")
+        message = f"the checkpoint belongs to the stream {offset['stream']}"
+        raise ConfigError(message, where=stream.where, fix="use a new checkpoint")
     return from_offset(offset)

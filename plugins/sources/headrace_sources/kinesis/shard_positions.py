@@ -1,7 +1,7 @@
-"""How far each shard of a stream is read, and in which order shards are: the offset of the source.
+"""Positions and order of the shards of a stream: the offset of the source.
 
-A record's number is the millisecond of its arrival and, in the lowest 20 bits, a count; it is higher than all before it in its
-shard and in the shards that this one was made of. docs/decisions/0035 says why.
+The number of a record is its arrival in milliseconds and a counter in the lowest 20 bits. It is higher than the numbers of all
+earlier records of the shard and its parents. The reason is in docs/decisions/0035.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from headrace.sdk import DataError, Offset
 
-#: Bits of a number that count records of one millisecond.
+#: Bits of the counter of records in one millisecond.
 COUNT_BITS = 20
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard that is listed: its parents' ids, and the sequence number at which it begins."""
+    """Listed shard with the IDs of its parents and its first sequence number."""
 
     id: str
     parents: tuple[str, ...] = ()
@@ -26,51 +26,51 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Place:
-    """How far a shard is read."""
+class ShardPosition:
+    """Position in a shard."""
 
-    #: The last record that was read; without one it is read from ``since`` on (milliseconds), or from the oldest record.
+    #: Last record that was read. Without one, reading starts at ``since`` (milliseconds) or at the oldest record.
     sequence: str | None = None
     since: int | None = None
-    #: The number of that record, or the highest one of the shards before this one.
+    #: Number of that record, or the highest number of the parents.
     number: int = 0
-    #: When the shard was last read to its end, in milliseconds.
+    #: Time of the last read to the end of the shard, in milliseconds.
     seen: int | None = None
-    #: Closed, and read to its end.
+    #: The shard is closed and read to its end.
     is_done: bool = False
 
     @property
     def read_until(self) -> int | None:
-        """What had arrived until then is read, in milliseconds; None where the oldest record is as good a begin as any."""
+        """Arrival time up to which all records are read, in milliseconds; None if reading starts at the oldest record."""
         known = max(self.seen or 0, self.since or 0, self.number >> COUNT_BITS)
         return known or None
 
 
-Places = Mapping[str, Place]
+ShardPositions = Mapping[str, ShardPosition]
 
 
 def next_number(number: int, arrival: int) -> int:
-    """The number of a record that arrived at a millisecond, after one with that number."""
+    """Return the number of a record from its arrival and the previous number."""
     return max(arrival << COUNT_BITS, number + 1)
 
 
 def partition_of(shard: str) -> int:
-    """The number at the end of a shard's id, which no other shard of the stream has."""
+    """Return the number in a shard ID, which is unique in the stream."""
     digits = shard.rpartition("-")[2]
     if not digits.isdigit():
-        raise DataError(f"{shard!r} is no id of a shard: shardId-000000000000 is one", fix="look at `endpoint.url`")
+        raise DataError(f"{shard!r} is not a shard ID like shardId-000000000000", fix="check `endpoint.url`")
     return int(digits)
 
 
-def note_shards(places: Places, shards: Sequence[Shard], begin: Place) -> dict[str, Place]:
-    """The places with those of new shards, without those that are done and listed no more."""
+def note_shards(places: ShardPositions, shards: Sequence[Shard], begin: ShardPosition) -> dict[str, ShardPosition]:
+    """Add the positions of new shards; remove finished shards that are no longer listed."""
     listed = {shard.id for shard in shards}
     noted = order_children({**{shard.id: begin for shard in shards}, **places}, shards)
     return {shard: place for shard, place in noted.items() if shard in listed or not place.is_done}
 
 
-def order_children(places: Places, shards: Sequence[Shard]) -> dict[str, Place]:
-    """The places, in which a shard that was not read yet begins with its parents' number, and no earlier than they were seen open."""
+def order_children(places: ShardPositions, shards: Sequence[Shard]) -> dict[str, ShardPosition]:
+    """Start unread shards at the number of their parents, and not before the parents were last seen open."""
     ordered = dict(places)
     for shard in sorted(shards, key=lambda shard: partition_of(shard.id)):
         place = ordered.get(shard.id)
@@ -82,8 +82,8 @@ def order_children(places: Places, shards: Sequence[Shard]) -> dict[str, Place]:
     return ordered
 
 
-def find_readable(places: Places, shards: Sequence[Shard]) -> list[str]:
-    """The shards to read now: not done, and all of whose parents are."""
+def find_readable(places: ShardPositions, shards: Sequence[Shard]) -> list[str]:
+    """Return unfinished shards whose parents are finished."""
     return [
         shard.id
         for shard in shards
@@ -93,8 +93,8 @@ def find_readable(places: Places, shards: Sequence[Shard]) -> list[str]:
     ]
 
 
-def find_lost(places: Places, shards: Sequence[Shard]) -> list[str]:
-    """Shards that were not read to their end and are listed no more, or are other ones by now: their stream was made anew."""
+def find_lost(places: ShardPositions, shards: Sequence[Shard]) -> list[str]:
+    """Return unfinished shards that are no longer listed, or that belong to a stream that was created again."""
     first = {shard.id: shard.first for shard in shards}
     return [
         shard
@@ -104,8 +104,8 @@ def find_lost(places: Places, shards: Sequence[Shard]) -> list[str]:
     ]
 
 
-def find_stale(places: Places, readable: Sequence[str], seen: Mapping[str, int], oldest: int) -> list[str]:
-    """Shards of which records may be gone: read until before ``oldest``, the oldest millisecond that is kept. ``seen``: by this run."""
+def find_stale(places: ShardPositions, readable: Sequence[str], seen: Mapping[str, int], oldest: int) -> list[str]:
+    """Return shards with possibly expired records: last read before ``oldest`` (milliseconds). ``seen``: reads of this run."""
     found = []
     for shard in readable:
         known = places[shard].read_until
@@ -114,15 +114,15 @@ def find_stale(places: Places, readable: Sequence[str], seen: Mapping[str, int],
     return found
 
 
-def to_offset(stream: str, places: Places) -> Offset:
-    """The places as JSON can hold them."""
+def to_offset(stream: str, places: ShardPositions) -> Offset:
+    """Convert positions to a JSON offset."""
     return {"stream": stream, "shards": {shard: _to_json(place) for shard, place in places.items()}}
 
 
-def from_offset(offset: Offset) -> dict[str, Place]:
-    """The places in an offset."""
-    return {shard: Place(**place) for shard, place in offset["shards"].items()}
+def from_offset(offset: Offset) -> dict[str, ShardPosition]:
+    """Return the positions in an offset."""
+    return {shard: ShardPosition(**place) for shard, place in offset["shards"].items()}
 
 
-def _to_json(place: Place) -> dict[str, Any]:
+def _to_json(place: ShardPosition) -> dict[str, Any]:
     return {name: value for name, value in vars(place).items() if value}

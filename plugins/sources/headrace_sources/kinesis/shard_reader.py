@@ -1,4 +1,4 @@
-"""Reads shards on executors: pages become Arrow batches, those of several shards in turn, or as they come."""
+"""Reader of shards on executors: pages become Arrow batches, from several shards in turn or in order of arrival."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.sdk import DataError, RetriableError
 from headrace_sources.kinesis.kinesis_errors import carry_errors
-from headrace_sources.kinesis.kinesis_stream import Stream, keep_client
+from headrace_sources.kinesis.kinesis_stream import KinesisStream, keep_client
 from headrace_sources.kinesis.kpl_aggregation import split
 from headrace_sources.kinesis.shard_pages import open_pages
-from headrace_sources.kinesis.shard_positions import Place, next_number, partition_of
+from headrace_sources.kinesis.shard_positions import ShardPosition, next_number, partition_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What the batches have, in Spark's words. ``mark`` is null but in the last row of a shard, which is no record.
+#: Spark schema of the batches. The last row of a shard has a ``mark`` and no record.
 SCHEMA = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, offset bigint, "
     "timestamp timestamp, mark string"
 )
 SEQUENCE_HEADER, SUB_SEQUENCE_HEADER = "kinesis.sequence.number", "kinesis.sub.sequence.number"
-#: Bytes after which a range ends; at two megabytes a second these take half a minute.
-MOST_BYTES = 64 << 20
-#: Seconds before a shard that is busy is asked again at most, and until its reader gives up.
-_LONGEST_PAUSE, _PATIENCE = 5.0, 60.0
+#: Bytes of a shard after which a range ends: half a minute at 2 MB/s.
+MAX_BYTES = 64 << 20
+#: Longest pause before a retry for a busy shard, and the seconds until its reader fails.
+_MAX_PAUSE, _TIMEOUT = 5.0, 60.0
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What to read of a shard: up to and including the record ``end``, else what there is, within limits."""
+    """Part of a shard to read: up to and including the record ``end``, or all available records within limits."""
 
     shard: str
-    begin: Place
+    begin: ShardPosition
     end: str | None = None
-    #: Without ``end``: not what arrived at this millisecond or later, and not much more than so many records.
+    #: Without ``end``: arrival bound in milliseconds (exclusive), and the approximate maximum of records.
     until: int | None = None
     most_records: int = 1 << 62
-    #: With ``end``: go on when records are gone.
+    #: With ``end``: continue if records expired.
     is_lenient: bool = False
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How the reading of a shard ended."""
+    """End of the read of a shard."""
 
     shard: str
     sequence: str | None
     number: int
-    #: Closed, and nothing is left.
+    #: The shard is closed and read to its end.
     is_done: bool = False
-    #: There was nothing more, or nothing that arrived in time.
+    #: No further record was available before the bound.
     is_at_end: bool = False
-    #: Milliseconds by which it was behind the newest record of the shard, as Kinesis says it.
+    #: Lag behind the newest record in milliseconds, as reported by Kinesis.
     behind: int = 0
 
 
 def read_shards(
-    stream: Stream,
+    stream: KinesisStream,
     tasks: Sequence[Sequence[Reading]],
     batches: Iterator[pa.RecordBatch],
-    look: int,  # noqa: ARG001 - Spark keeps frames by what they are made of: another look must not be given what was kept of the first
+    nonce: int,  # noqa: ARG001 - Spark reuses the cache of an equal plan, so each read needs a different plan
 ) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow`` of a frame of task numbers: the records of the tasks' readings. ``look``: another number each time."""
+    """Read the shards of the tasks whose numbers are in ``batches`` (for ``mapInArrow``). ``nonce`` is unique per read."""
     with carry_errors():
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from read_readings(stream, keep_client(stream), tasks[number])
 
 
-def read_readings(stream: Stream, client: Any, readings: Sequence[Reading]) -> Iterator[pa.RecordBatch]:
-    """The pages of several shards. One that is busy holds up no other."""
+def read_readings(stream: KinesisStream, client: Any, readings: Sequence[Reading]) -> Iterator[pa.RecordBatch]:
+    """Yield the pages of several shards. A busy shard does not delay the others."""
     readers = [ShardReader(stream, client, reading) for reading in readings]
     try:
-        pages = _read_as_they_come(readers) if stream.consumer else _read_ahead(_read_in_turn(readers))
+        pages = _read_by_arrival(readers) if stream.consumer else _read_ahead(_read_in_turn(readers))
         for rows in pages:
             yield rows.to_batch()
     finally:
@@ -86,7 +86,7 @@ def read_readings(stream: Stream, client: Any, readings: Sequence[Reading]) -> I
 
 
 def _read_in_turn(readers: Sequence[ShardReader]) -> Iterator[Rows]:
-    """A page of each shard after the other, for who asks is answered at once."""
+    """Yield a page of each shard in turn, because a polled shard responds immediately."""
     readers = [*readers]
     while readers:
         reader = min(readers, key=lambda reader: reader.due)
@@ -96,21 +96,21 @@ def _read_in_turn(readers: Sequence[ShardReader]) -> Iterator[Rows]:
 
 
 def _read_ahead(pages: Iterator[Rows]) -> Iterator[Rows]:
-    """While a page is taken, the next one is on its way."""
+    """Fetch the next page while the caller processes the current one."""
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, pages, None)
-        while (page := coming.result()) is not None:
-            coming = pool.submit(next, pages, None)
+        pending = pool.submit(next, pages, None)
+        while (page := pending.result()) is not None:
+            pending = pool.submit(next, pages, None)
             yield page
 
 
-def _read_as_they_come(readers: Sequence[ShardReader]) -> Iterator[Rows]:
-    """A thread waits for each shard, for it sends when it has something. No shard is a page ahead of what was taken."""
+def _read_by_arrival(readers: Sequence[ShardReader]) -> Iterator[Rows]:
+    """Wait for each shard in a thread, because shards push records. No shard is more than one page ahead of the caller."""
     with ThreadPoolExecutor(max(1, len(readers))) as pool:
         waiting = {pool.submit(reader.read_page): reader for reader in readers}
         while waiting:
-            come, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            for page in come:
+            completed, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for page in completed:
                 reader = waiting.pop(page)
                 yield page.result()
                 if not reader.is_finished:
@@ -118,23 +118,23 @@ def _read_as_they_come(readers: Sequence[ShardReader]) -> Iterator[Rows]:
 
 
 class ShardReader:
-    """Reads one shard page by page."""
+    """Reader of one shard, page by page."""
 
-    def __init__(self, stream: Stream, client: Any, reading: Reading) -> None:
+    def __init__(self, stream: KinesisStream, client: Any, reading: Reading) -> None:
         self._stream, self._reading = stream, reading
         self._pages = open_pages(stream, client, reading.shard)
         self._sequence, self._number = reading.begin.sequence, reading.begin.number
         self._records = self._bytes = 0
         self._answered, self._pause = time.monotonic(), self._pages.pause
-        #: When the next page may be asked for.
+        #: Earliest time of the next request.
         self.due = self._answered
         self.is_finished = False
 
     def read_page(self) -> Rows:
-        """The records of the next page, when it is due; none while the shard is busy."""
+        """Wait until the next page is due and return its records; no records if the shard is busy."""
         time.sleep(max(0.0, self.due - time.monotonic()))
         rows = Rows(partition_of(self._reading.shard))
-        page = self._ask()
+        page = self._fetch()
         if page is not None and (mark := self._take(page, rows)):
             self.close()
             self._check_end()
@@ -143,11 +143,11 @@ class ShardReader:
         return rows
 
     def close(self) -> None:
-        """Lets go of the shard."""
+        """Release the shard."""
         self._pages.close()
 
-    def _ask(self) -> dict[str, Any] | None:
-        """A page; None when there is none now: the shard is busy, or where it was read was too long ago."""
+    def _fetch(self) -> dict[str, Any] | None:
+        """Return a page; None if the shard is busy or the iterator has expired."""
         asked = time.monotonic()
         try:
             page = self._pages.read(
@@ -156,16 +156,16 @@ class ShardReader:
         except Exception as error:
             explained = self._stream.explain(error, self._pages.operation)
             now = time.monotonic()
-            if not isinstance(explained, RetriableError) or now - self._answered > _PATIENCE:
+            if not isinstance(explained, RetriableError) or now - self._answered > _TIMEOUT:
                 raise explained.at(self._stream.where) from error
-            self.due, self._pause = now + self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+            self.due, self._pause = now + self._pause, min(2 * self._pause, _MAX_PAUSE)
             return None
         self._answered, self._pause = time.monotonic(), self._pages.pause
         self.due = asked + self._pages.gap
         return page
 
     def _take(self, page: dict[str, Any], rows: Rows) -> Mark | None:
-        """Takes what is wanted of a page; the mark when that was the last one."""
+        """Add the records of a page up to the limits; return the mark after the last page."""
         reading = self._reading
         records, behind = page["Records"], page.get("MillisBehindLatest") or 0
         for record in records:
@@ -181,54 +181,54 @@ class ShardReader:
                 return self._mark(behind=behind + _arrival(records[-1]) - arrival)
         if page.get("NextShardIterator") is None:
             return self._mark(is_done=True, is_at_end=True)
-        # An empty page is not the end: there may be a gap of hours before the next record.
+        # An empty page is not the end: the next record can be hours later.
         return None if behind else self._mark(is_at_end=True)
 
     @property
     def _is_full(self) -> bool:
-        return self._records >= self._reading.most_records or self._bytes >= MOST_BYTES
+        return self._records >= self._reading.most_records or self._bytes >= MAX_BYTES
 
     def _mark(self, **how: Any) -> Mark:
         return Mark(self._reading.shard, self._sequence, self._number, **how)
 
     def _check_end(self) -> None:
-        """DataError when the last record of a range is not there any more."""
+        """Raise DataError if the last record of a range has expired."""
         reading = self._reading
         if reading.end in (None, self._sequence) or reading.is_lenient:
             return
         raise DataError(
-            f"records are gone that were not read: those of {reading.shard} up to {reading.end}",
+            f"unread records of {reading.shard} up to {reading.end} are lost",
             where=self._stream.where,
-            fix="start with a new checkpoint, or set `fail.on.data.loss: false` to go on with the oldest there are",
+            fix="start with a new checkpoint, or set `fail.on.data.loss: false` to continue with the oldest record",
         )
 
 
 def _arrival(record: dict[str, Any]) -> int:
-    """In milliseconds."""
+    """Return the arrival of a record in milliseconds."""
     seconds: float = record["ApproximateArrivalTimestamp"]
     return round(seconds * 1000)
 
 
 @dataclass
 class Rows:
-    """The rows of a page, column by column."""
+    """Rows of a page, column by column."""
 
     partition: int
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
-    #: Sequence numbers, and the place in an aggregated record.
+    #: Sequence number, and the index in an aggregated record.
     sequences: list[tuple[str, int | None]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
 
     def add(self, record: dict[str, Any], arrival: int, number: int) -> int:
-        """A record, which may be an aggregated one, after one with that number. The number of the last one."""
+        """Add a plain or aggregated record after ``number``; return the number of the last row."""
         parts = split(record["PartitionKey"], record["Data"])
         for index, (key, data) in enumerate(parts):
             number = next_number(number, arrival)
             self.keys.append(key.encode())
-            # Kinesis has no null: who sends tombstones sends nothing.
+            # Kinesis has no null value; a tombstone is an empty record.
             self.values.append(data or None)
             self.sequences.append((record["SequenceNumber"], index if len(parts) > 1 else None))
             self.numbers.append(number)
@@ -252,7 +252,7 @@ class Rows:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def _headers(self) -> pa.Array:
-        """Where the record lies in Kinesis, for people: a record's offset here is another number."""
+        """Return headers with the sequence numbers of Kinesis, which differ from the offsets."""
         import pyarrow as pa
 
         names, values, begins = [], [], [0]

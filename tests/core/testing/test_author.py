@@ -1,4 +1,4 @@
-"""The way of a sink's author: a test module and a conftest, in a pytest of their own."""
+"""Use of the kit by a sink's author: a test module and a conftest in a separate pytest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestAcme(SinkConformance):
 """
 
 
-def test_an_author_sees_what_is_right_and_what_is_wrong(pytester: pytest.Pytester) -> None:
+def test_an_author_sees_passed_and_failed_capabilities(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(
         acme=(Path(__file__).parents[2] / "support/memory_sink.py").read_text(encoding="utf-8"), test_acme=TESTS

@@ -1,4 +1,4 @@
-"""The calls by which a process reaches beyond itself are found, and fail as the kit says."""
+"""External calls of a process are detected and fail on request."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from headrace.testing._internal.faults import Calls, Fault, LostError
 
 
 class Shelf:
-    """Keeps a text in a file, as a sink in Python would."""
+    """Keeps strings in a file, like a sink in Python."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "text.json"
 
     def put(self, text: str) -> None:
-        beside = self.file.with_suffix(".new")
-        beside.write_text(json.dumps([*self.get(), text]))
-        beside.replace(self.file)
-        self.tell()
+        temporary = self.file.with_suffix(".new")
+        temporary.write_text(json.dumps([*self.get(), text]))
+        temporary.replace(self.file)
+        self.notify()
 
     def get(self) -> list[str]:
         texts: list[str] = json.loads(self.file.read_text()) if self.file.exists() else []
         return texts
 
-    def tell(self) -> None:
-        """Stands for what a driver in C does."""
+    def notify(self) -> None:
+        """Stands for a call of a driver in C."""
 
 
-TELL = "tests.core.testing.test_faults.Shelf.tell"
+NOTIFY = "tests.core.testing.test_faults.Shelf.notify"
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def shelf(tmp_path: Path) -> Shelf:
 
 
 def play(shelf: Shelf, fault: Fault | None = None, at: int = -1) -> Calls:
-    """One text is put there; what was called."""
-    calls = Calls([TELL])
+    """Store one string and return the recorded calls."""
+    calls = Calls([NOTIFY])
     with calls.watch(fault, at):
         if fault is None:
             shelf.put("b")
@@ -52,10 +52,10 @@ def play(shelf: Shelf, fault: Fault | None = None, at: int = -1) -> Calls:
     return calls
 
 
-def test_files_that_are_written_and_renamed_are_steps_and_what_is_read_is_none(shelf: Shelf) -> None:
+def test_writes_and_renames_are_steps_and_reads_are_not(shelf: Shelf) -> None:
     shelf.put("a")
     steps = play(shelf).steps
-    assert [step.partition(" ")[0] for step in steps] == ["io.open", "os.replace", TELL]
+    assert [step.partition(" ")[0] for step in steps] == ["io.open", "os.replace", NOTIFY]
     assert all("(test_faults.py:" in step for step in steps)
     assert shelf.get() == ["a", "b"]
 
@@ -71,30 +71,30 @@ def test_files_that_are_written_and_renamed_are_steps_and_what_is_read_is_none(s
         (Fault.DEATH, 2, ["a", "b"], None),
     ],
 )
-def test_a_step_fails_before_it_is_done_or_after(
+def test_a_step_fails_before_or_after_its_call(
     shelf: Shelf, fault: Fault, at: int, kept: list[str], half: str | None
 ) -> None:
     shelf.put("a")
     play(shelf, fault, at)
     assert shelf.get() == kept
-    beside = shelf.file.with_suffix(".new")
-    assert (beside.read_text() if beside.exists() else None) == half
+    temporary = shelf.file.with_suffix(".new")
+    assert (temporary.read_text() if temporary.exists() else None) == half
 
 
-def test_after_a_death_nothing_is_done_any_more(shelf: Shelf) -> None:
+def test_every_call_after_a_death_fails(shelf: Shelf) -> None:
     calls = Calls()
     with calls.watch(Fault.DEATH, 0):
         for _ in range(2):
             with pytest.raises(LostError):
                 shelf.put("a")
         with pytest.raises(LostError):
-            os.mkdir(shelf.file.parent / "folder")  # noqa: PTH102 - what others call
+            os.mkdir(shelf.file.parent / "folder")  # noqa: PTH102 - the patched function
     assert list(shelf.file.parent.iterdir()) == []
     shelf.put("a")
     assert shelf.get() == ["a"]
 
 
-def test_what_goes_through_a_socket_is_a_step(tmp_path: Path) -> None:
+def test_socket_calls_are_steps(tmp_path: Path) -> None:
     calls = Calls()
     with socket.create_server(("127.0.0.1", 0)) as server:
         with (

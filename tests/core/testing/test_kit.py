@@ -1,4 +1,4 @@
-"""The kit passes a sink that is right, and every one of its tests fails a sink that breaks what it tests."""
+"""The sink kit: a correct sink passes, and each test fails for a sink that is broken in that way."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-#: Whether a plan refuses a mode is the plan's to keep: no sink can break it. A sink in memory holds all rows.
-OTHERS = {
+#: Tests that no sink can break: plans reject modes, and a sink in memory holds all rows.
+UNBREAKABLE = {
     *("test_mode_upsert_is_rejected", "test_deletes_are_rejected"),
     "test_large_batch_is_not_collected_in_the_driver",
 }
@@ -44,22 +44,22 @@ def headrace_spark(spark: SparkSession) -> SparkSession:
 class Memory(SinkConformance):
     plugin_class: ClassVar[type[Sink]] = MemorySink
     large = 0  # its tables are in this process
-    faults = 100  # all
+    faults = 100  # every step
     steps = ("tests.support.memory_sink.commit",)
 
     def config(self, folder: Path) -> Mapping[str, Any]:
         return {"store": str(folder)}
 
 
-#: They are many batches each.
+#: Tests with many batches.
 SLOW = list_tests(HistoryConformance) | list_tests(InterruptionConformance)
 
 
-#: Sink → the tests that it fails.
-MEANT: dict[type[Sink], list[str]] = {}
+#: Sink → the tests that must fail.
+EXPECTED: dict[type[Sink], list[str]] = {}
 for _test, _sinks in BROKEN.items():
     for _sink in _sinks:
-        MEANT.setdefault(_sink, []).append(_test)
+        EXPECTED.setdefault(_sink, []).append(_test)
 
 
 def kit_of(sink: type[Sink]) -> type[Memory]:
@@ -67,26 +67,26 @@ def kit_of(sink: type[Sink]) -> type[Memory]:
 
 
 def list_applying(kit: type[Memory]) -> list[str]:
-    """The tests of sinks that apply to the kit's."""
+    """Return the tests of sinks that apply to this kit."""
     return sorted(test for test in list_tests(SinkConformance) if callable(getattr(kit, test)))
 
 
-def share_out() -> dict[type[Sink], str]:
-    """Sink → a test that it has to pass, in turn, of those that are quick. All of all sinks would take an hour."""
-    shared: dict[type[Sink], str] = {}
-    for number, (sink, meant) in enumerate(MEANT.items()):
-        if sink is not UsesTheActiveSession:  # where it passes is chance
-            others = [test for test in list_applying(kit_of(sink)) if test not in {*meant, *SLOW}]
-            shared[sink] = others[number % len(others)]
-    return shared
+def assign_passing_tests() -> dict[type[Sink], str]:
+    """Return one fast test per sink that must pass, in rotation. Running all tests on all sinks takes an hour."""
+    assigned: dict[type[Sink], str] = {}
+    for number, (sink, failing) in enumerate(EXPECTED.items()):
+        if sink is not UsesTheActiveSession:  # it passes only by chance
+            others = [test for test in list_applying(kit_of(sink)) if test not in {*failing, *SLOW}]
+            assigned[sink] = others[number % len(others)]
+    return assigned
 
 
-SHARED = share_out()
+SHARED = assign_passing_tests()
 
 
 @pytest.mark.nightly
 class TestMemory(Memory):
-    """A sink that is right passes what is slow, and what none of the others is asked in turn."""
+    """A correct sink, tested with the slow tests and those that no broken sink runs in rotation."""
 
 
 for _test in {*SHARED.values(), *list_tests(PluginConformance)}:
@@ -94,27 +94,27 @@ for _test in {*SHARED.values(), *list_tests(PluginConformance)}:
 
 
 class Collects(FilesSink):
-    """Takes rows into the driver's memory, and is right otherwise."""
+    """Collects rows in the driver, and is correct otherwise."""
 
     def write(self, table: Table, rows: DataFrame, batch: Batch) -> WriteResult:
         return super().write(table, rows.sparkSession.createDataFrame(rows.collect(), rows.schema), batch)
 
 
-class Asked:
-    """A sink that is asked by tests of the kit, each with all that it needs anew."""
+class KitRunner:
+    """Runs single tests of the kit on a sink, each with new fixtures."""
 
     def __init__(self, sink: type[Sink], spark: SparkSession, folder: Path) -> None:
         self._kit = kit_of(sink)
         self._spark, self._folder, self._session = spark, folder, Sessions(spark).of("broken")
 
     def fail(self, test: str) -> str | None:
-        """How it fails a test; None when it passes."""
+        """Return the failure of a test; None if it passes."""
         kit, method = self._kit(), getattr(self._kit, test)
-        for given in _list_parameters(method):
+        for parameters in _list_parameters(method):
             folder = self._folder / uuid.uuid4().hex
             folder.mkdir()
             with pytest.MonkeyPatch.context() as monkeypatch:
-                fixtures = {**self._make_fixtures(kit, folder), "monkeypatch": monkeypatch, **given}
+                fixtures = {**self._make_fixtures(kit, folder), "monkeypatch": monkeypatch, **parameters}
                 arguments = {name: fixtures[name] for name in [*inspect.signature(method).parameters][1:]}
                 try:
                     method(kit, **arguments)
@@ -136,39 +136,37 @@ class Asked:
 
 
 def _list_parameters(method: Any) -> list[dict[str, Any]]:
-    """As pytest would give them."""
+    """Return the parameters of a test like pytest."""
     for mark in getattr(method, "pytestmark", []):
         names, values = mark.args
         return [dict(zip(names, value, strict=True)) for value in values]
     return [{}]
 
 
-def test_every_test_has_a_sink_that_it_fails() -> None:
-    assert list_tests(SinkConformance) - OTHERS == set(BROKEN)
+def test_each_test_fails_for_a_broken_sink() -> None:
+    assert list_tests(SinkConformance) - UNBREAKABLE == set(BROKEN)
 
 
-@pytest.mark.parametrize("broken", nightly_after(1, MEANT), ids=lambda sink: sink.__name__)
-def test_a_broken_sink_fails_the_tests_that_are_meant_for_it(
-    broken: type[Sink], spark: SparkSession, tmp_path: Path
-) -> None:
-    asked = Asked(broken, spark, tmp_path)
-    assert [test for test in MEANT[broken] if asked.fail(test) is None] == []
+@pytest.mark.parametrize("broken", nightly_after(1, EXPECTED), ids=lambda sink: sink.__name__)
+def test_a_broken_sink_fails_the_expected_tests(broken: type[Sink], spark: SparkSession, tmp_path: Path) -> None:
+    runner = KitRunner(broken, spark, tmp_path)
+    assert [test for test in EXPECTED[broken] if runner.fail(test) is None] == []
     if other := SHARED.get(broken):
-        assert (other, asked.fail(other)) == (other, None)
+        assert (other, runner.fail(other)) == (other, None)
 
 
-def test_rows_that_are_taken_into_the_drivers_memory_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_collected_in_the_driver_are_detected(spark: SparkSession, tmp_path: Path) -> None:
     class Kit(Memory):
         large = 20_000
 
     session = Sessions(spark).of("broken")
-    ask = Kit().test_large_batch_is_not_collected_in_the_driver
-    ask(Target(FilesSink(path=str(tmp_path)), session))
+    test = Kit().test_large_batch_is_not_collected_in_the_driver
+    test(Target(FilesSink(path=str(tmp_path)), session))
     with pytest.raises(AssertionError, match="the sink collects the rows in the driver"):
-        ask(Target(Collects(path=str(tmp_path)), session))
+        test(Target(Collects(path=str(tmp_path)), session))
 
 
-def test_what_is_not_claimed_is_not_collected() -> None:
+def test_tests_of_unclaimed_capabilities_are_not_collected() -> None:
     class Kit(Memory):
         plugin_class = Modest
 

@@ -1,4 +1,4 @@
-"""The kit of each kind passes a plugin that is right, and each of its tests fails who breaks what it tests, and nobody else."""
+"""The other kits: a correct plugin passes, and each test fails only for plugins that are broken in that way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_spark]
 
-#: Kit of a plugin that is right → those that are broken.
+#: Kit of a correct plugin → broken plugins.
 KITS: dict[type[PluginConformance], Broken] = {
     broken_sources.LogKit: broken_sources.BROKEN,
     broken_dialects.ActionsKit: broken_dialects.BROKEN,
@@ -44,12 +44,12 @@ def failures(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> F
 
 
 @of_each_kit
-def test_every_test_has_a_plugin_that_it_fails(kit: type[PluginConformance]) -> None:
+def test_each_test_fails_for_a_broken_plugin(kit: type[PluginConformance]) -> None:
     assert set(KITS[kit]) == list_tests(kit.__bases__[0])
 
 
 @of_each_kit
-def test_one_that_is_right_passes(kit: type[PluginConformance], failures: Failures) -> None:
+def test_a_correct_plugin_passes(kit: type[PluginConformance], failures: Failures) -> None:
     assert failures(kit, False)[kit.plugin_class.__name__] == set()
 
 
@@ -66,7 +66,7 @@ def test_the_first_broken_plugin_fails_the_test_of_what_it_breaks(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kit", "test", "broken"), list_all(KITS))
-def test_a_broken_plugin_fails_the_test_of_what_it_breaks(
+def test_a_broken_plugin_fails_only_the_expected_tests(
     kit: Any, test: str, broken: type[Plugin], failures: Failures
 ) -> None:
     assert failures(kit, True)[broken.__name__] == {test, *ALSO[broken]}

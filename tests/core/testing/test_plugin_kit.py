@@ -1,4 +1,4 @@
-"""The kit of every plugin passes one that is right, and each of its tests fails who breaks what it tests, and nobody else."""
+"""The kit of every plugin: a correct plugin passes, and each test fails only for plugins that are broken in that way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.reaches_out import ReachesOutAtImport
 from headrace.sdk.plugin import Plugin
 from headrace.testing.plugins import PluginConformance
 
-# They are from modules of their own: what importing these does is what is wrong.
+# These plugins are in separate modules, because importing them is what fails.
 BROKEN["test_plugin_is_picklable"] += [ImportsSpark, ReachesOutAtImport]
 
 
@@ -22,16 +22,16 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]
     return find_failures(LoginKit, BROKEN, tmp_path_factory.mktemp("kit"))
 
 
-def test_every_test_has_a_plugin_that_it_fails() -> None:
+def test_each_test_fails_for_a_broken_plugin() -> None:
     assert set(BROKEN) == list_tests(PluginConformance)
 
 
-def test_one_that_is_right_passes(failures: Mapping[str, set[str]]) -> None:
+def test_a_correct_plugin_passes(failures: Mapping[str, set[str]]) -> None:
     assert failures[Login.__name__] == set()
 
 
 @pytest.mark.parametrize(("test", "broken"), list_broken(BROKEN))
-def test_a_broken_plugin_fails_the_test_of_what_it_breaks(
+def test_a_broken_plugin_fails_only_the_expected_test(
     test: str, broken: type[Plugin], failures: Mapping[str, set[str]]
 ) -> None:
     assert failures[broken.__name__] == {test}
